@@ -1,0 +1,51 @@
+"""Every exception that trueloop raises, as a tree.
+
+    TrueloopError
+    ├── Misuse              the command or a setting is wrong; nothing was run (exit code 4)
+    │   ├── UnknownRule     a code or name that no rule has
+    │   ├── NoSuchScript    the script or module to run is not there
+    │   └── NotARun         a folder that holds no recorded run, or a damaged one
+    └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
+
+What a script raises itself is never wrapped: it leaves trueloop as it left the script.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MissingExtra", "Misuse", "NoSuchScript", "NotARun", "TrueloopError", "UnknownRule", "did_you_mean"]
+
+
+class TrueloopError(Exception):
+    """The root of the tree."""
+
+
+class Misuse(TrueloopError):
+    """The command or a setting is wrong; nothing was run."""
+
+
+class UnknownRule(Misuse):
+    """A code or name that no rule has."""
+
+
+class NoSuchScript(Misuse):
+    """The script or module to run is not there."""
+
+
+class NotARun(Misuse):
+    """A folder that holds no recorded run, or a damaged one."""
+
+
+class MissingExtra(TrueloopError):
+    """A feature needs a package that is not installed."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """' Did you mean x?' for the nearest known word, or nothing."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -1,0 +1,247 @@
+"""The life of gradients between two steps of an optimizer: made, cleared, clipped, used.
+
+Judged by identity and version of `.grad`, looked at around every backward, clip and step, so every spelling of a reset is one thing:
+`zero_grad()`, `p.grad = None`, `p.grad.zero_()`. `p.grad.data.zero_()` leaves no trace in the version, therefore "not cleared" is
+only said after a look at the values.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from typing import Final, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from trueloop.event import Clipped, Place, Stepped
+from trueloop.probes.probe import Probe
+from trueloop.probes.roster import Roster, parameters_of
+from trueloop.taps.graph import reduction_of
+from trueloop.taps.moment import BackwardCall, ClipCall, StepCall
+from trueloop.taps.wire import Wire
+
+__all__ = ["GradientProbe"]
+
+SAMPLE: Final = 8
+"""Parameters of an optimizer that are looked at: the first, the last, and some between."""
+CAREFUL_STEPS: Final = 5
+"""Steps on which values are looked at even where versions show nothing, for resets through `.data`."""
+_SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")
+
+_Mark = tuple[weakref.ref[Tensor], int] | None
+"""A gradient at one moment: which tensor, and which version of it."""
+
+
+def _mark(parameter: Tensor) -> _Mark:
+    gradient = parameter.grad
+    return None if gradient is None else (weakref.ref(gradient), gradient._version)
+
+
+def _same(mark: _Mark, parameter: Tensor) -> bool:
+    gradient = parameter.grad
+    if mark is None or gradient is None:
+        return mark is None and gradient is None
+    return mark[0]() is gradient and mark[1] == gradient._version
+
+
+class _Ledger:
+    """What is known of one optimizer's gradients since its last step."""
+
+    def __init__(self, optimizer: Optimizer, number: int) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.number = number
+        self.everything = False
+        self.parameters = 0
+        self.sample: list[weakref.ref[Tensor]] = []
+        self.refresh(optimizer)
+        self.stepped = False
+        self.marks = self.look()
+        """As of the last look."""
+        self.after_step: list[_Mark] = []
+        self.start_over(first=True)
+
+    def refresh(self, optimizer: Optimizer) -> None:
+        """Choose the sample anew if parameters came or went."""
+        parameters = [p for p in parameters_of(optimizer) if isinstance(p, Tensor)]
+        if len(parameters) != self.parameters or (self.everything and len(self.sample) != len(parameters)):
+            self.parameters = len(parameters)
+            stride = 1 if self.everything else max(1, -(-len(parameters) // SAMPLE))
+            chosen = [*parameters[::stride], *parameters[-1:]]
+            self.sample = [weakref.ref(p) for p in dict.fromkeys(chosen)]
+            self.marks = self.look()
+            self.after_step = []
+
+    def start_over(self, *, first: bool = False) -> None:
+        self.cleared = first
+        self.backwards: Counter[Place | None] = Counter()
+        self.averaged: dict[Place | None, bool] = {}
+        self.rescaled = False
+        self.clipped = False
+        self.made_nonzero = False
+
+    def living(self) -> list[Tensor]:
+        return [p for ref in self.sample if (p := ref()) is not None]
+
+    def look(self) -> list[_Mark]:
+        return [_mark(p) for p in self.living()]
+
+    def unchanged_since(self, marks: list[_Mark]) -> bool:
+        living = self.living()
+        return len(marks) == len(living) and all(_same(m, p) for m, p in zip(marks, living, strict=True))
+
+    def all_none(self) -> bool:
+        return all(p.grad is None for p in self.living())
+
+    def any_nonzero(self) -> bool:
+        """Smallest first: one look is nearly always enough."""
+        gradients = sorted((p.grad for p in self.living() if p.grad is not None), key=Tensor.numel)
+        with torch.no_grad():
+            return any(bool((g.coalesce().values() if g.is_sparse else g).any()) for g in gradients)
+
+
+class GradientProbe(Probe):
+    emits = (Stepped, Clipped)
+
+    def __init__(self, wire: Wire, roster: Roster) -> None:
+        super().__init__(wire, roster)
+        self._ledgers: dict[int, _Ledger] = {}
+        self._found: Literal["new", "same", "none", "cleared"] = "new"
+        self._step_places: dict[int, Place | None] = {}
+
+    def woke(self, nothing: None) -> None:
+        self._ledgers.clear()
+
+    def _all(self) -> list[_Ledger]:
+        for known, optimizer in self.roster.living_optimizers():
+            if known.number not in self._ledgers:
+                self._ledgers[known.number] = _Ledger(optimizer, known.number)
+        dead = [number for number, ledger in self._ledgers.items() if ledger.optimizer() is None]
+        for number in dead:
+            del self._ledgers[number]
+        return list(self._ledgers.values())
+
+    def _of(self, optimizer: Optimizer) -> _Ledger:
+        number = self.roster.optimizer(optimizer).number
+        if number not in self._ledgers:
+            self._ledgers[number] = _Ledger(optimizer, number)
+        return self._ledgers[number]
+
+    # -- looks --
+
+    def _look_for_reset(self, ledger: _Ledger) -> None:
+        """Between the last look and now only the user (or a library) can have touched the gradients."""
+        unchanged = ledger.unchanged_since(ledger.marks)
+        if ledger.stepped and not ledger.cleared:
+            ledger.cleared = ledger.all_none() or not ledger.any_nonzero() or _replaced(ledger)
+        if not unchanged and ledger.backwards and not ledger.all_none():
+            ledger.rescaled = True
+
+    def backward_started(self, call: BackwardCall) -> None:
+        for ledger in self._all():
+            self._look_for_reset(ledger)
+            ledger.marks = ledger.look()
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        shape = reduction_of(call.tensors[0]) if len(call.tensors) == 1 else None
+        averaged = shape is None or not shape.mean or shape.divided or call.gradients not in (None, (None,))
+        for ledger in self._ledgers.values():
+            if not ledger.unchanged_since(ledger.marks):
+                ledger.backwards[call.place] += 1
+                ledger.averaged[call.place] = ledger.averaged.get(call.place, False) or averaged
+                if self._careful(ledger):
+                    ledger.made_nonzero = ledger.any_nonzero()
+                ledger.marks = ledger.look()
+
+    def clip_started(self, call: ClipCall) -> None:
+        ledger = self._holder(call.parameters)
+        stale = False
+        if ledger is not None:
+            self._look_for_reset(ledger)
+            untouched = bool(ledger.after_step) and ledger.unchanged_since(ledger.after_step)
+            stale = ledger.stepped and not ledger.backwards and untouched and not ledger.all_none()
+            ledger.clipped = ledger.clipped or not stale
+        number = None if ledger is None else ledger.number
+        place = None if number is None else self._step_places.get(number)
+        self.wire.emit(Clipped(self.wire.step, call.place, call.function, call.limit, stale, number, place))
+
+    def clip_ended(self, call: ClipCall) -> None:
+        ledger = self._holder(call.parameters)
+        if ledger is not None:
+            if ledger.after_step and not ledger.backwards:
+                ledger.after_step = ledger.look()  # what a late clip changed is not a new gradient
+            ledger.marks = ledger.look()
+
+    def _holder(self, parameters: tuple[Tensor, ...]) -> _Ledger | None:
+        wanted = set(map(id, parameters))
+        for ledger in self._all():
+            if any(id(p) in wanted for p in ledger.living()):
+                return ledger
+        return None
+
+    # -- steps --
+
+    def step_started(self, call: StepCall) -> None:
+        if not call.closure:
+            self._found = self._what_the_step_finds(call.optimizer)
+
+    def step_ended(self, call: StepCall) -> None:
+        ledger = self._of(call.optimizer)
+        found = ("new" if ledger.backwards else "none") if call.closure else self._found
+        self._tell(call, ledger, found)
+        ledger.start_over()
+        ledger.stepped = True
+        ledger.marks = ledger.after_step = ledger.look()
+        self._step_places[ledger.number] = call.place
+
+    def _careful(self, ledger: _Ledger) -> bool:
+        optimizer = ledger.optimizer()
+        return optimizer is not None and self.roster.optimizer(optimizer).steps < CAREFUL_STEPS
+
+    def _what_the_step_finds(self, optimizer: Optimizer) -> Literal["new", "same", "none", "cleared"]:
+        ledger = self._of(optimizer)
+        ledger.refresh(optimizer)
+        self._look_for_reset(ledger)
+        if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
+            return "cleared" if ledger.backwards else "none"
+        if ledger.backwards:
+            suspicious = not ledger.unchanged_since(ledger.marks) or (self._careful(ledger) and ledger.made_nonzero)
+            return "cleared" if suspicious and not ledger.any_nonzero() else "new"
+        if ledger.after_step and ledger.unchanged_since(ledger.after_step):
+            if ledger.everything or len(ledger.sample) == ledger.parameters:
+                return "same"
+            ledger.everything = True  # the sample may have missed what changed: look at all of them from now on
+        return "new"
+
+    def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
+        places = [place for place in ledger.backwards if place is not None]
+        busiest, most = ledger.backwards.most_common(1)[0] if ledger.backwards else (None, 0)
+        name = type(call.optimizer).__name__
+        self.wire.emit(
+            Stepped(
+                step=self.wire.step,
+                place=call.place,
+                optimizer=ledger.number,
+                name=name,
+                index=call.index,
+                gradients=found,
+                cleared=ledger.cleared,
+                backwards=sum(ledger.backwards.values()),
+                backward_places=tuple(places),
+                most_at_one_place=most,
+                averaged=ledger.averaged.get(busiest, True) or ledger.rescaled,
+                clipped=ledger.clipped,
+                closure=call.closure,
+                learning_rates=tuple(float(group.get("lr", 0.0)) for group in call.optimizer.param_groups),
+                scale_free=name in _SCALE_FREE,
+            )
+        )
+
+
+def _replaced(ledger: _Ledger) -> bool:
+    """Some gradient is another tensor than at the last step: it was thrown away and made anew."""
+    living = ledger.living()
+    return len(ledger.after_step) == len(living) and any(
+        mark is not None and (p.grad is None or mark[0]() is not p.grad) for mark, p in zip(ledger.after_step, living, strict=True)
+    )

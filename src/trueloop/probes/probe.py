@@ -1,0 +1,26 @@
+"""What a probe is."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import ClassVar
+
+from trueloop.event import Event
+from trueloop.probes.roster import Roster
+from trueloop.taps.wire import Wire
+
+__all__ = ["Probe"]
+
+
+class Probe(ABC):
+    """Hears moments by having methods named after them (`backward_started`), and emits events through the wire.
+
+    It draws no random number, keeps no tensor alive, leaves no trace in the user's objects, and computes under no_grad. Whatever it
+    raises retires it, never the run. A costly fact is computed on deep steps (`wire.deep`), or on a few chosen ones.
+    """
+
+    emits: ClassVar[tuple[type[Event], ...]]
+
+    def __init__(self, wire: Wire, roster: Roster) -> None:
+        self.wire = wire
+        self.roster = roster

@@ -1,0 +1,134 @@
+"""Who is who in a run: its models, its optimizers, and the names of parameters. Weak references throughout."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from trueloop.event import Place
+from trueloop.source import source_of
+from trueloop.taps.moment import BuiltOptimizer, ModuleCall, StepCall
+from trueloop.taps.place import is_users
+from trueloop.taps.wire import Wire
+
+__all__ = ["KnownModel", "KnownOptimizer", "Roster", "class_place", "parameters_of", "unwrapped"]
+
+
+@dataclass(slots=True)
+class KnownModel:
+    """A module that was called from outside any other module and has parameters."""
+
+    ref: weakref.ref[nn.Module]
+    number: int
+    name: str
+    first_step: int
+
+
+@dataclass(slots=True)
+class KnownOptimizer:
+    ref: weakref.ref[Optimizer]
+    number: int
+    name: str
+    place: Place | None
+    """Where it was built; None if that was before the watch began."""
+    steps: int = 0
+    ids: frozenset[int] = field(default_factory=frozenset)
+    """Identities of its parameters, as of its last step."""
+
+
+class Roster:
+    """Hears first of all probes, so that they find it up to date."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.models: dict[int, KnownModel] = {}
+        self.optimizers: dict[int, KnownOptimizer] = {}
+        self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+
+    # -- moments --
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        module = unwrapped(call.module)
+        number = self.wire.ordinal("model", module)
+        if number not in self.models and next(module.parameters(), None) is not None:
+            self.models[number] = KnownModel(weakref.ref(module), number, type(module).__name__, self.wire.step)
+            self.wire.look_deep()
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        self._know(built.optimizer, built.place)
+
+    def step_started(self, call: StepCall) -> None:
+        known = self._know(call.optimizer, None)
+        known.ids = frozenset(map(id, parameters_of(call.optimizer))) if call.index % 50 < 8 else known.ids
+
+    def step_ended(self, call: StepCall) -> None:
+        self._know(call.optimizer, None).steps += 1
+
+    def _know(self, optimizer: Optimizer, place: Place | None) -> KnownOptimizer:
+        number = self.wire.ordinal("optimizer", optimizer)
+        if number not in self.optimizers:
+            ids = frozenset(map(id, parameters_of(optimizer)))
+            name = type(optimizer).__name__
+            self.optimizers[number] = KnownOptimizer(weakref.ref(optimizer), number, name, place, ids=ids)
+        return self.optimizers[number]
+
+    # -- answers --
+
+    def model(self, module: nn.Module) -> KnownModel | None:
+        """The entry of a module, None for one without parameters (a criterion)."""
+        return self.models.get(self.wire.ordinal("model", unwrapped(module)))
+
+    def optimizer(self, optimizer: Optimizer) -> KnownOptimizer:
+        return self._know(optimizer, None)
+
+    def living_models(self) -> Iterator[tuple[KnownModel, nn.Module]]:
+        for known in tuple(self.models.values()):
+            if (module := known.ref()) is not None:
+                yield known, module
+
+    def living_optimizers(self) -> Iterator[tuple[KnownOptimizer, Optimizer]]:
+        for known in tuple(self.optimizers.values()):
+            if (optimizer := known.ref()) is not None:
+                yield known, optimizer
+
+    def held_ids(self) -> set[int]:
+        """Identities of every parameter that some living optimizer holds now."""
+        return {id(p) for _, optimizer in self.living_optimizers() for p in parameters_of(optimizer)}
+
+    def name_of(self, parameter: Tensor) -> str:
+        """`fc1.weight`, by the models seen; empty if it belongs to none of them."""
+        entry = self._names.get(id(parameter))
+        if entry is None or entry[0]() is not parameter:
+            for _, module in self.living_models():
+                for name, tensor in module.named_parameters():
+                    self._names[id(tensor)] = (weakref.ref(tensor), name)
+            entry = self._names.get(id(parameter))
+        return entry[1] if entry is not None and entry[0]() is parameter else ""
+
+
+def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The user's model inside a compiled one or a data-parallel wrapper."""
+    for attribute in ("_orig_mod", "module"):
+        inner: Any = getattr(module, attribute, None)
+        if isinstance(inner, nn.Module) and type(module).__module__.startswith("torch."):
+            return unwrapped(inner)
+    return module
+
+
+def class_place(cls: type) -> Place | None:
+    """Where a class is written, if that is the user's file."""
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not path or not is_users(path):
+        return None
+    node = source_of(path).class_named(cls.__name__)
+    return None if node is None else Place(path, node.lineno, cls.__qualname__)

@@ -1,0 +1,56 @@
+"""The folder is the registry: every file in a family's folder is one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+from trueloop.errors import UnknownRule, did_you_mean
+from trueloop.rules.rule import Rule
+
+__all__ = ["all_rules", "find_rule", "select"]
+
+
+@lru_cache(maxsize=1)
+def all_rules() -> tuple[type[Rule], ...]:
+    """Every rule, by code."""
+    here = Path(__file__).parent
+    files = sorted(file for file in here.glob("*/*.py") if file.stem != "__init__")
+    found = [_rule_in(f"trueloop.rules.{file.parent.name}.{file.stem}") for file in files]
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def _rule_in(module_name: str) -> type[Rule]:
+    module = import_module(module_name)
+    rules = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Rule) and v.__module__ == module_name]
+    if len(rules) != 1:
+        raise TypeError(f"{module_name} must hold exactly one rule, it holds {len(rules)}")
+    return rules[0]
+
+
+def find_rule(word: str) -> type[Rule]:
+    """The rule with this code or name."""
+    for rule in all_rules():
+        if word.upper() == rule.code or word == rule.name:
+            return rule
+    known = [w for rule in all_rules() for w in (rule.code, rule.name)]
+    raise UnknownRule(f"There is no rule {word!r}.{did_you_mean(word, known)} `trueloop explain --all` lists them.")
+
+
+def select(chosen: Iterable[str], ignored: Iterable[str]) -> tuple[type[Rule], ...]:
+    """Rules whose code starts with, or whose name is, one of `chosen` (all if empty), less those of `ignored`."""
+    chosen, ignored = tuple(chosen), tuple(ignored)
+    for word in (*chosen, *ignored):
+        if not any(_matches(rule, word) for rule in all_rules()):
+            find_rule(word)
+    return tuple(
+        rule
+        for rule in all_rules()
+        if (not chosen or any(_matches(rule, word) for word in chosen)) and not any(_matches(rule, word) for word in ignored)
+    )
+
+
+def _matches(rule: type[Rule], word: str) -> bool:
+    return rule.code.startswith(word.upper()) or rule.name == word

@@ -1,0 +1,66 @@
+"""Softmax, sigmoid and clamp: the line that called them is written into the graph node they made.
+
+Whoever looks behind a tensor later finds the user's line. Only on deep steps: a loop shows its shape in the first few.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.jit._builtins import _find_builtin, _register_builtin
+
+from trueloop.taps.note import ACTIVATION, write_note
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["ActivationTap"]
+
+_NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp")
+
+
+class ActivationTap(Tap):
+    moments = ("loss_called",)  # nobody is told: the loss probe reads the notes
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        for name in _NAMES:
+            builtin = _find_builtin(getattr(torch, name))  # type: ignore[no-untyped-call]
+            self._patches += [Patch(torch, name, self._wrap), Patch(Tensor, name, self._wrap)]
+            if builtin is not None:  # TorchScript knows torch.softmax by identity
+                _register_builtin(getattr(torch, name), builtin)
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def activation(*args: Any, **kwargs: Any) -> Any:
+            output = original(*args, **kwargs)
+            if not passes_by(wire) and wire.deep and isinstance(output, Tensor):
+                write_note(output, ACTIVATION, (here(2), _layer_calling()))
+            return output
+
+        return activation
+
+
+def _layer_calling() -> str:
+    """'Softmax' when torch's own layer class is what called the function."""
+    frame = sys._getframe(2)
+    for _ in range(2):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, nn.Module) and type(owner).__module__.startswith("torch.nn"):
+            return type(owner).__name__
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,100 @@
+"""Backward passes. Tensor.backward looks torch.autograd.backward up when it is called, so one patch sees both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trueloop.taps.moment import BackwardCall
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["BackwardTap"]
+
+
+class BackwardTap(Tap):
+    moments = ("backward_started", "backward_ended", "gradients_taken", "module_call_ended")
+    # module calls are among them because a recomputed forward (activation checkpointing) must be told from a real one
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+        self._number = 0
+
+    def install(self) -> None:
+        self._patches = [
+            Patch(torch.autograd, "backward", self._wrap_backward),
+            Patch(torch.autograd, "grad", self._wrap_grad),
+        ]
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _call(self, tensors: object, gradients: object, retain: bool | None, create: bool) -> BackwardCall:
+        self._number += 1
+        return BackwardCall(
+            tensors=_as_tuple(tensors),
+            gradients=None if gradients is None else _as_tuple(gradients),
+            retain_graph=retain,
+            create_graph=create,
+            place=here(3),
+            number=self._number - 1,
+            inside_step=self.wire.in_step > 0,
+        )
+
+    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def backward(
+            tensors: Any,
+            grad_tensors: Any = None,
+            retain_graph: bool | None = None,
+            create_graph: bool = False,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            if passes_by(wire) or wire.in_backward:
+                return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+            call = self._call(tensors, grad_tensors, retain_graph, create_graph)
+            wire.tell("backward_started", call)
+            wire.in_backward = True
+            try:
+                result = original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+            finally:
+                wire.in_backward = False
+            wire.tell("backward_ended", call)
+            return result
+
+        return backward
+
+    def _wrap_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def grad(
+            outputs: Any,
+            inputs: Any,
+            grad_outputs: Any = None,
+            retain_graph: bool | None = None,
+            create_graph: bool = False,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            if passes_by(wire) or wire.in_backward:
+                return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
+            wire.tell("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
+            wire.in_backward = True
+            try:
+                return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
+            finally:
+                wire.in_backward = False
+
+        return grad
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, Tensor) or not isinstance(value, Sequence) else tuple(value)

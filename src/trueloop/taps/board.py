@@ -1,0 +1,117 @@
+"""All taps, put in place for a wire and taken out again; and the budget that sends them to sleep.
+
+The first steps of a run are always watched. With a budget, watched windows then alternate with pauses, whose length follows
+from what watching is *measured* to cost: the median time of watched steps against unwatched ones, in this very run.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from time import perf_counter_ns
+from typing import Final
+
+from trueloop.taps.activation import ActivationTap
+from trueloop.taps.backward import BackwardTap
+from trueloop.taps.clip import ClipTap
+from trueloop.taps.dropout import DropoutTap
+from trueloop.taps.loader import LoaderTap
+from trueloop.taps.loss import LossTap
+from trueloop.taps.mode import ModeTap
+from trueloop.taps.module import ModuleTap
+from trueloop.taps.optimizer import OptimizerTap
+from trueloop.taps.scaler import ScalerTap
+from trueloop.taps.schedule import ScheduleTap
+from trueloop.taps.state import StateTap
+from trueloop.taps.tap import Tap
+from trueloop.taps.wire import Wire
+
+__all__ = ["Board"]
+
+FIRST_WINDOW: Final = 16
+"""Steps that are always watched: enough for every rule that needs a few steps in a row."""
+WINDOW: Final = 6
+"""Steps of each later window: a step is judged against the one before it."""
+FIRST_PAUSE: Final = 60
+"""Steps of the first pause, before the cost is known."""
+LONGEST_PAUSE: Final = 2000
+REMEMBERED: Final = 200
+"""Step times kept on each side for the median."""
+
+
+class Board:
+    """The taps of one watched run."""
+
+    def __init__(self, wire: Wire, budget: float | None, last_step: int | None) -> None:
+        self.wire = wire
+        self.budget = budget
+        """The share of the run's time that watching may cost (0.05), or None for no limit."""
+        self.last_step = last_step
+        self.unwatched_steps = 0
+        every: list[Tap] = [
+            ModuleTap(wire), LossTap(wire), ActivationTap(wire), DropoutTap(wire), BackwardTap(wire), ScalerTap(wire),
+            ClipTap(wire), ScheduleTap(wire), ModeTap(wire), StateTap(wire),
+            OptimizerTap(wire, self._after_step), LoaderTap(wire, self._after_loader_start),
+        ]  # fmt: skip
+        always = (OptimizerTap,)  # it counts the steps
+        self._taps = [tap for tap in every if isinstance(tap, always) or wire.hears(*tap.moments)]
+        self._next_change = FIRST_WINDOW
+        self._times: dict[bool, list[int]] = {True: [], False: []}
+        self._stepped_at = 0
+
+    def install(self) -> None:
+        for tap in self._taps:
+            tap.install()
+
+    def remove(self) -> None:
+        self.wire.awake = False
+        for tap in reversed(self._taps):
+            tap.remove()
+
+    @property
+    def overhead(self) -> float | None:
+        """What watching cost, as a share of the unwatched step; None before both kinds were measured."""
+        watched, plain = self._times[True], self._times[False]
+        if len(watched) < WINDOW or len(plain) < WINDOW:
+            return None
+        return max(0.0, median(watched) / median(plain) - 1)
+
+    def _after_step(self) -> None:
+        wire, now = self.wire, perf_counter_ns()
+        if self._stepped_at and wire.step > FIRST_WINDOW:
+            times = self._times[wire.awake]
+            times.append(now - self._stepped_at)
+            del times[:-REMEMBERED]
+        self._stepped_at = now
+        self.unwatched_steps += not wire.awake
+        if self.last_step is not None and wire.step >= self.last_step:
+            wire.stop_asked = f"--steps {self.last_step}"
+        wire.deep = wire.step < wire.deep_until
+        if self.budget is not None and wire.step >= self._next_change:
+            self._fall_asleep() if wire.awake else self._wake_up()
+            self._stepped_at = 0
+
+    def _after_loader_start(self) -> None:
+        """A new pass over data may be a validation in the wrong mode: look at its beginning."""
+        if not self.wire.awake and self.budget is not None:
+            self._wake_up()
+            self._stepped_at = 0
+
+    def _fall_asleep(self) -> None:
+        self.wire.awake = False
+        self._next_change = self.wire.step + self._pause()
+        for tap in self._taps:
+            tap.sleep()
+
+    def _wake_up(self) -> None:
+        self.wire.awake = True
+        self._next_change = self.wire.step + WINDOW
+        for tap in self._taps:
+            tap.wake()
+        self.wire.tell("woke", None)
+
+    def _pause(self) -> int:
+        """Unwatched steps, so that the mean cost over window and pause is the budget."""
+        cost, budget = self.overhead, self.budget
+        if cost is None or budget is None:
+            return FIRST_PAUSE
+        return min(LONGEST_PAUSE, max(1, round(WINDOW * cost / max(budget, 1e-6))))

@@ -1,0 +1,56 @@
+"""Gradient clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from torch import Tensor
+from torch.nn import utils
+from torch.nn.utils import clip_grad
+
+from trueloop.taps.moment import ClipCall
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["ClipTap"]
+
+_FUNCTIONS: Final = ("clip_grad_norm_", "clip_grad_value_")
+
+
+class ClipTap(Tap):
+    moments = ("clip_started", "clip_ended")
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        self._patches = [Patch(owner, name, self._wrap) for owner in (utils, clip_grad) for name in _FUNCTIONS]
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire, function = self.wire, original.__name__
+
+        def clip(parameters: Tensor | Iterable[Tensor], limit: float, *args: Any, **kwargs: Any) -> Any:
+            if passes_by(wire):
+                return original(parameters, limit, *args, **kwargs)
+            # parameters() is a generator: it can be read only once, so both readers get the same tuple
+            tensors = (parameters,) if isinstance(parameters, Tensor) else tuple(parameters)
+            call = ClipCall(function, tensors, float(limit), here(2))
+            wire.tell("clip_started", call)
+            result = original(tensors, limit, *args, **kwargs)
+            wire.tell("clip_ended", call)
+            return result
+
+        def clip_grad_norm_(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+            return clip(parameters, max_norm, *args, **kwargs)
+
+        def clip_grad_value_(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
+            return clip(parameters, clip_value, *args, **kwargs)
+
+        return clip_grad_norm_ if function == "clip_grad_norm_" else clip_grad_value_

@@ -1,0 +1,54 @@
+"""DataLoaders: each pass over one, and each batch it yields. The loader itself is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from trueloop.taps.moment import BatchDrawn, LoaderStart
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["LoaderTap"]
+
+
+class LoaderTap(Tap):
+    moments = ("loader_started", "batch_drawn")
+
+    def __init__(self, wire: Wire, on_start: Callable[[], None]) -> None:
+        super().__init__(wire)
+        self._on_start = on_start
+        """A new pass may be a validation: sleepers wake."""
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        self._patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
+        if self.wire.hears("batch_drawn"):
+            self._patches.append(Patch(_BaseDataLoaderIter, "__next__", self._wrap_next))
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap_iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __iter__(loader: DataLoader[Any]) -> Any:
+            if not self.wire.busy:
+                self._on_start()
+            if not passes_by(self.wire):
+                self.wire.tell("loader_started", LoaderStart(loader, here(2)))
+            return original(loader)
+
+        return __iter__
+
+    def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __next__(iterator: Any) -> Any:
+            batch = original(iterator)
+            if not passes_by(self.wire):
+                self.wire.tell("batch_drawn", BatchDrawn(None, batch))
+            return batch
+
+        return __next__

@@ -1,0 +1,46 @@
+"""train() and eval() on modules, told once for the module they were called on. Told also while the wire sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from trueloop.taps.moment import ModeChange
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap
+from trueloop.taps.wire import Wire
+
+__all__ = ["ModeTap"]
+
+
+class ModeTap(Tap):
+    moments = ("mode_set",)
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+        self._inside = False
+
+    def install(self) -> None:
+        self._patches = [Patch(nn.Module, "train", self._wrap)]
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def train(module: nn.Module, mode: bool = True) -> Any:
+            if torch.compiler.is_compiling() or self._inside or self.wire.busy:
+                return original(module, mode)
+            self._inside = True
+            try:
+                result = original(module, mode)
+            finally:
+                self._inside = False
+            self.wire.tell("mode_set", ModeChange(module, mode, here(2)))
+            return result
+
+        return train

@@ -1,0 +1,221 @@
+"""What a tap tells: live objects, valid only during the telling.
+
+A probe listens by having a method named after the moment. It must not keep a tensor, a module or an optimizer: numbers, names,
+places and weak references only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader
+
+from trueloop.event import Place
+
+__all__ = [
+    "MOMENTS",
+    "BackwardCall",
+    "BatchDrawn",
+    "BuiltOptimizer",
+    "BuiltSchedule",
+    "ClipCall",
+    "DropoutCall",
+    "InnerCall",
+    "LoaderStart",
+    "LossCall",
+    "ModeChange",
+    "ModuleCall",
+    "RunEnd",
+    "ScheduleCall",
+    "StateLoad",
+    "StateSave",
+    "StateTaken",
+    "StepCall",
+    "tensors_in",
+]
+
+
+def tensors_in(value: object, limit: int = 64) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and mappings (and dataclass-like outputs), first ones first."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in list(value.values())[:limit]:
+            yield from tensors_in(item, limit)
+    elif isinstance(value, (tuple, list)):
+        for item in value[:limit]:
+            yield from tensors_in(item, limit)
+
+
+@dataclass(slots=True)
+class ModuleCall:
+    """A call of a module from outside any other module."""
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: Place | None
+    number: int
+    grad: bool
+    training: bool
+    compiled: bool
+    recalibration: bool
+    output: Any = None
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class InnerCall:
+    """A call of a module from inside another one; told on deep steps only, when it has ended."""
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    output: Any
+
+
+@dataclass(slots=True)
+class LossCall:
+    function: str
+    input: Tensor
+    target: Tensor
+    options: Mapping[str, Any]
+    """The other arguments, by name."""
+    output: Tensor
+    place: Place | None
+
+
+@dataclass(slots=True)
+class BackwardCall:
+    tensors: tuple[Tensor, ...]
+    gradients: Sequence[Tensor | None] | None
+    retain_graph: bool | None
+    create_graph: bool
+    place: Place | None
+    number: int
+    inside_step: bool
+
+
+@dataclass(slots=True)
+class BuiltOptimizer:
+    optimizer: Optimizer
+    place: Place | None
+
+
+@dataclass(slots=True)
+class StepCall:
+    optimizer: Optimizer
+    place: Place | None
+    index: int
+    """Steps that this optimizer had taken before, under watch."""
+    closure: bool
+
+
+@dataclass(slots=True)
+class ClipCall:
+    function: str
+    parameters: tuple[Tensor, ...]
+    limit: float
+    place: Place | None
+
+
+@dataclass(slots=True)
+class BuiltSchedule:
+    scheduler: LRScheduler
+    place: Place | None
+
+
+@dataclass(slots=True)
+class ScheduleCall:
+    scheduler: LRScheduler
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: Place | None
+
+
+@dataclass(slots=True)
+class LoaderStart:
+    loader: DataLoader[Any]
+    place: Place | None
+
+
+@dataclass(slots=True)
+class BatchDrawn:
+    loader: DataLoader[Any] | None
+    batch: Any
+
+
+@dataclass(slots=True)
+class ModeChange:
+    module: nn.Module
+    training: bool
+    place: Place | None
+
+
+@dataclass(slots=True)
+class DropoutCall:
+    function: str
+    probability: float
+    place: Place | None
+    owner: nn.Module | None
+    """The module whose method called it."""
+    method: str
+    """The function that called it."""
+
+
+@dataclass(slots=True)
+class StateTaken:
+    module: nn.Module
+    state: Mapping[str, Any]
+    place: Place | None
+
+
+@dataclass(slots=True)
+class StateLoad:
+    module: nn.Module
+    state: Mapping[str, Any]
+    place: Place | None
+
+
+@dataclass(slots=True)
+class StateSave:
+    value: object
+    place: Place | None
+
+
+@dataclass(slots=True)
+class RunEnd:
+    reason: str
+    exception: BaseException | None = field(default=None)
+
+
+MOMENTS: Final = (
+    "module_call_started",  # ModuleCall: kwargs known, output not
+    "module_call_ended",  # ModuleCall
+    "inner_call_ended",  # InnerCall
+    "loss_called",  # LossCall
+    "backward_started",  # BackwardCall
+    "backward_ended",  # BackwardCall
+    "gradients_taken",  # BackwardCall: torch.autograd.grad was called
+    "optimizer_built",  # BuiltOptimizer
+    "step_started",  # StepCall
+    "step_ended",  # StepCall
+    "clip_started",  # ClipCall
+    "clip_ended",  # ClipCall
+    "schedule_built",  # BuiltSchedule
+    "schedule_stepped",  # ScheduleCall
+    "loader_started",  # LoaderStart
+    "batch_drawn",  # BatchDrawn
+    "mode_set",  # ModeChange
+    "dropout_called",  # DropoutCall: only those that are active while the outermost module is in eval mode
+    "state_taken",  # StateTaken
+    "state_loading",  # StateLoad
+    "state_saving",  # StateSave
+    "woke",  # None: the probes slept for some steps; what they remember of the last one is out of date
+    "run_ended",  # RunEnd
+)
+"""Every moment, in the order of a training loop."""

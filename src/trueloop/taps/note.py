@@ -1,0 +1,28 @@
+"""Notes in graph nodes. A node carries a dictionary for such things (`metadata`) and drops it when it dies, so nothing is kept alive."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from torch import Tensor
+
+__all__ = ["ACTIVATION", "FORWARD", "SCALED", "note_on", "write_note"]
+
+ACTIVATION: Final = "trueloop.activation"
+"""On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
+FORWARD: Final = "trueloop.forward"
+"""On the nodes of a model's outputs: an object that dies with the graph."""
+SCALED: Final = "trueloop.scaled"
+"""On the node of a loss that a GradScaler multiplied: True."""
+
+
+def write_note(tensor: Tensor, key: str, value: object) -> None:
+    """Put a note on the node that made the tensor; nothing happens if none did."""
+    node: Any = tensor.grad_fn
+    if node is not None:
+        node.metadata[key] = value
+
+
+def note_on(node: Any, key: str) -> Any:
+    """The note with this key; None if there is none."""
+    return node.metadata.get(key)

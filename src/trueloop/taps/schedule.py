@@ -1,0 +1,80 @@
+"""Learning-rate schedules: when they are built, and each step that the user takes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim import lr_scheduler
+from torch.optim.lr_scheduler import LRScheduler
+
+from trueloop.taps.moment import BuiltSchedule, ScheduleCall
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["ScheduleTap"]
+
+
+class ScheduleTap(Tap):
+    """A schedule inside another (SequentialLR, ChainedScheduler) is stepped by that one; both are told."""
+
+    moments = ("schedule_built", "schedule_stepped")
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+        self._patched: set[type] = set()
+        self._building = 0
+        self._stepping: list[LRScheduler] = []
+
+    def install(self) -> None:
+        for cls in list(vars(lr_scheduler).values()):
+            if isinstance(cls, type) and issubclass(cls, LRScheduler):
+                self._patch(cls)
+
+    def _patch(self, cls: type) -> None:
+        if cls in self._patched:
+            return
+        self._patched.add(cls)
+        if "__init__" in vars(cls):
+            self._patches.append(Patch(cls, "__init__", self._wrap_init))
+        if "step" in vars(cls):
+            self._patches.append(Patch(cls, "step", self._wrap_step))
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(scheduler: LRScheduler, *args: Any, **kwargs: Any) -> None:
+            if passes_by(self.wire):
+                original(scheduler, *args, **kwargs)
+                return
+            for cls in type(scheduler).__mro__:  # a class of the user's, met for the first time
+                if issubclass(cls, LRScheduler):
+                    self._patch(cls)
+            self._building += 1  # a schedule steps itself once while it is built
+            try:
+                original(scheduler, *args, **kwargs)
+            finally:
+                self._building -= 1
+            if not self._building:
+                self.wire.tell("schedule_built", BuiltSchedule(scheduler, here(2)))
+
+        return __init__
+
+    def _wrap_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(scheduler: LRScheduler, *args: Any, **kwargs: Any) -> Any:
+            if passes_by(self.wire) or self._building or scheduler in self._stepping:
+                return original(scheduler, *args, **kwargs)
+            place = here(2)
+            self._stepping.append(scheduler)
+            try:
+                result = original(scheduler, *args, **kwargs)
+            finally:
+                self._stepping.pop()
+            self.wire.tell("schedule_stepped", ScheduleCall(scheduler, args, kwargs, place))
+            return result
+
+        return step

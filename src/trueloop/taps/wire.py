@@ -1,0 +1,118 @@
+"""Between torch and the probes: who listens to which moment, when to listen at all, and what listening has cost.
+
+Three promises are kept here, once, for all probes:
+- the watcher never breaks the run: a probe that raises is retired, and said so at the end;
+- what a probe itself calls is not part of the run (`busy`), nor is what torch traces, compiles or transforms;
+- watching stays inside its budget: between windows of watched steps the taps sleep.
+"""
+
+from __future__ import annotations
+
+import traceback
+import weakref
+from collections.abc import Callable, Iterable
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Any, Final
+
+import torch
+
+from trueloop.event import Event
+from trueloop.taps.moment import MOMENTS, ModuleCall
+
+__all__ = ["DEEP_STEPS", "StopTheRun", "Wire"]
+
+DEEP_STEPS: Final = 3
+"""Steps, from the start of a run and from a new model's first call, on which costly looks (inner modules, graph walks) are allowed."""
+
+_transformed = torch._C._functorch.peek_interpreter_stack
+_traced = torch._C._get_tracing_state
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+
+
+class StopTheRun(BaseException):
+    """Raised inside the user's loop when the run was asked to end early. Not an Exception, so that no handler keeps it."""
+
+
+class Wire:
+    """One per watched run."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self.emit = emit
+        """Where probes put their events."""
+        self.step = 0
+        """Optimizer steps taken so far, all optimizers counted."""
+        self.deep = True
+        """Are costly looks allowed at this step?"""
+        self.deep_until = DEEP_STEPS
+        self.busy = False
+        self.awake = True
+        self.in_backward = False
+        self.in_step = 0
+        """Optimizer steps under way: > 0 inside a closure."""
+        self.call: ModuleCall | None = None
+        """The outermost module call that is under way."""
+        self.stop_asked = ""
+        """Why the run is to end at the next step; empty to go on."""
+        self.scaler_used = False
+        """A GradScaler is in use: steps may be skipped for it, and losses are multiplied."""
+        self.spent_ns = 0
+        self.failures: list[str] = []
+        self._listeners: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(MOMENTS, ())
+        self._thread = get_ident()
+        self._ordinals: dict[tuple[str, int], int] = {}
+        self._counts: dict[str, int] = {}
+
+    # -- who listens --
+
+    def connect(self, probes: Iterable[object]) -> None:
+        for probe in probes:
+            for moment in MOMENTS:
+                if hasattr(probe, moment):
+                    self._listeners[moment] += ((probe, getattr(probe, moment)),)
+
+    def hears(self, *moments: str) -> bool:
+        return any(self._listeners[moment] for moment in moments)
+
+    def tell(self, moment: str, subject: Any) -> None:
+        """Tell a moment to the probes that listen to it, if this is the run's own doing."""
+        if self.busy or get_ident() != self._thread:
+            return
+        if _transformed() is not None or _traced() is not None or _dispatch_modes():
+            return
+        self.busy = True
+        began = perf_counter_ns()
+        try:
+            for probe, method in self._listeners[moment]:
+                try:
+                    method(subject)
+                except Exception:  # noqa: BLE001 - the watcher never breaks the run
+                    self._retire(probe)
+        finally:
+            self.busy = False
+            self.spent_ns += perf_counter_ns() - began
+
+    def _retire(self, probe: object) -> None:
+        self.failures.append(f"probe {type(probe).__name__} failed and was removed:\n{traceback.format_exc()}")
+        for moment, listeners in self._listeners.items():
+            self._listeners[moment] = tuple(pair for pair in listeners if pair[0] is not probe)
+
+    def ignores(self) -> bool:
+        """Is what happens now not the run's own (a probe at work, another thread), or are the taps asleep?"""
+        return self.busy or not self.awake or get_ident() != self._thread
+
+    def look_deep(self) -> None:
+        """Something new came into the run (another model): allow costly looks for some steps from here."""
+        self.deep = True
+        self.deep_until = self.step + DEEP_STEPS
+
+    # -- names for live objects --
+
+    def ordinal(self, kind: str, thing: object) -> int:
+        """A small number for an object, the same each time, in the order of first sight."""
+        key = (kind, id(thing))
+        if key not in self._ordinals:
+            self._ordinals[key] = self._counts.get(kind, 0)
+            self._counts[kind] = self._ordinals[key] + 1
+            weakref.finalize(thing, self._ordinals.pop, key, None).atexit = False
+        return self._ordinals[key]

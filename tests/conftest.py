@@ -1,0 +1,93 @@
+"""Scripts that really run: each in a child forked from this warm process, watched by every rule."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+import torch
+
+from trueloop.doctor.examine import examine
+from trueloop.doctor.launch import find_script
+from trueloop.doctor.watch import Watch
+from trueloop.finding import Finding
+from trueloop.verdict import Verdict
+
+torch.set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `trueloop check` says of a script."""
+
+    verdict: Verdict
+    output: str
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.verdict.findings
+
+    def names(self) -> set[str]:
+        return {finding.name for finding in self.findings}
+
+    def at(self) -> set[tuple[str, int]]:
+        """(name, line) of each finding."""
+        return {(finding.name, finding.place.line if finding.place else 0) for finding in self.findings}
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """Run `work` in a forked child and hand back what it returns; torch is loaded already, so this takes milliseconds."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            answer = pickle.dumps((True, work()))
+        except BaseException:
+            answer = pickle.dumps((False, traceback.format_exc()))
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(answer)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    good, value = pickle.loads(data) if data else (False, "the child died")
+    if not good:
+        pytest.fail(value)
+    return value
+
+
+def check_script(folder: Path, text: str, *arguments: str, **options: Any) -> Checked:
+    """Write a script into the folder and check it there, in a child."""
+    script = folder / "train.py"
+    script.write_text(text, encoding="utf-8")
+
+    def work() -> Checked:
+        os.chdir(folder)
+        printed = folder / "printed.txt"
+        sys.stdout = printed.open("w", encoding="utf-8")
+        sys.stderr = sys.stdout
+        verdict, error = examine(find_script("train.py", arguments), Watch(script="train.py", **options))
+        if error is not None and verdict.outcome.reason == "exception":
+            traceback.print_exception(error)
+        sys.stdout.flush()
+        return Checked(verdict, printed.read_text(encoding="utf-8"))
+
+    checked: Checked = in_child(work)
+    return checked
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Callable[..., Checked]:
+    """`check(text, *arguments, **options)` -> what was found."""
+    return lambda text, *arguments, **options: check_script(tmp_path, text, *arguments, **options)
