@@ -20,7 +20,7 @@ from trueloop.taps.wire import Wire
 
 __all__ = ["ActivationTap"]
 
-_NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp")
+_NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp", "clip")
 
 
 class ActivationTap(Tap):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trueloop.taps.internals import steps_running
 from trueloop.taps.moment import BackwardCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
@@ -44,7 +45,7 @@ class BackwardTap(Tap):
             create_graph=create,
             place=here(3),
             number=self._number - 1,
-            inside_step=self.wire.in_step > 0,
+            inside_step=self.wire.in_step > 0 and steps_running() > 0,
         )
 
     def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,13 +6,17 @@ from what watching is *measured* to cost: the median time of watched steps again
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 from time import perf_counter_ns
 from typing import Final
 
+from trueloop.event import Place
 from trueloop.taps.activation import ActivationTap
 from trueloop.taps.backward import BackwardTap
 from trueloop.taps.clip import ClipTap
+from trueloop.taps.cut import CutTap
+from trueloop.taps.decision import DecisionTap
 from trueloop.taps.dropout import DropoutTap
 from trueloop.taps.loader import LoaderTap
 from trueloop.taps.loss import LossTap
@@ -34,6 +38,9 @@ WINDOW: Final = 6
 FIRST_PAUSE: Final = 60
 """Steps of the first pause, before the cost is known."""
 LONGEST_PAUSE: Final = 2000
+"""However small the budget, a change in a long run (another phase, a thawed layer) is to be seen at some time."""
+WATCHED_PASSES: Final = 3
+"""Passes over data, from each line, that wake the taps: more would leave no pause where epochs are short."""
 REMEMBERED: Final = 200
 """Step times kept on each side for the median."""
 
@@ -48,8 +55,8 @@ class Board:
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
-            ModuleTap(wire), LossTap(wire), ActivationTap(wire), DropoutTap(wire), BackwardTap(wire), ScalerTap(wire),
-            ClipTap(wire), ScheduleTap(wire), ModeTap(wire), StateTap(wire),
+            ModuleTap(wire), LossTap(wire), ActivationTap(wire), DecisionTap(wire), DropoutTap(wire), BackwardTap(wire), ScalerTap(wire),
+            CutTap(wire), ClipTap(wire), ScheduleTap(wire), ModeTap(wire), StateTap(wire),
             OptimizerTap(wire, self._after_step), LoaderTap(wire, self._after_loader_start),
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
@@ -57,10 +64,17 @@ class Board:
         self._next_change = FIRST_WINDOW
         self._times: dict[bool, list[int]] = {True: [], False: []}
         self._stepped_at = 0
+        self._passes: Counter[Place | None] = Counter()
+        """Over data, by the line that begins them."""
 
     def install(self) -> None:
-        for tap in self._taps:
-            tap.install()
+        for tap in tuple(self._taps):
+            try:
+                tap.install()
+            except Exception:  # noqa: BLE001 - a torch that we do not fit must not keep anybody from training
+                self.wire.fail(f"{type(tap).__name__} does not fit this torch and was left out")
+                self._taps.remove(tap)
+                tap.remove()
 
     def remove(self) -> None:
         self.wire.awake = False
@@ -90,9 +104,10 @@ class Board:
             self._fall_asleep() if wire.awake else self._wake_up()
             self._stepped_at = 0
 
-    def _after_loader_start(self) -> None:
-        """A new pass over data may be a validation in the wrong mode: look at its beginning."""
-        if not self.wire.awake and self.budget is not None:
+    def _after_loader_start(self, place: Place | None) -> None:
+        """A new pass over data may be a validation in the wrong mode: look at the first few from each line."""
+        self._passes[place] += 1
+        if not self.wire.awake and self._passes[place] <= WATCHED_PASSES:
             self._wake_up()
             self._stepped_at = 0
 

@@ -1,25 +1,28 @@
-"""Dropout that is active while the model is in eval mode. In train mode, and inactive, the check costs one comparison."""
+"""Dropout functions that are active: counted for the call of the model they are part of, and told where the model is in eval mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Final
 
 from torch import nn
 from torch.nn import functional
 
 from trueloop.taps.moment import DropoutCall
-from trueloop.taps.place import frame_here, place_in
+from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
 from trueloop.taps.wire import Wire
 
 __all__ = ["DropoutTap"]
 
 _FUNCTIONS: Final = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
+_ON_BY_DEFAULT: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 
 
 class DropoutTap(Tap):
-    moments = ("dropout_called",)
+    moments = ("dropout_called", "module_call_ended")
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
@@ -34,32 +37,49 @@ class DropoutTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        by_default = original.__name__ in ("dropout", "dropout1d", "dropout2d", "dropout3d")
+        wire, by_default = self.wire, original.__name__ in _ON_BY_DEFAULT
 
         def dropout(input: Any, p: float = 0.5, training: bool = by_default, inplace: bool = False) -> Any:
-            if training and p > 0 and not passes_by(self.wire):
-                self._tell(original.__name__, p)
+            if training and not passes_by(wire) and wire.call is not None and p > 0:
+                self._note(original.__name__, p)
             return original(input, p, training, inplace)
 
         return dropout
 
     def _wrap_attention(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
         def scaled_dot_product_attention(
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
         ) -> Any:
-            if dropout_p > 0 and not passes_by(self.wire):
-                self._tell("scaled_dot_product_attention", dropout_p)
+            if not passes_by(wire) and wire.call is not None and dropout_p > 0:
+                self._note("scaled_dot_product_attention", dropout_p)
             return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
         return scaled_dot_product_attention
 
-    def _tell(self, function: str, probability: float) -> None:
+    def _note(self, function: str, probability: float) -> None:
         call = self.wire.call
-        if call is None or call.training:
+        if call is None:
             return
-        frame = frame_here(3)
-        if frame is None:
-            return
-        owner = frame.f_locals.get("self")
-        owner = owner if isinstance(owner, nn.Module) else None
-        self.wire.tell("dropout_called", DropoutCall(function, probability, place_in(frame), owner, frame.f_code.co_qualname))
+        call.dropouts += 1
+        caller = sys._getframe(2)
+        if call.training or not is_users(caller.f_code.co_filename):
+            return  # a layer of a library's asks its own mode, and may have been left in train mode on purpose
+        names = tuple(frame.f_code.co_qualname for frame in _outwards(caller) if is_users(frame.f_code.co_filename))
+        self.wire.tell("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _owner(caller: FrameType) -> nn.Module | None:
+    """The first `self` that is a module, from the call outwards."""
+    for frame in _outwards(caller):
+        names = frame.f_code.co_varnames
+        if names and frame.f_code.co_argcount and isinstance(owner := frame.f_locals.get(names[0]), nn.Module):
+            return owner
+    return None

@@ -6,14 +6,26 @@ long as the node does, which is how we learn that a graph has been freed without
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 
-from trueloop.taps.note import SCALED, note_on
+from trueloop.taps.note import SCALED, WALKED, note_on
 
-__all__ = ["LEAF", "LossShape", "node_name", "nodes", "reduction_of", "through_views"]
+__all__ = [
+    "LEAF",
+    "LossShape",
+    "Survey",
+    "broadcast_in",
+    "node_name",
+    "nodes",
+    "reduction_of",
+    "scaler_of",
+    "survey",
+    "through_factors",
+    "through_views",
+]
 
 LEAF: Final = "AccumulateGrad"
 
@@ -49,9 +61,9 @@ def _next(node: Any) -> list[Any]:
     return [following for following, _ in node.next_functions if following is not None]
 
 
-def through_views(tensor: Tensor) -> Iterator[Any]:
-    """The nodes behind a tensor, nearest first, as long as they only hand values on; then the first one that does not."""
-    node: Any = tensor.grad_fn
+def through_views(start: Any) -> Iterator[Any]:
+    """The nodes behind a tensor (or from a node on), nearest first, as long as they only hand values on; then the first that does not."""
+    node: Any = start.grad_fn if isinstance(start, Tensor) else start
     for _ in range(12):
         if node is None:
             return
@@ -92,3 +104,104 @@ def reduction_of(loss: Tensor) -> LossShape:
             return LossShape(mean, divided, amp)
         node = following[0]
     return LossShape(False, divided, amp)
+
+
+def through_factors(loss: Tensor) -> Iterator[Any]:
+    """The root of a loss, and what stands behind constant factors (`loss / 4`, a GradScaler's): other names of the same loss."""
+    node: Any = loss.grad_fn
+    for _ in range(4):
+        if node is None:
+            return
+        yield node
+        following = _next(node)
+        node = following[0] if _plain(node) in ("Mul", "Div") and len(following) == 1 else None
+
+
+def scaler_of(loss: Tensor) -> Any:
+    """The GradScaler that multiplied the loss; None without one."""
+    notes = (note_on(node, SCALED) for node in through_factors(loss))
+    return next((scaler() for scaler in notes if scaler is not None), None)
+
+
+# -- the whole graph --
+
+
+class Survey(NamedTuple):
+    """What a walk over a graph met."""
+
+    nodes: int
+    whole: bool
+    """Every node was met; False: the walk ended at its limit."""
+    leaves: set[int]
+    """Identities of the tensors that gradients are accumulated in."""
+    stamps: list[Any]
+    """Stamps of earlier walks that had met nodes of this graph."""
+
+
+def survey(roots: Sequence[Any], stamp: object, limit: int = 20_000) -> Survey:
+    """Walk over the graph behind some nodes, and leave a stamp on each node that has none.
+
+    A node that carries an earlier walk's stamp was there at that walk: this holds by construction, in whatever thread it was made.
+    """
+    seen, waiting = set(roots), list(roots)
+    leaves: set[int] = set()
+    stamps: dict[int, Any] = {}
+    while waiting and len(seen) < limit:
+        node = waiting.pop()
+        following = node.next_functions
+        if not following:  # a leaf lives as long as its tensor, so it says nothing of the graph's age
+            leaves.add(id(getattr(node, "variable", None)))
+            continue
+        earlier = node.metadata.setdefault(WALKED, stamp)
+        if earlier is not stamp:
+            stamps[id(earlier)] = earlier
+        for behind, _ in following:
+            if behind is not None and behind not in seen:
+                seen.add(behind)
+                waiting.append(behind)
+    return Survey(len(seen), not waiting, leaves, list(stamps.values()))
+
+
+# -- a pairwise loss written by hand --
+
+_POINTWISE: Final = (
+    "Mean", "Sum", "Pow", "Abs", "Mul", "Div", "Neg", "Sqrt", "Log", "Log1P", "Exp", "Cosh", "LogCosh", "Clamp", "ClampMin", "Add",
+)  # fmt: skip
+"""What may stand between a loss and the subtraction it is made of: reductions, and functions of one value."""
+
+
+def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(shape of the prediction, shape after the subtraction) where [B, 1] met [B] in `(prediction - target)` and became [B, B].
+
+    Only that accident is looked for. A prediction that was given a new dimension on purpose (`x[:, None] - y[None]`) is no accident.
+    """
+    node: Any = loss.grad_fn
+    for _ in range(12):
+        following = set(_next(node)) if node is not None else set()
+        if node is None or _plain(node) == "Sub":
+            break
+        # x * x has the same node on both sides
+        node = following.pop() if len(following) == 1 and (_plain(node) in _POINTWISE or _plain(node) in _VIEWS) else None
+    if node is None:
+        return None
+    result = _shape(node, 0)
+    sides = [_shape(behind, number) for behind, number in node.next_functions if behind is not None]
+    made = [behind for behind, _ in node.next_functions if behind is not None]
+    if any(not behind.next_functions or _plain(behind) == "Unsqueeze" for behind in made):
+        return None
+    if len(sides) == 2 and len(sides[0]) == len(sides[1]):
+        return None
+    wide = [side for side in sides if _became_square(side, result)]
+    return (wide[0], result) if len(wide) == len(sides) and wide else None
+
+
+def _shape(node: Any, number: int) -> tuple[int, ...]:
+    """The shape of one output of an operation."""
+    return tuple(int(size) for size in node._input_metadata[number].shape)
+
+
+def _became_square(side: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """[B, 1, ...] or [B, ...] became [B, B, ...]."""
+    batch, rest = result[:1], result[2:]
+    square = len(result) >= 2 and result[0] == result[1] > 1
+    return square and side in ((*batch, 1, *rest), (*batch, *rest))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torch.utils.data import DataLoader
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from trueloop.event import Place
+from trueloop.taps.internals import LoaderIterator, stacks_samples
 from trueloop.taps.moment import BatchDrawn, LoaderStart
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
@@ -19,16 +20,16 @@ __all__ = ["LoaderTap"]
 class LoaderTap(Tap):
     moments = ("loader_started", "batch_drawn")
 
-    def __init__(self, wire: Wire, on_start: Callable[[], None]) -> None:
+    def __init__(self, wire: Wire, on_start: Callable[[Place | None], None]) -> None:
         super().__init__(wire)
         self._on_start = on_start
-        """A new pass may be a validation: sleepers wake."""
+        """Told also while the wire sleeps: a new pass may be a validation, and worth waking up for."""
         self._patches: list[Patch] = []
 
     def install(self) -> None:
         self._patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
         if self.wire.hears("batch_drawn"):
-            self._patches.append(Patch(_BaseDataLoaderIter, "__next__", self._wrap_next))
+            self._patches.append(Patch(LoaderIterator, "__next__", self._wrap_next))
 
     def remove(self) -> None:
         for patch in self._patches:
@@ -36,10 +37,11 @@ class LoaderTap(Tap):
 
     def _wrap_iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __iter__(loader: DataLoader[Any]) -> Any:
-            if not self.wire.busy:
-                self._on_start()
-            if not passes_by(self.wire):
-                self.wire.tell("loader_started", LoaderStart(loader, here(2)))
+            if not self.wire.is_foreign():
+                place = here(2)
+                self._on_start(place)
+                if not passes_by(self.wire):
+                    self.wire.tell("loader_started", LoaderStart(loader, place))
             return original(loader)
 
         return __iter__
@@ -48,7 +50,7 @@ class LoaderTap(Tap):
         def __next__(iterator: Any) -> Any:
             batch = original(iterator)
             if not passes_by(self.wire):
-                self.wire.tell("batch_drawn", BatchDrawn(None, batch))
+                self.wire.tell("batch_drawn", BatchDrawn(None, batch, stacks_samples(iterator)))
             return batch
 
         return __next__

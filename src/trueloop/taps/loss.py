@@ -1,15 +1,21 @@
-"""Loss functions of torch.nn.functional; the nn.XLoss modules look them up there at each call, so they are seen too."""
+"""Loss functions of torch.nn.functional; the nn.XLoss modules look them up there at each call, so they are seen too.
+
+A listener may ask, on a call, to hear what predictions are compared with (`(out.argmax(1) == y)`): from then on argmax, round and == are
+watched as well. Most runs never ask, and pay nothing.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueloop.taps.moment import LossCall
+from trueloop.taps.moment import LossCall, PredictionCompared
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
 from trueloop.taps.wire import Wire
@@ -30,13 +36,19 @@ LOSSES: Final = (
 )
 """Functions of (input, target, ...)."""
 
+_Kind = Literal["argmax", "round"]
+_PREDICTORS: Final[dict[str, _Kind]] = {"argmax": "argmax", "max": "argmax", "round": "round"}
+"""What turns scores into a prediction; max only where it gives indices too."""
+
 
 class LossTap(Tap):
-    moments = ("loss_called",)
+    moments = ("loss_called", "prediction_compared")
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
         self._patches: list[Patch] = []
+        self._predictions: dict[int, tuple[weakref.ref[Tensor], _Kind]] = {}
+        self._watches_predictions = False
 
     def install(self) -> None:
         self._patches = [Patch(functional, name, self._wrap) for name in LOSSES]
@@ -56,7 +68,53 @@ class LossTap(Tap):
             options = dict(zip(names, args, strict=False)) | kwargs
             scores, target = options.pop("input", None), options.pop("target", None)
             if type(output) is Tensor and isinstance(scores, Tensor) and isinstance(target, Tensor):
-                wire.tell("loss_called", LossCall(function, scores, target, options, output, here(2)))
+                call = LossCall(function, scores, target, options, output, here(2))
+                wire.tell("loss_called", call)
+                if call.watch_predictions and not self._watches_predictions:
+                    self._watch_predictions()
             return output
 
         return loss
+
+    # -- predictions --
+
+    def _watch_predictions(self) -> None:
+        self._watches_predictions = True
+        for name in _PREDICTORS:
+            self._patches += [Patch(owner, name, self._wrap_predictor) for owner in (torch, Tensor)]
+        self._patches += [Patch(torch, "eq", self._wrap_equal), Patch(Tensor, "eq", self._wrap_equal)]
+        self._patches.append(Patch(Tensor, "__eq__", self._wrap_equal))
+
+    def _wrap_predictor(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire, kind = self.wire, _PREDICTORS[original.__name__]
+
+        def predict(*args: Any, **kwargs: Any) -> Any:
+            output = original(*args, **kwargs)
+            if not passes_by(wire):
+                made = output[1] if isinstance(output, tuple) else None if original.__name__ == "max" else output
+                if isinstance(made, Tensor):
+                    key, predictions = id(made), self._predictions
+                    predictions[key] = (weakref.ref(made, lambda _: predictions.pop(key, None)), kind)
+            return output
+
+        return predict
+
+    def _wrap_equal(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def equal(*args: Any, **kwargs: Any) -> Any:
+            if not passes_by(wire) and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
+                for made, other in (args, args[::-1]):
+                    if (kind := self._kind_of(made)) is not None:
+                        wire.tell("prediction_compared", PredictionCompared(kind, other, here(2)))
+            return original(*args, **kwargs)
+
+        return equal
+
+    def _kind_of(self, tensor: Tensor) -> _Kind | None:
+        """Whether it is a prediction, or a view of one."""
+        for candidate in (tensor, tensor._base):
+            known = None if candidate is None else self._predictions.get(id(candidate))
+            if known is not None and known[0]() is candidate:
+                return known[1]
+        return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -24,18 +24,22 @@ __all__ = [
     "BuiltOptimizer",
     "BuiltSchedule",
     "ClipCall",
+    "DecisionCall",
     "DropoutCall",
+    "GraphCut",
     "InnerCall",
     "LoaderStart",
     "LossCall",
     "ModeChange",
     "ModuleCall",
+    "PredictionCompared",
     "RunEnd",
     "ScheduleCall",
     "StateLoad",
     "StateSave",
     "StateTaken",
     "StepCall",
+    "UnscaleCall",
     "tensors_in",
 ]
 
@@ -65,6 +69,8 @@ class ModuleCall:
     training: bool
     compiled: bool
     recalibration: bool
+    dropouts: int = 0
+    """Calls of dropout functions so far that were active."""
     output: Any = None
     failed: bool = False
 
@@ -87,6 +93,35 @@ class LossCall:
     """The other arguments, by name."""
     output: Tensor
     place: Place | None
+    watch_predictions: bool = False
+    """Set by a listener that wants to hear of predictions that are compared with such targets: `prediction_compared`."""
+
+
+@dataclass(slots=True)
+class GraphCut:
+    """The user took a tensor out of its graph; told on deep steps only."""
+
+    function: str
+    """detach, item, tolist or numpy."""
+    tensor: Tensor
+    place: Place
+
+
+@dataclass(slots=True)
+class PredictionCompared:
+    """The outcome of an argmax or of a rounding was compared, by ==, with another tensor."""
+
+    kind: Literal["argmax", "round"]
+    other: Tensor
+    place: Place | None
+
+
+@dataclass(slots=True)
+class DecisionCall:
+    """argmax, max over a dimension, or topk: scores became a choice."""
+
+    function: str
+    input: Tensor
 
 
 @dataclass(slots=True)
@@ -116,6 +151,14 @@ class StepCall:
 
 
 @dataclass(slots=True)
+class UnscaleCall:
+    """A GradScaler takes its factor out of the gradients of an optimizer."""
+
+    optimizer: Optimizer
+    place: Place | None
+
+
+@dataclass(slots=True)
 class ClipCall:
     function: str
     parameters: tuple[Tensor, ...]
@@ -135,6 +178,8 @@ class ScheduleCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     place: Place | None
+    inside: bool
+    """Another schedule's step called it."""
 
 
 @dataclass(slots=True)
@@ -147,6 +192,8 @@ class LoaderStart:
 class BatchDrawn:
     loader: DataLoader[Any] | None
     batch: Any
+    stacked: bool = False
+    """PyTorch's own collate made it: the first dimension of its tensors counts the samples."""
 
 
 @dataclass(slots=True)
@@ -162,9 +209,9 @@ class DropoutCall:
     probability: float
     place: Place | None
     owner: nn.Module | None
-    """The module whose method called it."""
-    method: str
-    """The function that called it."""
+    """The module whose method called it, directly or through functions."""
+    callers: tuple[str, ...]
+    """The user's functions under way, innermost first."""
 
 
 @dataclass(slots=True)
@@ -198,12 +245,17 @@ MOMENTS: Final = (
     "module_call_ended",  # ModuleCall
     "inner_call_ended",  # InnerCall
     "loss_called",  # LossCall
+    "graph_cut",  # GraphCut: on deep steps
+    "prediction_compared",  # PredictionCompared: only after a listener asked for it
+    "decision_made",  # DecisionCall
     "backward_started",  # BackwardCall
     "backward_ended",  # BackwardCall
     "gradients_taken",  # BackwardCall: torch.autograd.grad was called
     "optimizer_built",  # BuiltOptimizer
     "step_started",  # StepCall
     "step_ended",  # StepCall
+    "unscale_started",  # UnscaleCall
+    "unscale_ended",  # UnscaleCall
     "clip_started",  # ClipCall
     "clip_ended",  # ClipCall
     "schedule_built",  # BuiltSchedule

@@ -6,14 +6,18 @@ from typing import Any, Final
 
 from torch import Tensor
 
-__all__ = ["ACTIVATION", "FORWARD", "SCALED", "note_on", "write_note"]
+__all__ = ["ACTIVATION", "FORWARD", "KEPT", "SCALED", "WALKED", "note_on", "write_note"]
 
 ACTIVATION: Final = "trueloop.activation"
 """On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
 FORWARD: Final = "trueloop.forward"
 """On the nodes of a model's outputs: an object that dies with the graph."""
 SCALED: Final = "trueloop.scaled"
-"""On the node of a loss that a GradScaler multiplied: True."""
+"""On the node of a loss that a GradScaler multiplied: a weak reference to the scaler."""
+KEPT: Final = "trueloop.kept"
+"""On the node of a loss: an object that is counted until it dies with the graph."""
+WALKED: Final = "trueloop.walked"
+"""On every node that was walked: the stamp of the first walk that met it."""
 
 
 def write_note(tensor: Tensor, key: str, value: object) -> None:

@@ -5,14 +5,15 @@ This tap counts the steps of the run, so it is always installed and never sleeps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from trueloop.taps.internals import compiler_listens, hide_from_compiler, steps_running
 from trueloop.taps.moment import BuiltOptimizer, StepCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
@@ -32,8 +33,10 @@ class OptimizerTap(Tap):
         """Called when a step has been counted: the budget decides here who sleeps."""
         self._handles: list[Any] = []
         self._patches: list[Patch] = []
-        self._taken: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
-        self._call: StepCall | None = None
+        self._taken: Counter[int] = wire.taken
+        """Steps by the number of the optimizer."""
+        self._calls: list[StepCall | None] = []
+        """The steps under way, outermost first: an optimizer may wrap another. None for one that began while the wire slept."""
 
     def install(self) -> None:
         self._patches = [Patch(Optimizer, "__init__", self._wrap_init)]
@@ -55,25 +58,33 @@ class OptimizerTap(Tap):
 
     def _before(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         wire = self.wire
-        if _is_compiling() or wire.busy:
+        if _is_compiling() or compiler_listens() is not None or wire.busy:
             return
-        wire.in_step += 1
+        if self._calls:
+            del self._calls[steps_running() - 1 :]  # an earlier step raised, and the user went on
+        wire.in_step = len(self._calls) + 1
         if not wire.awake:
+            self._calls.append(None)
             return
         closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
-        self._call = StepCall(optimizer, here(2), self._taken.get(optimizer, 0), closure)
-        wire.tell("step_started", self._call)
+        call = StepCall(optimizer, here(2), self._taken[wire.ordinal("optimizer", optimizer)], closure)
+        self._calls.append(call)
+        wire.tell("step_started", call)
 
     def _after(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         wire = self.wire
-        if _is_compiling() or wire.busy:
+        if _is_compiling() or compiler_listens() is not None or wire.busy:
             return
-        wire.in_step = max(0, wire.in_step - 1)
-        if wire.awake and self._call is not None:
-            wire.tell("step_ended", self._call)
-        self._call = None
+        call = self._calls.pop() if self._calls else None
+        wire.in_step = len(self._calls)
+        if wire.awake and call is not None:
+            wire.tell("step_ended", call)
         wire.step += 1
-        self._taken[optimizer] = self._taken.get(optimizer, 0) + 1
+        self._taken[wire.ordinal("optimizer", optimizer)] += 1
         self._after_step()
         if wire.stop_asked:
             raise StopTheRun(wire.stop_asked)
+
+
+for hook in (OptimizerTap._before, OptimizerTap._after):
+    hide_from_compiler(hook.__code__)

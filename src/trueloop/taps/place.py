@@ -21,6 +21,9 @@ _LIBRARY: Final = tuple(
 )
 _LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
+_CELLS: Final = ("<ipython", "<command-", "<stdin")
+"""What notebooks and the prompt call a piece of the user's code; every other name in angle brackets is made by a library."""
+
 _claimed: list[str] = []
 _users: dict[str, bool] = {}
 _places: dict[tuple[CodeType, int], Place] = {}
@@ -42,7 +45,7 @@ def is_users(filename: str) -> bool:
 
 def _judge(filename: str) -> bool:
     if filename.startswith("<"):
-        return filename.startswith(("<ipython", "<stdin"))
+        return filename.startswith(_CELLS)
     path = os.path.realpath(filename)
     if any(path.startswith(folder) for folder in _claimed):
         return True
@@ -70,5 +73,6 @@ def place_in(frame: FrameType) -> Place:
     key = (frame.f_code, frame.f_lineno)
     place = _places.get(key)
     if place is None:
-        place = _places[key] = Place(os.path.abspath(key[0].co_filename), key[1], key[0].co_qualname)
+        name = key[0].co_filename
+        place = _places[key] = Place(name if name.startswith("<") else os.path.abspath(name), key[1], key[0].co_qualname)
     return place

@@ -1,16 +1,17 @@
-"""Learning-rate schedules: when they are built, and each step that the user takes with them."""
+"""Learning-rate schedules: when they are built, and each step that is taken with them. Told also while the wire sleeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import LRScheduler
 
 from trueloop.taps.moment import BuiltSchedule, ScheduleCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap
 from trueloop.taps.wire import Wire
 
 __all__ = ["ScheduleTap"]
@@ -46,9 +47,12 @@ class ScheduleTap(Tap):
         for patch in self._patches:
             patch.undo()
 
+    def _quiet(self) -> bool:
+        return torch.compiler.is_compiling() or self.wire.busy
+
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(scheduler: LRScheduler, *args: Any, **kwargs: Any) -> None:
-            if passes_by(self.wire):
+            if self._quiet():
                 original(scheduler, *args, **kwargs)
                 return
             for cls in type(scheduler).__mro__:  # a class of the user's, met for the first time
@@ -66,15 +70,15 @@ class ScheduleTap(Tap):
 
     def _wrap_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def step(scheduler: LRScheduler, *args: Any, **kwargs: Any) -> Any:
-            if passes_by(self.wire) or self._building or scheduler in self._stepping:
+            if self._quiet() or self._building or any(known is scheduler for known in self._stepping):
                 return original(scheduler, *args, **kwargs)
-            place = here(2)
+            call = ScheduleCall(scheduler, args, kwargs, here(2), inside=bool(self._stepping))
             self._stepping.append(scheduler)
             try:
                 result = original(scheduler, *args, **kwargs)
             finally:
                 self._stepping.pop()
-            self.wire.tell("schedule_stepped", ScheduleCall(scheduler, args, kwargs, place))
+            self.wire.tell("schedule_stepped", call)
             return result
 
         return step

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import torch
 
+from trueloop.taps.internals import UNSEEN, compiler_listens, forget_builtin, hide_from_compiler, record_builtin
 from trueloop.taps.wire import Wire
 
 __all__ = ["Patch", "Tap", "passes_by"]
@@ -45,21 +47,36 @@ class Patch:
         self.owner, self.name = owner, name
         self._own = name in vars(owner)
         self._original = getattr(owner, name)
-        self._wrapper = functools.wraps(self._original)(wrap(self._original))
-        # TorchScript compiles what it finds: it must find the original.
-        original = self._original
-        self._wrapper.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
-        setattr(owner, name, self._wrapper)
+        self.wrapper = _disguised(wrap(self._original), self._original, owner, name)
+        record_builtin(self._original, self.wrapper)
+        setattr(owner, name, self.wrapper)
 
     def undo(self) -> None:
-        if getattr(self.owner, self.name) is not self._wrapper:
+        if getattr(self.owner, self.name) is not self.wrapper:
             return  # somebody has wrapped us since: our wrapper stays in the chain and passes everything by
+        forget_builtin(self.wrapper)
         if self._own:
             setattr(self.owner, self.name, self._original)
         else:
             delattr(self.owner, self.name)
 
 
+def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str) -> Callable[..., Any]:
+    """Make a wrapper look like what it wraps to all who look: pickle, TorchScript, inspect, warnings."""
+    functools.update_wrapper(wrapper, original)
+    if isinstance(wrapper, FunctionType):
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=UNSEEN)
+        hide_from_compiler(wrapper.__code__)
+    if isinstance(owner, ModuleType) and not isinstance(original, FunctionType):
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, name  # a built-in function does not say where it can be found
+    # TorchScript compiles what it finds: it must find the original.
+    wrapper.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
+    return wrapper
+
+
 def passes_by(wire: Wire) -> bool:
     """Should a wrapper call the original and nothing else? Asked first of all, so that the compiler sees a constant."""
-    return _is_compiling() or wire.ignores()
+    return _is_compiling() or compiler_listens() is not None or wire.ignores()
+
+
+hide_from_compiler(passes_by.__code__)

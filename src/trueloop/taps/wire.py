@@ -10,24 +10,20 @@ from __future__ import annotations
 
 import traceback
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, Final
 
-import torch
-
 from trueloop.event import Event
-from trueloop.taps.moment import MOMENTS, ModuleCall
+from trueloop.taps.internals import dispatch_modes, is_transformed, tracing_state
+from trueloop.taps.moment import MOMENTS, ModuleCall, RunEnd
 
 __all__ = ["DEEP_STEPS", "StopTheRun", "Wire"]
 
 DEEP_STEPS: Final = 3
 """Steps, from the start of a run and from a new model's first call, on which costly looks (inner modules, graph walks) are allowed."""
-
-_transformed = torch._C._functorch.peek_interpreter_stack
-_traced = torch._C._get_tracing_state
-_dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 class StopTheRun(BaseException):
@@ -56,6 +52,8 @@ class Wire:
         """Why the run is to end at the next step; empty to go on."""
         self.scaler_used = False
         """A GradScaler is in use: steps may be skipped for it, and losses are multiplied."""
+        self.taken: Counter[int] = Counter()
+        """Steps that each optimizer, by its number, has taken, also those while the wire slept."""
         self.spent_ns = 0
         self.failures: list[str] = []
         self._listeners: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(MOMENTS, ())
@@ -78,7 +76,7 @@ class Wire:
         """Tell a moment to the probes that listen to it, if this is the run's own doing."""
         if self.busy or get_ident() != self._thread:
             return
-        if _transformed() is not None or _traced() is not None or _dispatch_modes():
+        if is_transformed() is not None or tracing_state() is not None or dispatch_modes():
             return
         self.busy = True
         began = perf_counter_ns()
@@ -92,14 +90,27 @@ class Wire:
             self.busy = False
             self.spent_ns += perf_counter_ns() - began
 
+    def last_words(self, end: RunEnd) -> None:
+        """Tell that the run has ended: to all, asleep or not, and from whichever thread it is that ends."""
+        self.awake, self.busy, self._thread = True, False, get_ident()
+        self.tell("run_ended", end)
+
+    def fail(self, what: str) -> None:
+        """Note the exception that is being handled as a failure of our own; the run goes on."""
+        self.failures.append(f"{what}:\n{traceback.format_exc()}")
+
     def _retire(self, probe: object) -> None:
-        self.failures.append(f"probe {type(probe).__name__} failed and was removed:\n{traceback.format_exc()}")
+        self.fail(f"probe {type(probe).__name__} failed and was removed")
         for moment, listeners in self._listeners.items():
             self._listeners[moment] = tuple(pair for pair in listeners if pair[0] is not probe)
 
     def ignores(self) -> bool:
-        """Is what happens now not the run's own (a probe at work, another thread), or are the taps asleep?"""
+        """Is what happens now not the run's own, or are the taps asleep?"""
         return self.busy or not self.awake or get_ident() != self._thread
+
+    def is_foreign(self) -> bool:
+        """Is what happens now not the run's own: a probe at work, a forked child, another thread?"""
+        return self.busy or get_ident() != self._thread
 
     def look_deep(self) -> None:
         """Something new came into the run (another model): allow costly looks for some steps from here."""

@@ -1,0 +1,193 @@
+"""A forward, run once more to see where a value stopped being a number. Nothing of the user's is changed by it.
+
+While it runs, every module of the model stands on a copy of its attributes (buffers cloned, lists and dictionaries copied), so whatever the
+forward writes is thrown away; random generators are put back, prints go nowhere, and hooks of the user's own are left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from trueloop.event import Place
+from trueloop.taps.moment import tensors_in
+from trueloop.taps.place import here, is_users
+
+__all__ = ["Origin", "Replay", "autocast_now", "bounds", "not_finite"]
+
+_MASKING: Final = ("masked_fill", "where", "full", "full_like", "new_full", "fill", "tensor", "index_fill", "setitem", "triu", "tril")
+"""Operations that put minus infinity in place on purpose."""
+_TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")
+"""Operations that turn a mask's minus infinity into infinity."""
+_STEEP_AT_ZERO: Final = ("sqrt", "norm", "vector_norm", "pow", "cdist", "pairwise_distance", "log", "rsqrt", "reciprocal", "std", "atan2")
+"""Operations whose slope has no value at zero."""
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The operation that made the first value that is no number."""
+
+    layer: str
+    operation: str
+    place: Place | None
+    input_range: tuple[float, float] | None
+    value: str
+
+
+def not_finite(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())
+
+
+def bounds(tensors: list[Tensor]) -> tuple[float, float] | None:
+    """Smallest and largest number among the values that are numbers."""
+    ends = [part.aminmax() for t in tensors if (part := t[torch.isfinite(t)]).numel()]
+    return (min(float(low) for low, _ in ends), max(float(high) for _, high in ends)) if ends else None
+
+
+def autocast_now() -> tuple[str, torch.dtype] | None:
+    """(device, type) of the autocast that is on, if one is."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return device, torch.get_autocast_dtype(device)
+    return None
+
+
+class Replay(TorchFunctionMode):
+    """Runs a model's forward and looks at what each operation takes and gives."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._model = model
+        self._names = {module: name for name, module in model.named_modules()}
+        self._running: list[nn.Module] = []
+        self._first_infinity: Origin | None = None
+        self._first_nan: Origin | None = None
+        self._nan_out_of_infinity = False
+        self.steep: Origin | None = None
+        """The first operation that was met at zero, where its slope has no value."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """A nan that came out of infinities goes back to the operation that overflowed; masks are not meant by that."""
+        if self._first_nan is None or (self._nan_out_of_infinity and self._first_infinity is not None):
+            return self._first_infinity
+        return self._first_nan
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, grad: bool, autocast: tuple[str, torch.dtype] | None) -> bool:
+        """False if the forward could not be run again."""
+        hooks = [register_module_forward_pre_hook(self._enter), register_module_forward_hook(self._leave, always_call=True)]
+        device, kind = autocast or ("cpu", torch.bfloat16)
+        try:
+            with (
+                _randomness_kept(),
+                _standing_on_copies(self._model),
+                redirect_stdout(io.StringIO()),
+                torch.set_grad_enabled(grad),
+                torch.autocast(device, kind, enabled=autocast is not None),
+                self,
+            ):
+                self._model(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - a forward that cannot be repeated tells nothing, and must not end the run
+            return False
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return True
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        self._running.append(module)
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._running:
+            self._running.pop()
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        given = kwargs or {}
+        name = str(getattr(func, "__name__", "")).strip("_")
+        if name == "get":  # a property: .shape, .data
+            return func(*args, **given)
+        with torch.no_grad():
+            inputs = [t.detach() for t in tensors_in((args, given)) if t.is_floating_point()]
+            had_nan = any(bool(t.isnan().any()) for t in inputs)
+            had_infinity = any(bool(t.isinf().any()) for t in inputs)
+            had_overflow = any(bool(t.isposinf().any()) for t in inputs)
+            range_before = bounds(inputs)
+            if self.steep is None and name in _STEEP_AT_ZERO and inputs:
+                self._look_for_zero(name, args, inputs[0], range_before)
+        output = func(*args, **given)
+        with torch.no_grad():
+            made = [t.detach() for t in tensors_in(output) if t.is_floating_point()]
+            if not had_nan and self._first_nan is None and any(bool(t.isnan().any()) for t in made):
+                self._first_nan = self._origin(name, range_before, "nan")
+                self._nan_out_of_infinity = had_infinity
+            if not (had_nan or had_overflow or self._first_infinity) and name not in _MASKING:
+                masked = had_infinity and name in _TURNING
+                overflowed = any(bool((t.isposinf() if had_infinity else t.isinf()).any()) for t in made)
+                if overflowed and not masked:
+                    self._first_infinity = self._origin(name, range_before, "inf")
+        return output
+
+    def _look_for_zero(self, name: str, args: tuple[Any, ...], taken: Tensor, range_before: tuple[float, float] | None) -> None:
+        exponent = args[1] if name == "pow" and len(args) > 1 else 0.5
+        if isinstance(exponent, (int, float)) and exponent < 1 and bool((taken == 0).any()):
+            self.steep = self._origin(name, range_before, "nan")
+
+    def _origin(self, operation: str, range_before: tuple[float, float] | None, value: str) -> Origin:
+        module = self._running[-1] if self._running else self._model
+        name = self._names.get(module, "")
+        kind = type(module).__name__
+        return Origin(f"{name} ({kind})" if name else kind, operation, here(3), range_before, value)
+
+
+@contextmanager
+def _randomness_kept() -> Iterator[None]:
+    generator, arrays, plain = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        torch.set_rng_state(generator)
+        np.random.set_state(arrays)
+        random.setstate(plain)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+
+
+@contextmanager
+def _standing_on_copies(model: nn.Module) -> Iterator[None]:
+    """Each module gets a copy of its attributes; the real ones come back untouched, whatever was written."""
+    kept = [(module, module.__dict__) for module in model.modules()]
+    try:
+        for module, attributes in kept:
+            object.__setattr__(module, "__dict__", _copied(attributes))
+        yield
+    finally:
+        for module, attributes in kept:
+            object.__setattr__(module, "__dict__", attributes)
+
+
+def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    copies = {name: copy.copy(value) if isinstance(value, (dict, list, set, deque)) else value for name, value in attributes.items()}
+    copies["_buffers"] = {name: None if b is None else b.detach().clone() for name, b in attributes["_buffers"].items()}
+    for hooks in _HOOKS:
+        copies[hooks] = type(attributes[hooks])((key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook))
+    copies["_compiled_call_impl"] = None
+    return copies
+
+
+def _of_user(hook: Any) -> bool:
+    code = getattr(getattr(hook, "__func__", hook), "__code__", None)
+    return code is not None and is_users(code.co_filename)

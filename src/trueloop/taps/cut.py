@@ -1,0 +1,48 @@
+"""Where a graph is left: detach, item, tolist and numpy, called by the user on a tensor that was computed with a graph.
+
+Told on deep steps only; after them each call costs one comparison more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch import Tensor
+
+from trueloop.taps.moment import GraphCut
+from trueloop.taps.place import is_users, place_in
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["CutTap"]
+
+_NAMES: Final = ("detach", "item", "tolist", "numpy")
+
+
+class CutTap(Tap):
+    moments = ("graph_cut",)
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        self._patches = [Patch(Tensor, name, self._wrap) for name in _NAMES]
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire, function = self.wire, original.__name__
+
+        def cut(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if not passes_by(wire) and wire.deep and not wire.in_backward and tensor.grad_fn is not None:
+                caller = sys._getframe(1)  # a library's own detach is none of the user's doing
+                if is_users(caller.f_code.co_filename):
+                    wire.tell("graph_cut", GraphCut(function, tensor, place_in(caller)))
+            return original(tensor, *args, **kwargs)
+
+        return cut

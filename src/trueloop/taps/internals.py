@@ -1,0 +1,92 @@
+"""What we use of torch and Python that is not public, in one place: a new torch that moves one of these breaks here and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import torch
+import torch._dynamo.variables.nn_module as compiler_of_modules  # the first optimizer loads it anyway; it must see torch unpatched
+from torch._C._dynamo.eval_frame import get_eval_frame_callback
+from torch._dynamo.eval_frame import OptimizedModule, skip_code
+from torch.jit import _builtins
+from torch.optim import Optimizer
+from torch.utils.data import default_collate
+from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
+
+__all__ = [
+    "UNSEEN",
+    "LoaderIterator",
+    "compiler_listens",
+    "dispatch_modes",
+    "forget_builtin",
+    "hide_from_compiler",
+    "is_compiled",
+    "is_transformed",
+    "record_builtin",
+    "show_compiler",
+    "stacks_samples",
+    "steps_running",
+    "tracing_state",
+]
+
+UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
+"""The file name of our wrappers' code. `warnings` passes over frames whose file name has these two words when it counts a stacklevel,
+so a warning is shown at the line it would have been shown at."""
+
+is_transformed: Final = torch._C._functorch.peek_interpreter_stack
+"""Not None inside torch.func: vmap, grad, jvp ..."""
+tracing_state: Final = torch._C._get_tracing_state
+"""Not None inside torch.jit.trace."""
+compiler_listens: Final = get_eval_frame_callback
+"""Not None while torch.compile's frames run: then every Python function that is called may be compiled, ours too."""
+dispatch_modes: Final = torch._C._len_torch_dispatch_stack
+"""How many dispatch modes (fake tensors, flop counters) are active."""
+
+
+def stacks_samples(iterator: Any) -> bool:
+    """Does the loader behind this iterator stack single samples by PyTorch's own collate function?"""
+    return bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
+
+
+def record_builtin(original: object, wrapper: object) -> None:
+    """TorchScript knows torch.softmax by identity: let it know the wrapper as the same thing."""
+    name = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
+    if name is not None:
+        _builtins._register_builtin(wrapper, name)
+
+
+def forget_builtin(wrapper: object) -> None:
+    _builtins._get_builtin_table().pop(id(wrapper), None)  # type: ignore[no-untyped-call]
+
+
+def hide_from_compiler(code: CodeType) -> None:
+    """Never compile a frame of this code for itself. Called from compiled code it is inlined: its first question answers itself there."""
+    skip_code(code)
+
+
+def is_compiled(module: Any) -> bool:
+    """Made by torch.compile(module), or compiled in place by module.compile()."""
+    return isinstance(module, OptimizedModule) or module._compiled_call_impl is not None
+
+
+def show_compiler(wrapper: Any) -> Any:
+    """Tell the compiler that nn.Module.__call__ is still the usual one, so that it goes straight to `forward`; hands back what it knew."""
+    known = getattr(compiler_of_modules, "unpatched_nn_module_call", None)
+    setattr(compiler_of_modules, "unpatched_nn_module_call", wrapper)  # noqa: B010 - private, so the type checker does not know it
+    return known
+
+
+def steps_running() -> int:
+    """How many calls of some optimizer's step are under way, the caller's included."""
+    count = 0
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        count += frame.f_code is _STEP
+        frame = frame.f_back
+    return count
+
+
+_STEP: Final = Optimizer.profile_hook_step(lambda: None).__code__
+"""The frame that torch puts around every step, and calls the hooks from."""

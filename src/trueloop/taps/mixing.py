@@ -1,0 +1,151 @@
+"""Where values that should stay apart meet: the operation in which samples mix, or in which the future becomes visible.
+
+A run of a twin is recorded, operation by operation; further runs with other inputs are compared with it. An element that changes when one
+sample is replaced, and also when the others are, is a mixture; the first operation that makes one is where they meet.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import Place
+from trueloop.taps.moment import tensors_in
+from trueloop.taps.place import is_users, place_in
+from trueloop.taps.twin import Inputs, Trace, Twin
+
+__all__ = ["Meeting", "changed", "where_samples_meet", "where_the_future_shows"]
+
+RECORDED: Final = 128 * 2**20
+"""Bytes of intermediate values that are kept for one comparison at most."""
+SAME: Final = 1e-5
+"""Relative to the largest value: below it two values are the same sum in another order."""
+_REARRANGING: Final = frozenset(
+    {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim", "t", "flip", "roll", "view_as", "resize"}
+)  # fmt: skip
+"""Operations that only put values elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The operation in which values meet."""
+
+    operation: str
+    layer: str
+    place: Place | None
+    """The user's line inside the model; None if only a library's lines are there."""
+    shape: tuple[int, ...]
+    """Of what came out."""
+    given: tuple[int, ...]
+    """Shape of the first tensor that went in."""
+    over_first: bool
+    """A softmax over dimension 0."""
+
+
+@dataclass(slots=True)
+class _Step:
+    meeting: Meeting
+    made: Tensor
+
+
+class Recording(Trace):
+    """Every operation of a run, and a copy of what came out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[_Step] = []
+        self._room = RECORDED
+
+    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        made = next(tensors_in(output), None)
+        if made is None or self._room <= 0:
+            return
+        self._room -= made.numel() * made.element_size()
+        first = next(tensors_in((args, kwargs)), made)
+        meeting = Meeting(name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made))
+        self.steps.append(_Step(meeting, made.detach().clone()))
+
+
+class Comparison(Trace):
+    """A run with other inputs: per operation of the recording, which elements came out otherwise."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._recording = recording
+        self.masks: list[Tensor] = []
+        self._together = True
+
+    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        made = next(tensors_in(output), None)
+        if made is None or not self._together or len(self.masks) >= len(self._recording.steps):
+            return
+        step = self._recording.steps[len(self.masks)]
+        self._together = step.meeting.operation == name and step.made.shape == made.shape
+        if self._together:  # a forward that takes another way for other values can only be followed so far
+            self.masks.append(changed(step.made, made))
+
+
+def changed(before: Tensor, after: Tensor) -> Tensor:
+    """Which elements differ by more than rounding."""
+    if not before.is_floating_point():
+        return before != after
+    finite = before[torch.isfinite(before)]
+    scale = float(finite.abs().max()) if finite.numel() else 1.0
+    differs = (after - before).abs() > SAME * max(scale, 1e-30)
+    return differs | (torch.isfinite(before) != torch.isfinite(after))
+
+
+def where_samples_meet(twin: Twin, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int) -> Meeting | None:
+    """Inputs of three runs: as they were, with the other samples replaced, with the kept sample replaced."""
+    recording = Recording()
+    twin.run(plain, recording)
+    by_others, by_own = Comparison(recording), Comparison(recording)
+    twin.run(others, by_others)
+    twin.run(own, by_own)
+    rearranged: Meeting | None = None
+    for step, theirs, its in zip(recording.steps, by_others.masks, by_own.masks, strict=False):
+        if bool((theirs & its).any()):
+            return rearranged or step.meeting
+        moved = theirs.dim() > 0 and theirs.shape[0] == samples and bool(theirs[kept].any())
+        if moved and step.meeting.operation in _REARRANGING:
+            rearranged = step.meeting
+    return rearranged
+
+
+def where_the_future_shows(twin: Twin, plain: Inputs, later: Inputs, position: int, length: int) -> Meeting | None:
+    """Inputs of two runs: as they were, and with everything after the position replaced."""
+    recording = Recording()
+    twin.run(plain, recording)
+    comparison = Comparison(recording)
+    twin.run(later, comparison)
+    for step, mask in zip(recording.steps, comparison.masks, strict=False):
+        times = [dim for dim, size in enumerate(mask.shape) if size == length]
+        if not times or step.meeting.operation in _REARRANGING:
+            continue
+        if len(times) > 1 and "softmax" not in step.meeting.operation:
+            continue  # scores of all pairs: they are masked afterwards
+        if bool(mask.narrow(times[-2] if len(times) > 1 else times[0], 0, position + 1).any()):
+            return step.meeting
+    return None
+
+
+def _line() -> Place | None:
+    """The user's line that runs the operation, inside the twin."""
+    frame = sys._getframe(2)
+    while frame.f_code is not Twin.run.__code__ and frame.f_back is not None:
+        if is_users(frame.f_code.co_filename):
+            return place_in(frame)
+        frame = frame.f_back
+    return None
+
+
+def _is_over_first(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Tensor) -> bool:
+    if name not in ("softmax", "log_softmax", "softmin"):
+        return False
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return isinstance(dim, int) and dim in (0, -made.dim())
