@@ -12,10 +12,12 @@ The loop, drawn, with each event beside the line that makes it happen:
             loss.backward()                         Backward, GraphsAlive
             clip_grad_norm_(model.parameters(), 1)  Clipped
             optimizer.step()                        Stepped, GradientsMeasured, ParametersAccounted, UnitsCompared
+                                                    SteppedWhileEvaluating  only if the model was in eval mode
             optimizer.zero_grad()                   (seen by the next Stepped.cleared)
         scheduler.step()                            ScheduleStepped
         model.eval()                                ModeSet
         best = model.state_dict()                   StateReused     only if it is used after the weights moved on
+                                                    ScheduleEnded   one for each schedule, when the run ends
                                                     SamplesCompared, FutureCompared  counterfactual replays of a forward
                                                     NotFinite       the first value that is no number, and where it arose
 
@@ -55,9 +57,11 @@ __all__ = [
     "RunStarted",
     "SamplesCompared",
     "ScheduleBuilt",
+    "ScheduleEnded",
     "ScheduleStepped",
     "StateReused",
     "Stepped",
+    "SteppedWhileEvaluating",
     "UnitsCompared",
 ]
 
@@ -141,6 +145,8 @@ class LooseTensor:
     """The class reads it outside its constructor."""
     rebuilt: bool
     """It was another tensor, or had other contents, at a later look: a cache or a state, not a constant."""
+    trainable: bool
+    """It asks for a gradient: it should be a parameter, not a buffer."""
     place: Place | None
 
 
@@ -177,10 +183,10 @@ class Forward(Event):
     grad: bool
     """Were gradients being recorded?"""
     fate: Literal["trained", "dropped", "graphless", "unknown"]
-    """trained: a backward went through it; dropped: its graph was freed and nobody had used it;
-    graphless: nothing was recorded; unknown: the run ended first."""
+    """trained: a backward went through it; dropped: its graph was freed and nobody had used it; graphless: nothing was
+    recorded; unknown: its graph outlived many later calls, or the run, or its output is nothing one can look into."""
     active_dropouts: int
-    """Dropout layers that were in train mode during the call."""
+    """Dropout layers that were in train mode during the call; calls of dropout functions that were active in it, if those are more."""
     active_batch_norms: int
     idle_dropouts: int
     """Dropout layers that were in eval mode during the call."""
@@ -188,13 +194,17 @@ class Forward(Event):
     batch: int | None
     """First dimension of the first tensor that went in."""
     scored: bool
-    """A loss function was called while this was the latest forward, or its output went through argmax or a comparison."""
+    """A single number was computed from it by a loss function, or a decision made on its output by argmax, max or topk."""
     same_input: bool
     """The very tensors of the call before: Monte Carlo dropout, full-batch training."""
     recalibration: bool
     """Called from PyTorch's own update_bn."""
     eval_place: Place | None
     """The user's line that put this model into eval mode last, if any."""
+    backwards: int = 0
+    """Backwards of the run, and gradients taken, before this call: calls with the same number had no training between them."""
+    passes: int = 0
+    """Passes over loaders that had been started before this call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +330,28 @@ class Stepped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SteppedWhileEvaluating(Event):
+    """A step moved a model that was in eval mode in every forward the step had its gradients from, with dropout or batch norm idle.
+
+    `place` is the last of those forwards.
+    """
+
+    model: int
+    name: str
+    optimizer: int
+    forwards: int
+    """Forwards that the step had its gradients from."""
+    idle_dropouts: int
+    idle_batch_norms: int
+    eval_place: Place | None
+    """The user's line that put this model into eval mode."""
+    trained_before: bool
+    """The same optimizer has stepped this model in train mode before."""
+    whole: bool
+    """The optimizer holds every parameter of the model, and none is frozen."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayerGradient:
     name: str
     norm: float
@@ -357,6 +389,10 @@ class ParameterAccount:
     """The forward of the module that owns it ran."""
     ran_with_graph: bool
     """... and recorded a graph: the gradient was lost between there and the loss."""
+    defined: Place | None
+    """The line of a class of the user's that makes it; None if a library's class does."""
+    cuts: tuple[Place, ...]
+    """Lines of the user's that took its effect out of the graph: detach, item, numpy, .data ... of a tensor computed with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +404,7 @@ class ParametersAccounted(Event):
     steps: int
     """Steps that the optimizers holding any of its parameters have taken."""
     accounts: tuple[ParameterAccount, ...]
-    """Only the parameters that are not in order (trainable, held, with a gradient)."""
+    """Only the trainable parameters that are not in order: held by an optimizer without ever a gradient, or with one and held by none."""
     in_order: int
     """How many are in order."""
     orphans: int
@@ -377,7 +413,8 @@ class ParametersAccounted(Event):
     optimizer_place: Place | None
     """Where the optimizer was built."""
     cuts: tuple[Place, ...]
-    """Lines of the user's where a tensor with a graph was detached, turned into a number, or into an array."""
+    """Lines of the user's where a tensor computed with some parameter of this model was detached, turned into a number, or into an array,
+    between the beginning of the run and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +439,7 @@ class ScheduleBuilt(Event):
     length: int | None
     """Steps after which it has run its course, if it has such a length."""
     learning_rates: tuple[float, ...]
+    optimizer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +457,28 @@ class ScheduleStepped(Event):
     """The schedule was built under watch, so that nothing before it went unseen."""
     learning_rates: tuple[float, ...]
     """After the step."""
+    optimizer: int
+    explicit: bool
+    """The user said which epoch it is, instead of letting the schedule count."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEnded(Event):
+    """How a schedule stood when the run ended, or when it was thrown away. `place` is where it was built."""
+
+    schedule: int
+    name: str
+    length: int | None
+    steps: int
+    """How often it was stepped."""
+    optimizer: int
+    optimizer_steps: int
+    """Steps its optimizer took while it lived."""
+    passes: int
+    """Passes over loaders that were started while it lived."""
+    inner: bool
+    """Another schedule holds it, and steps it in its own time."""
+    built_in_view: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,18 +500,19 @@ class DropoutWhileEvaluating(Event):
 
 @dataclass(frozen=True, slots=True)
 class SamplesCompared(Event):
-    """The model was called again, in eval mode, with every sample but the first replaced."""
+    """The model was called again, in eval mode, with every sample but one replaced."""
 
     model: int
     name: str
     batch: int
     change: float
-    """Largest change of the first sample's output, relative to the outputs' spread."""
+    """Largest change of the output of the sample that was kept, relative to the outputs' spread."""
     repeat: float
     """The same, when nothing was replaced."""
     layer: str
-    """The first layer in which the first sample's values moved, with its class."""
+    """The layer in which samples met, with its class; empty if it could not be found."""
     defined: Place | None
+    """The line inside the model that brings them together; else where the layer or the class is written."""
 
 
 @dataclass(frozen=True, slots=True)

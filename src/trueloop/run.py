@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, Final, Self, TextIO
 
 from trueloop.errors import Misuse, NotARun
 from trueloop.event import EVENTS, Event
 
 __all__ = ["Recorder", "event_from", "event_to", "read_events", "read_run"]
 
-FORMAT = 1
+FORMAT: Final = 1
+"""Raised when a recording can no longer be read by an older trueloop."""
 
 
 def event_to(event: Event) -> dict[str, Any]:
-    return {"event": type(event).__name__, **dataclasses.asdict(event)}
+    """What a line of events.jsonl holds: strict JSON, so that other tools can read it too."""
+    return {"event": type(event).__name__, **_plain(dataclasses.asdict(event))}
 
 
 def event_from(data: dict[str, Any]) -> Event:
@@ -37,13 +40,22 @@ def event_from(data: dict[str, Any]) -> Event:
     return built
 
 
+def _plain(value: Any) -> Any:
+    """JSON has no nan and no inf: they are written as words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 @lru_cache
 def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
 def _build(kind: Any, value: Any) -> Any:
-    """JSON back into what the annotation says: tuples, nested dataclasses, None."""
+    """JSON back into what the annotation says: tuples, nested dataclasses, nan, None."""
     if value is None:
         return None
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -56,7 +68,7 @@ def _build(kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         return kind(**{name: _build(hints[name], item) for name, item in value.items()})
-    return value
+    return float(value) if kind is float else value
 
 
 class Recorder:
@@ -67,17 +79,31 @@ class Recorder:
             raise Misuse(f"{folder} holds a recorded run already. Nothing was run: choose another folder for --record.")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8")
+            self._events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
         except OSError as error:
-            raise Misuse(f"{folder} cannot be written ({error.strerror}). Nothing was run.") from None
-        self.folder = folder
+            raise Misuse(f"{folder} cannot be written ({error.strerror}). Nothing was run: choose another folder for --record.") from None
+        self.folder = folder.absolute()
+        self.failure = ""
+        """Why the recording ended before the run did (a full disk); empty while all is well."""
 
     def write(self, event: Event) -> None:
-        self._events.write(json.dumps(event_to(event)) + "\n")
+        line = json.dumps(event_to(event), allow_nan=False) + "\n"
+        if not self.failure:
+            self._try(lambda: self._events.write(line))
 
     def close(self, about: dict[str, Any]) -> None:
-        self._events.close()
-        (self.folder / "run.json").write_text(json.dumps({"format": FORMAT, **about}, indent=2) + "\n", encoding="utf-8")
+        from trueloop import __version__
+
+        text = json.dumps({"format": FORMAT, "trueloop": __version__, **about}, indent=2) + "\n"
+        self._try(self._events.close)
+        self._try(lambda: (self.folder / "run.json").write_text(text, encoding="utf-8"))
+
+    def _try(self, write: Callable[[], object]) -> None:
+        """A disk that is full must not end somebody's training: the recording ends instead, and the report says so."""
+        try:
+            write()
+        except OSError as error:
+            self.failure = self.failure or f"the recording in {self.folder} ended early: {error.strerror}"
 
     def __enter__(self) -> Self:
         return self
@@ -88,21 +114,58 @@ class Recorder:
 
 def read_run(folder: Path) -> dict[str, Any]:
     """What run.json says; empty if the run was killed before it could be written."""
+    if not folder.is_dir():
+        raise NotARun(f"There is no folder {folder}. Nothing was judged: `trueloop check --record {folder} SCRIPT` makes a recorded run.")
     if not (folder / "events.jsonl").is_file():
-        raise NotARun(f"{folder} holds no recorded run (no events.jsonl). `trueloop check --record {folder} SCRIPT` makes one.")
+        raise NotARun(
+            f"{folder} holds no recorded run (no events.jsonl). Nothing was judged: `trueloop check --record DIR SCRIPT` makes one."
+        )
     file = folder / "run.json"
-    about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if about.get("format", FORMAT) > FORMAT:
-        raise NotARun(f"{folder} was recorded by a newer trueloop (format {about['format']}). Update: pip install -U trueloop")
-    return about
+    if not file.is_file():
+        return {}
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+        recorded = int(about.get("format", FORMAT))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise NotARun(
+            f"{file} is damaged ({error}). Nothing was judged: record the run again, or remove that file to judge without it."
+        ) from None
+    if recorded > FORMAT:
+        raise NotARun(
+            f"{folder} was recorded by a newer trueloop (format {recorded}, this one reads {FORMAT}). "
+            "Nothing was judged: pip install -U trueloop"
+        )
+    return dict(about)
 
 
 def read_events(folder: Path) -> Iterator[Event]:
-    with (folder / "events.jsonl").open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
+    """The events of a recorded run, in their order. A last line that was cut off by a kill is left out."""
+    file = folder / "events.jsonl"
+    try:
+        lines = file.open(encoding="utf-8")
+    except OSError as error:
+        raise NotARun(f"{file} cannot be read ({error.strerror}). Nothing was judged.") from None
+    with lines:
+        for number, line in enumerate(_decoded(lines, file), 1):
             try:
                 yield event_from(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 if not line.endswith("\n"):
-                    return  # the run was killed in the middle of its last line
-                raise NotARun(f"{folder / 'events.jsonl'}:{number} cannot be read ({error}).") from None
+                    return
+                raise NotARun(_damage(file, number, error)) from None
+
+
+def _decoded(lines: TextIO, file: Path) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise NotARun(f"{file} is damaged ({error.reason}). Nothing was judged: record the run again.") from None
+
+
+def _damage(file: Path, number: int, error: Exception) -> str:
+    if isinstance(error, ValueError):
+        return f"{file}:{number} is damaged ({error}). Nothing was judged: record the run again."
+    return (
+        f"{file}:{number} holds an event that this trueloop does not know ({error}): another version recorded it. "
+        "Nothing was judged: judge with that version (run.json names it), or record the run again."
+    )

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Edit",
+    "Removal",
     "Source",
     "called_name",
     "calls_in",
     "diff",
+    "full_path",
     "is_self_attribute",
     "line_of",
+    "prefix_of_layers",
     "shown_path",
     "source_of",
+    "stand_in",
+    "taking_out",
 ]
 
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
@@ -40,10 +45,26 @@ def line_of(place: Place | None) -> str:
     return linecache.getline(place.path, place.line).rstrip("\n") if place else ""
 
 
+_standing: list[str] = []
+"""The folder that trueloop was started in, once it has been said; a script may go elsewhere by os.chdir."""
+
+
+def stand_in(folder: str) -> None:
+    """Show paths relative to this folder from now on, wherever the script goes."""
+    _standing[:] = [folder]
+
+
 def shown_path(path: str) -> str:
-    """Relative to the working directory when the file lies below it."""
-    relative = os.path.relpath(path)
+    """Relative to the folder that trueloop was started in when the file lies below it."""
+    if path.startswith("<"):  # <stdin>, a notebook's cell
+        return path
+    relative = os.path.relpath(path, *_standing)
     return path if relative.startswith("..") else relative
+
+
+def full_path(shown: str) -> str:
+    """The file that `shown_path` has shown."""
+    return os.path.join(*_standing, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +154,16 @@ class Source:
             return None
         return next((parent for parent in self.parents(statement) if isinstance(parent, Function)), None)
 
+    def backwarded(self, line: int) -> ast.expr | None:
+        """The expression that the backward at the line is called on: `loss` of `loss.backward()`, and of `accelerator.backward(loss)`."""
+        calls = self.calls(line, "backward")
+        if len(calls) != 1 or not isinstance(calls[0].func, ast.Attribute):
+            return None
+        call, receiver = calls[0], calls[0].func.value
+        given = call.args[0] if call.args else None
+        by_another = self.text(receiver).endswith("autograd") or (isinstance(given, ast.Name) and "loss" in given.id.lower())
+        return given if by_another else receiver
+
     def class_named(self, name: str) -> ast.ClassDef | None:
         return next((n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name), None)
 
@@ -155,6 +186,27 @@ class Source:
         """The node as written."""
         return ast.get_source_segment("".join(self.lines), node) or ""
 
+    def replacing(self, node: ast.expr, text: str) -> Edit:
+        """The lines of the node, with the node's own text replaced."""
+        last = node.end_lineno or node.lineno
+        before = self.lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        after = self.lines[last - 1].encode()[node.end_col_offset or 0 :].decode().rstrip("\n")
+        return Edit(node.lineno, last, tuple(f"{before}{text}{after}".split("\n")))
+
+    def without_item(self, items: list[ast.expr], item: ast.expr) -> Edit | None:
+        """One item of a list of arguments, taken out with its comma; None where that cannot be done by lines."""
+        first, last = item.lineno, item.end_lineno or item.lineno
+        before = self.lines[first - 1].encode()[: item.col_offset].decode()
+        after = self.lines[last - 1].encode()[item.end_col_offset or 0 :].decode().strip()
+        if not before.strip() and (after.startswith((",", "#")) or not after):
+            return Edit(first, last, ())
+        index = items.index(item)
+        if index == 0 or first != last or items[index - 1].end_lineno != first:
+            return None
+        kept = self.lines[first - 1].encode()[: items[index - 1].end_col_offset].decode()
+        rest = self.lines[first - 1].encode()[item.end_col_offset or 0 :].decode().rstrip("\n")
+        return Edit(first, first, (kept + rest,))
+
     def place(self, node: ast.stmt | ast.expr, function: str = "") -> Place:
         return Place(self.path, node.lineno, function)
 
@@ -170,5 +222,70 @@ def called_name(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
+def prefix_of_layers(source: Source) -> str:
+    """How the file writes PyTorch's layers: `nn.` or `torch.nn.`; empty if it imports neither."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "torch" and any(a.name == "nn" and not a.asname for a in node.names):
+            return "nn."
+        if isinstance(node, ast.Import) and any(a.name == "torch.nn" and a.asname == "nn" for a in node.names):
+            return "nn."
+    names = [a.asname or a.name for node in ast.walk(source.tree) if isinstance(node, ast.Import) for a in node.names]
+    return "torch.nn." if "torch" in names else ""
+
+
 def is_self_attribute(node: ast.AST, attribute: str) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The line that applies (or builds) something that has to go, and the diff that takes it out; '' where it cannot be written."""
+
+    place: Place
+    diff: str
+
+
+def taking_out(place: Place, functions: tuple[str, ...], layer: str, *, by_layer: bool) -> Removal:
+    """Take an activation out: `torch.softmax(f(x), 1)`, `f(x).softmax(1)` and `self.softmax(f(x))` become `f(x)`; a Sequential loses it.
+
+    `place` is where it ran; `by_layer` says that a layer object applied it, so that the line may only be the call of the model around it.
+    """
+    source = source_of(place.path)
+    statement = source.statement(place.line)
+    if statement is not None and not isinstance(statement, (Function, ast.ClassDef)):
+        calls = [(call, inner) for call in calls_in(statement) if (inner := _operand(source, call, functions, layer)) is not None]
+        if len(calls) == 1:
+            call, inner = calls[0]
+            text = source.text(inner)
+            simple = isinstance(inner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+            bare = simple or isinstance(next(source.parents(call), None), (ast.Return, ast.Assign, ast.Call))
+            return Removal(place, diff(place.path, [source.replacing(call, text if bare else f"({text})")]))
+    built = [call for call in calls_in(source.tree) if called_name(call) == layer] if by_layer else []
+    if len(built) != 1:
+        return Removal(place, "")
+    parent = next(source.parents(built[0]), None)
+    items = parent.args if isinstance(parent, ast.Call) else parent.elts if isinstance(parent, (ast.List, ast.Tuple)) else []
+    edit = source.without_item(items, built[0]) if built[0] in items and len(items) > 1 else None
+    return Removal(source.place(built[0], place.function), "" if edit is None else diff(place.path, [edit]))
+
+
+def _operand(source: Source, call: ast.Call, functions: tuple[str, ...], layer: str) -> ast.expr | None:
+    """What the activation is applied to, if this call applies it."""
+    if isinstance(call.func, ast.Call):
+        return call.args[0] if called_name(call.func) == layer and len(call.args) == 1 else None
+    name = called_name(call)
+    if name in functions:
+        of_module = source.text(call.func).split(".")[0] in ("torch", "F", "nn", "functional") or isinstance(call.func, ast.Name)
+        if of_module:
+            return call.args[0] if call.args else None
+        return call.func.value if isinstance(call.func, ast.Attribute) and len(call.args) <= 1 else None
+    return call.args[0] if len(call.args) == 1 and name in _names_of(source, layer) else None
+
+
+def _names_of(source: Source, layer: str) -> set[str]:
+    """Names and attributes that are assigned a layer of this class: `self.act = nn.Softmax(dim=1)` gives act."""
+    names: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called_name(node.value) == layer:
+            names |= {t.attr if isinstance(t, ast.Attribute) else t.id for t in node.targets if isinstance(t, (ast.Attribute, ast.Name))}
+    return names
