@@ -19,7 +19,7 @@ from trueloop.event import Clipped, Place, Stepped
 from trueloop.probes.probe import Probe
 from trueloop.probes.roster import Roster, parameters_of
 from trueloop.taps.graph import reduction_of
-from trueloop.taps.moment import BackwardCall, ClipCall, StepCall
+from trueloop.taps.moment import BackwardCall, ClipCall, StepCall, UnscaleCall
 from trueloop.taps.wire import Wire
 
 __all__ = ["GradientProbe"]
@@ -28,6 +28,8 @@ SAMPLE: Final = 8
 """Parameters of an optimizer that are looked at: the first, the last, and some between."""
 CAREFUL_STEPS: Final = 5
 """Steps on which values are looked at even where versions show nothing, for resets through `.data`."""
+READ_EVERY: Final = 25
+"""Steps between looks at values that lie on a device."""
 _SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")
 
 _Mark = tuple[weakref.ref[Tensor], int] | None
@@ -75,11 +77,20 @@ class _Ledger:
 
     def start_over(self, *, first: bool = False) -> None:
         self.cleared = first
+        self.clipped = False
+        self.late = False
+        """The last clip found gradients that a step had used already."""
+        self.made_nonzero = False
+        self.forget_backwards()
+
+    def forget_backwards(self) -> None:
+        """What earlier backwards had brought is gone."""
         self.backwards: Counter[Place | None] = Counter()
         self.averaged: dict[Place | None, bool] = {}
         self.rescaled = False
-        self.clipped = False
-        self.made_nonzero = False
+        self.emptied = False
+        self.length: float | None = None
+        """Of one gradient, as of the last look, where it was read."""
 
     def living(self) -> list[Tensor]:
         return [p for ref in self.sample if (p := ref()) is not None]
@@ -90,6 +101,15 @@ class _Ledger:
     def unchanged_since(self, marks: list[_Mark]) -> bool:
         living = self.living()
         return len(marks) == len(living) and all(_same(m, p) for m, p in zip(marks, living, strict=True))
+
+    def read_length(self) -> float | None:
+        """The length of the smallest gradient."""
+        gradients = [p.grad for p in self.living() if p.grad is not None and not p.grad.is_sparse]
+        with torch.no_grad():
+            return min(gradients, key=Tensor.numel).norm().item() if gradients else None
+
+    def length_changed(self) -> bool:
+        return self.length is not None and self.length != self.read_length()
 
     def all_none(self) -> bool:
         return all(p.grad is None for p in self.living())
@@ -132,53 +152,72 @@ class GradientProbe(Probe):
 
     def _look_for_reset(self, ledger: _Ledger) -> None:
         """Between the last look and now only the user (or a library) can have touched the gradients."""
-        unchanged = ledger.unchanged_since(ledger.marks)
+        touched = bool(ledger.backwards) and (not ledger.unchanged_since(ledger.marks) or ledger.length_changed())
+        if not touched and (ledger.cleared or not ledger.stepped):
+            return
+        empty = ledger.all_none() or (self._may_read(ledger) and not ledger.any_nonzero())
         if ledger.stepped and not ledger.cleared:
-            ledger.cleared = ledger.all_none() or not ledger.any_nonzero() or _replaced(ledger)
-        if not unchanged and ledger.backwards and not ledger.all_none():
-            ledger.rescaled = True
+            ledger.cleared = empty or _replaced(ledger) or not self._may_read(ledger)
+        if touched:
+            ledger.emptied, ledger.rescaled = empty, ledger.rescaled or not empty
 
     def backward_started(self, call: BackwardCall) -> None:
         for ledger in self._all():
             self._look_for_reset(ledger)
+            if ledger.emptied:
+                ledger.forget_backwards()
             ledger.marks = ledger.look()
 
     def backward_ended(self, call: BackwardCall) -> None:
-        shape = reduction_of(call.tensors[0]) if len(call.tensors) == 1 else None
-        averaged = shape is None or not shape.mean or shape.divided or call.gradients not in (None, (None,))
         for ledger in self._ledgers.values():
             if not ledger.unchanged_since(ledger.marks):
                 ledger.backwards[call.place] += 1
-                ledger.averaged[call.place] = ledger.averaged.get(call.place, False) or averaged
+                if ledger.backwards[call.place] > 1:  # the first of a window is put together like the others
+                    ledger.averaged[call.place] = ledger.averaged.get(call.place, False) or _is_averaged(call)
                 if self._careful(ledger):
                     ledger.made_nonzero = ledger.any_nonzero()
-                ledger.marks = ledger.look()
+                self._remember(ledger)
 
     def clip_started(self, call: ClipCall) -> None:
-        ledger = self._holder(call.parameters)
-        stale = False
-        if ledger is not None:
+        holders = self._holders(call.parameters)
+        for ledger in holders:
             self._look_for_reset(ledger)
-            untouched = bool(ledger.after_step) and ledger.unchanged_since(ledger.after_step)
-            stale = ledger.stepped and not ledger.backwards and untouched and not ledger.all_none()
-            ledger.clipped = ledger.clipped or not stale
-        number = None if ledger is None else ledger.number
+            ledger.late = self._used_up(ledger)
+            ledger.clipped = ledger.clipped or not ledger.late
+        stale = bool(holders) and all(ledger.late for ledger in holders)
+        number = holders[0].number if holders else None
         place = None if number is None else self._step_places.get(number)
         self.wire.emit(Clipped(self.wire.step, call.place, call.function, call.limit, stale, number, place))
 
     def clip_ended(self, call: ClipCall) -> None:
-        ledger = self._holder(call.parameters)
-        if ledger is not None:
-            if ledger.after_step and not ledger.backwards:
+        for ledger in self._holders(call.parameters):
+            if ledger.late:
                 ledger.after_step = ledger.look()  # what a late clip changed is not a new gradient
-            ledger.marks = ledger.look()
+            self._remember(ledger)
 
-    def _holder(self, parameters: tuple[Tensor, ...]) -> _Ledger | None:
+    def _holders(self, parameters: tuple[Tensor, ...]) -> list[_Ledger]:
         wanted = set(map(id, parameters))
-        for ledger in self._all():
-            if any(id(p) in wanted for p in ledger.living()):
-                return ledger
-        return None
+        return [ledger for ledger in self._all() if any(id(p) in wanted for p in ledger.living())]
+
+    def _used_up(self, ledger: _Ledger) -> bool:
+        """A step has used the gradients, and they are as it left them, or reset; nothing new has come."""
+        if not ledger.stepped or ledger.backwards or all(mark is None for mark in ledger.after_step):
+            return False
+        if ledger.unchanged_since(ledger.after_step) or ledger.all_none():
+            return True
+        return self._may_read(ledger) and not ledger.any_nonzero()
+
+    def unscale_started(self, call: UnscaleCall) -> None:
+        self._look_for_reset(self._of(call.optimizer))
+
+    def unscale_ended(self, call: UnscaleCall) -> None:
+        self._remember(self._of(call.optimizer))  # a GradScaler's own division is not the user's
+
+    def _remember(self, ledger: _Ledger) -> None:
+        """How the gradients are now; in the first windows their length too, for a division through `.data`."""
+        ledger.marks = ledger.look()
+        window = max(ledger.backwards.values(), default=0) > 1
+        ledger.length = ledger.read_length() if window and self._careful(ledger) else None
 
     # -- steps --
 
@@ -194,6 +233,11 @@ class GradientProbe(Probe):
         ledger.stepped = True
         ledger.marks = ledger.after_step = ledger.look()
         self._step_places[ledger.number] = call.place
+
+    def _may_read(self, ledger: _Ledger) -> bool:
+        """Reading values makes the host wait for a device: there, only on the first steps and then now and then."""
+        on_host = all(p.device.type == "cpu" for p in ledger.living()[:1])
+        return on_host or self._careful(ledger) or self.wire.step % READ_EVERY == 0
 
     def _careful(self, ledger: _Ledger) -> bool:
         optimizer = ledger.optimizer()
@@ -212,7 +256,8 @@ class GradientProbe(Probe):
             if ledger.everything or len(ledger.sample) == ledger.parameters:
                 return "same"
             ledger.everything = True  # the sample may have missed what changed: look at all of them from now on
-        return "new"
+            return "new"
+        return "new" if ledger.any_nonzero() else "none"  # zeroed in place, and nothing came after
 
     def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
         places = [place for place in ledger.backwards if place is not None]
@@ -237,6 +282,14 @@ class GradientProbe(Probe):
                 scale_free=name in _SCALE_FREE,
             )
         )
+
+
+def _is_averaged(call: BackwardCall) -> bool:
+    """The loss is no plain mean, or was divided."""
+    if len(call.tensors) != 1 or call.gradients not in (None, (None,)):
+        return True
+    shape = reduction_of(call.tensors[0])
+    return not shape.mean or shape.divided
 
 
 def _replaced(ledger: _Ledger) -> bool:
