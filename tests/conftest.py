@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
@@ -91,3 +92,8 @@ def check_script(folder: Path, text: str, *arguments: str, **options: Any) -> Ch
 def check(tmp_path: Path) -> Callable[..., Checked]:
     """`check(text, *arguments, **options)` -> what was found."""
     return lambda text, *arguments, **options: check_script(tmp_path, text, *arguments, **options)
+
+
+settings.register_profile("ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+settings.register_profile("thorough", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("ci")

@@ -1,0 +1,46 @@
+"""A recorded run + rules -> verdict. Events are facts, so no torch is needed, and newer rules may judge older runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from trueloop.doctor.allow import sift
+from trueloop.event import EpochStarted, Event, Forward, RunEnded
+from trueloop.rules.judge import Judge
+from trueloop.rules.rule import Rule
+from trueloop.run import read_events, read_run
+from trueloop.settings import Settings
+from trueloop.verdict import Outcome, Tally, Unjudged, Verdict
+
+__all__ = ["judge_again"]
+
+
+def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
+    """Judge the recorded run in the folder."""
+    about = read_run(folder)
+    judge, tally = Judge(rules), Tally(str(about.get("script", "")))
+    end: RunEnded | None = None
+    for event in read_events(folder):
+        tally.hear(event)
+        judge.tell(event)
+        end = event if isinstance(event, RunEnded) else end
+    if end is None:
+        judge.tell(_breaks_off(tally))
+    findings, allowed = sift(judge.findings(), settings)
+    unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
+    return Verdict(
+        findings=findings,
+        watched=tally.watched(len(judge.rules) - len(unjudged)),
+        not_judged=unjudged,
+        outcome=Outcome("interrupted", 0, "the recording breaks off")
+        if end is None
+        else Outcome(end.reason, 0, str(about.get("exception", ""))),
+        allowed=allowed,
+        failures=tuple(judge.failures),
+    )
+
+
+def _breaks_off(tally: Tally) -> Event:
+    """The end that a killed run could not tell: some rules speak only there."""
+    return RunEnded(tally.steps, None, "interrupted", tally.counts[EpochStarted], tally.counts[Forward], 0)

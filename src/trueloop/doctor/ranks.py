@@ -1,0 +1,228 @@
+"""Several ranks of one run (torchrun): each watches itself, and one of them tells what all have found.
+
+The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives, which hang when a
+rank has died. In it are, by rank, `1.pid` (I have begun) and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it).
+When the folder is gone, it has been told. Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends
+waits for that; but nobody waits for the dead, and one that failed does not wait long: then it tells itself, and says whose report
+is missing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self, final
+
+from trueloop.finding import Finding
+from trueloop.verdict import Unjudged, Verdict
+
+__all__ = ["Rank", "announce", "is_first", "merged", "own_folder", "told", "told_once"]
+
+PATIENCE: Final = 8.0
+"""Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun itself waits 30."""
+LATE: Final = 60.0
+"""Seconds that the teller waits for a rank that is still running: it may be writing its checkpoint."""
+PAUSE: Final = 0.05
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One of the processes that torchrun has started on this machine."""
+
+    number: int
+    first: int
+    """The first rank on this machine."""
+    peers: int
+    """Ranks on this machine."""
+    folder: Path
+
+    @classmethod
+    def here(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
+        """This process; None if it is not one of several."""
+        said = {name: environment.get(name, "") for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")}
+        if not all(said.values()) or int(said["LOCAL_WORLD_SIZE"]) < 2:
+            return None
+        parts = (said["TORCHELASTIC_RUN_ID"], environment.get("MASTER_PORT", ""), environment.get("TORCHELASTIC_RESTART_COUNT", ""))
+        # The parent, torchrun, tells this run from an earlier one of the same name: 'none' on port 29500, if nothing was said.
+        name = "-".join(("trueloop", *("".join(c for c in part if c.isalnum()) for part in parts), str(os.getppid())))
+        number = int(said["RANK"])
+        return cls(number, number - int(said["LOCAL_RANK"]), int(said["LOCAL_WORLD_SIZE"]), Path(tempfile.gettempdir()) / name)
+
+    @property
+    def others(self) -> list[int]:
+        return [number for number in range(self.first, self.first + self.peers) if number != self.number]
+
+    # -- what is in the folder --
+
+    def is_trusted(self) -> bool:
+        """Is the folder ours alone? Otherwise nobody's word in it can be trusted."""
+        found = self.folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file so that nobody sees it half. If the folder is gone, all has been told already."""
+        aside = self.folder / f"{name}.{self.number}.aside"
+        with contextlib.suppress(FileNotFoundError):
+            aside.write_bytes(content)
+            aside.replace(self.folder / name)
+
+    def claim(self) -> bool:
+        """Am I the one to tell?"""
+        try:
+            (self.folder / "teller").open("x").close()
+        except (FileExistsError, FileNotFoundError):
+            return False
+        return True
+
+    def has_begun(self, number: int) -> bool:
+        return (self.folder / f"{number}.pid").exists()
+
+    def has_ended(self, number: int) -> bool:
+        return (self.folder / f"{number}.verdict").exists()
+
+    def has_died(self, number: int) -> bool:
+        try:
+            os.kill(int((self.folder / f"{number}.pid").read_bytes()), 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return False
+
+    # -- waiting --
+
+    def wait_for_others(self) -> dict[int, str]:
+        """Until each other rank has ended. Whose verdict will not come, and why."""
+        missing: dict[int, str] = {}
+        began = time.monotonic()
+        for number in self.others:
+            while not self.has_ended(number) and number not in missing:
+                waited = time.monotonic() - began
+                if self.has_died(number) and not self.has_ended(number):
+                    missing[number] = "its process died"
+                elif waited > LATE:
+                    missing[number] = f"it was still running {LATE:.0f} s later"
+                elif waited > PATIENCE and not self.has_begun(number):
+                    missing[number] = "it never began"
+                else:
+                    time.sleep(PAUSE)
+        return missing
+
+    def wait_until_told(self, patience: float) -> bool:
+        began = time.monotonic()
+        while self.folder.exists():
+            if time.monotonic() - began > patience or self.has_died(self.first):
+                return False
+            time.sleep(PAUSE)
+        return True
+
+    def verdicts(self) -> dict[int, Verdict]:
+        files = {number: self.folder / f"{number}.verdict" for number in range(self.first, self.first + self.peers)}
+        return {number: pickle.loads(file.read_bytes()) for number, file in files.items() if file.exists()}
+
+
+# -- the run's own words --
+
+
+def is_first() -> bool:
+    """The only one of this run's ranks on this machine, or the first of them."""
+    me = Rank.here()
+    return me is None or me.number == me.first
+
+
+def own_folder(folder: Path) -> Path:
+    """Where this rank records, when the run is to be recorded there: the ranks must not write into one file."""
+    return folder if is_first() else folder / f"rank-{os.environ['RANK']}"
+
+
+def announce() -> None:
+    """This rank begins."""
+    me = Rank.here()
+    if me is None:
+        return
+    me.folder.mkdir(mode=0o700, exist_ok=True)
+    if me.is_trusted():
+        me.put(f"{me.number}.pid", str(os.getpid()).encode())
+
+
+def told_once(verdict: Verdict) -> Verdict:
+    """The verdict of all ranks for the one that is to tell it; for the others their own, marked as told elsewhere."""
+    me = Rank.here()
+    if me is None:
+        return verdict
+    if not me.folder.exists():
+        return replace(verdict, told_elsewhere=True)  # it has been told, without us: we were too late
+    if not me.is_trusted():
+        return verdict
+    me.put(f"{me.number}.verdict", pickle.dumps(verdict))
+    missing: dict[int, str] = {}
+    if me.number == me.first:
+        missing = me.wait_for_others()
+    elif me.wait_until_told(PATIENCE if verdict.outcome.exit_code else float("inf")):
+        return replace(verdict, told_elsewhere=True)
+    if not me.claim():
+        me.wait_until_told(PATIENCE)
+        return replace(verdict, told_elsewhere=True)
+    atexit.register(told)
+    found = {me.number: verdict, **me.verdicts()}
+    late = {number: "it was still running" for number in me.others if number not in found and number not in missing}
+    return merged(verdict, found, missing | late)
+
+
+def told() -> None:
+    """The report has been shown: let the others go."""
+    me = Rank.here()
+    if me is not None:
+        shutil.rmtree(me.folder, ignore_errors=True)
+
+
+# -- one verdict of many --
+
+
+def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str]) -> Verdict:
+    """The teller's verdict, with what the other ranks have found."""
+    together: dict[object, dict[int, Finding]] = {}
+    for number, verdict in sorted(found.items()):
+        for finding in verdict.findings:
+            together.setdefault((finding.code, finding.place and (finding.place.path, finding.place.line)), {})[number] = finding
+    findings = [_one(finding_on, len(found)) for finding_on in together.values()]
+    return replace(
+        own,
+        findings=tuple(sorted(findings, key=lambda f: -f.severity)),
+        not_judged=_judged_by_none([verdict.not_judged for verdict in found.values()]),
+        failures=tuple(f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures),
+        notes=(*own.notes, *(f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items()))),
+    )
+
+
+def _one(finding_on: Mapping[int, Finding], ranks: int) -> Finding:
+    first = next(iter(finding_on.values()))
+    where = f"all {ranks} ranks" if len(finding_on) == ranks > 1 else _words(finding_on)
+    return replace(
+        first,
+        message=f"{first.message.rstrip('.')} (on {where}).",
+        evidence={**first.evidence, "ranks": sorted(finding_on)},
+        count=sum(finding.count for finding in finding_on.values()),
+        first_step=min(finding.first_step for finding in finding_on.values()),
+    )
+
+
+def _words(numbers: Iterable[int]) -> str:
+    shown = [str(number) for number in sorted(numbers)]
+    return f"rank {shown[0]}" if len(shown) == 1 else f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _judged_by_none(each: Iterable[tuple[Unjudged, ...]]) -> tuple[Unjudged, ...]:
+    """What no rank could judge, in the first one's words."""
+    first, *others = each
+    return tuple(one for one in first if all(any(other.code == one.code for other in unjudged) for unjudged in others))
