@@ -1,0 +1,185 @@
+"""A tensor reached a layer in a shape that the layer cannot take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt, prod
+from typing import Final
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+from trueloop.crash.explanation import Explanation, article, described, factors, spot, written, written_layer
+from trueloop.crash.origin import Built, Origin, built, came
+from trueloop.crash.scene import Layer, Scene
+
+__all__ = ["explain"]
+
+_SIGNS: Final = (
+    "shapes cannot be multiplied",
+    "channels, but got",
+    "(unbatched) or",
+    "running_mean should contain",
+    "D input (got",
+    "normalized_shape=",
+    "weight to be a vector of size equal to the number of channels",
+    "must be equal to input_size",
+    "was expecting embedding dimension",
+    "both arguments to linear need to be at least 1D",
+)
+"""What torch's messages say when a layer is given a wrong shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What a layer wanted, and how to give it that."""
+
+    expects: str
+    """`256 features in the last dimension`"""
+    has: str
+    """`400`"""
+    reshape: str = ""
+    """How to write the input so that the layer takes it, if its shape shows it; {x} stands for the input."""
+    because: str = ""
+    rebuild: str = ""
+    """The layer that takes this input: `nn.Linear(400, 120)`."""
+
+
+def explain(scene: Scene) -> Explanation | None:
+    layer = scene.layer
+    if layer is None or not isinstance(layer.given, Tensor) or not any(sign in scene.message for sign in _SIGNS):
+        return None
+    wrong = _judge(layer.module, layer.given)
+    if wrong is None:
+        return None
+    name, origin = came(scene, layer)
+    where = built(scene, layer)
+    kind = written_layer(layer.module)
+    return Explanation(
+        kind="layer-shape",
+        message=f"`{layer.name}`, {article(kind)} {kind}, expects {wrong.expects}, but {name} has {wrong.has}: {described(layer.given)}.",
+        details=_details(layer, wrong, origin, where),
+        fix=_fix(layer, wrong, name, where),
+        place=scene.place,
+    )
+
+
+def _details(layer: Layer, wrong: _Wrong, origin: Origin, where: Built | None) -> tuple[str, ...]:
+    lines = [*origin.lines]
+    before = _flattened_from(layer.given)
+    if before is not None and len(before) > 2 and prod(before[1:]) == layer.given.shape[-1]:
+        lines.append(f"It was flattened from {written(before)}: {factors(before[1:])}.")
+    if wrong.because:
+        lines.append(wrong.because)
+    if where is not None:
+        lines.append(f"`{layer.name}` is built at {spot(where.place)}: {where.text}")
+    return tuple(lines)
+
+
+def _fix(layer: Layer, wrong: _Wrong, name: str, where: Built | None) -> str:
+    if wrong.reshape and not layer.direct:
+        return (
+            "Put nn.Flatten() before it." if "flatten" in wrong.reshape else f"Hand it {wrong.reshape.format(x='x')}, where x is its input."
+        )
+    if wrong.reshape:
+        plain = name.strip("`")
+        return f"Call it with {wrong.reshape.format(x=plain if plain.isidentifier() or plain.endswith(')') else 'x')}."
+    if not wrong.rebuild:
+        return "Give the layer the shape it expects, or build it for this one."
+    at = f" at {spot(where.place)}" if where else ""
+    return f"Write {wrong.rebuild}{at}, or change what is computed before it."
+
+
+def _flattened_from(tensor: Tensor) -> list[int] | None:
+    """The sizes before the view that made the tensor, from its graph."""
+    sizes = getattr(tensor.grad_fn, "_saved_self_sym_sizes", None)
+    return [int(dimension) for dimension in sizes] if sizes is not None and "View" in type(tensor.grad_fn).__name__ else None
+
+
+# -- one function per family of layers: None if the shape is not what is wrong --
+
+
+def _judge(module: nn.Module, given: Tensor) -> _Wrong | None:
+    if isinstance(module, nn.Linear):
+        return _linear(module, given)
+    if isinstance(module, _ConvNd):
+        return _convolution(module, given)
+    if isinstance(module, _NormBase):
+        return _batch_norm(module, given)
+    if isinstance(module, nn.GroupNorm) and given.ndim > 1 and given.shape[1] != module.num_channels:
+        rebuild = f"nn.GroupNorm({module.num_groups}, {given.shape[1]})" if given.shape[1] % module.num_groups == 0 else ""
+        return _Wrong(f"{module.num_channels} channels in dimension 1", str(given.shape[1]), rebuild=rebuild)
+    if isinstance(module, nn.LayerNorm) and tuple(given.shape[-len(module.normalized_shape) :]) != tuple(module.normalized_shape):
+        wanted, found = module.normalized_shape, given.shape[-len(module.normalized_shape) :]
+        return _Wrong(f"the last dimensions to be {written(wanted)}", written(found), rebuild=f"nn.LayerNorm({written(found)})")
+    if isinstance(module, nn.RNNBase) and given.ndim and given.shape[-1] != module.input_size:
+        rebuild = f"nn.{type(module).__name__}({given.shape[-1]}, {module.hidden_size}, …)"
+        return _Wrong(f"{module.input_size} features in the last dimension", str(given.shape[-1]), rebuild=rebuild)
+    if isinstance(module, nn.MultiheadAttention) and given.shape[-1] != module.embed_dim:
+        return _Wrong(f"{module.embed_dim} features in the last dimension (embed_dim)", str(given.shape[-1]))
+    return None
+
+
+def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
+    wanted = module.in_features
+    if given.ndim == 0:
+        return _Wrong(f"{wanted} features in the last dimension", "no dimensions", "{x}.reshape(1, -1)")
+    found = given.shape[-1]
+    if found == wanted:
+        return None
+    expects = f"{wanted} features in the last dimension"
+    if given.ndim > 2 and prod(given.shape[1:]) == wanted:
+        because = f"All that belongs to one sample makes {factors(given.shape[1:])}, but it is not flattened."
+        return _Wrong(expects, str(found), "{x}.flatten(1)", because)
+    if given.ndim == 1 and found > wanted and found % wanted == 0:
+        because = f"It has one dimension only, and {found} = {found // wanted} * {wanted}: the batch was flattened too."
+        return _Wrong(expects, str(found), f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)", because)
+    if given.ndim == 3 and given.shape[1] == wanted:
+        return _Wrong(expects, str(found), "{x}.transpose(1, 2)", f"Dimension 1 holds the {wanted}.")
+    return _Wrong(expects, str(found), rebuild=f"nn.Linear({found}, {module.out_features})")
+
+
+def _convolution(module: _ConvNd, given: Tensor) -> _Wrong | None:
+    dimensions, wanted = len(module.kernel_size), module.in_channels
+    if given.ndim == dimensions + 2:
+        return _channels(module, given, 1, "{x}.permute(0, " + ", ".join(map(str, (dimensions + 1, *range(1, dimensions + 1)))) + ")")
+    if given.ndim == dimensions + 1:
+        if wanted == 1 and given.shape[0] != 1 and given.shape[-1] != 1:
+            because = (
+                f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the channel dimension is missing."
+            )
+            return _Wrong("1 channel", str(given.shape[0]), "{x}.unsqueeze(1)", because)
+        return _channels(module, given, 0, "{x}.permute(" + ", ".join(map(str, (dimensions, *range(dimensions)))) + ")")
+    layout = "batch, channels, " + ", ".join(("depth", "height", "width")[-dimensions:] if dimensions > 1 else ("length",))
+    expects = f"{dimensions + 2} dimensions ({layout})"
+    side = isqrt(given.shape[-1] // wanted) if given.ndim == 2 and dimensions == 2 else 0
+    if side > 1 and side * side * wanted == given.shape[-1]:
+        because = f"Each sample is flat: {given.shape[-1]} = {wanted}*{side}*{side}."
+        return _Wrong(expects, str(given.ndim), f"{{x}}.reshape(-1, {wanted}, {side}, {side})", because)
+    return _Wrong(expects, str(given.ndim))
+
+
+def _channels(module: _ConvNd, given: Tensor, dimension: int, permute: str) -> _Wrong | None:
+    wanted, found = module.in_channels, given.shape[dimension]
+    if found == wanted:
+        return None
+    expects = f"{wanted} channels in dimension {dimension}"
+    if given.shape[-1] == wanted:
+        return _Wrong(expects, str(found), permute, f"The last dimension is {wanted}: the channels stand last, and torch wants them first.")
+    because = "" if dimension else f"With {given.ndim} dimensions it is read as one sample without a batch dimension."
+    return _Wrong(expects, str(found), because=because, rebuild=f"nn.{type(module).__name__}({found}, {module.out_channels}, …)")
+
+
+def _batch_norm(module: _NormBase, given: Tensor) -> _Wrong | None:
+    allowed = {"1d": (2, 3), "2d": (4,), "3d": (5,)}.get(type(module).__name__[-2:], ())
+    if allowed and given.ndim not in allowed:
+        there = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(given.ndim, "")
+        rebuild = f"nn.{type(module).__name__[:-2]}{there}({module.num_features})" if there else ""
+        return _Wrong(f"{' or '.join(map(str, allowed))} dimensions", str(given.ndim), rebuild=rebuild)
+    if given.ndim > 1 and given.shape[1] != module.num_features:
+        because = f"The last dimension is {module.num_features}." if given.shape[-1] == module.num_features and given.ndim == 3 else ""
+        reshape = "{x}.transpose(1, 2), and turn the output back" if because else ""
+        rebuild = f"nn.{type(module).__name__}({given.shape[1]})"
+        return _Wrong(f"{module.num_features} channels in dimension 1", str(given.shape[1]), reshape, because, rebuild)
+    return None

@@ -1,0 +1,217 @@
+"""Where a value came from: the statement that set a variable, the caller that passed it, the line that built a layer.
+
+Read from the source, so only what must have happened is said: a variable that a branch or a later line of the loop may have set
+has no known origin.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import nn
+
+from trueloop.crash.explanation import spot
+from trueloop.crash.scene import MISSING, Layer, Scene, Step
+from trueloop.event import Place
+from trueloop.source import called_name, calls_in, is_self_attribute, source_of
+from trueloop.taps.place import is_users
+
+__all__ = ["Built", "Origin", "bound_in", "built", "came", "head", "origin", "setter"]
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a variable got its value."""
+
+    lines: tuple[str, ...]
+    """For the reader: one sentence per hop."""
+    statement: ast.stmt | None = None
+    """What set it in the end; None if that is not certain."""
+    step: Step | None = None
+    """The call that statement belongs to."""
+
+    @property
+    def place(self) -> Place | None:
+        return self.step.source.place(self.statement) if self.step is not None and self.statement is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The line that builds a layer."""
+
+    place: Place
+    text: str
+
+
+def bound_in(node: ast.AST, name: str) -> bool:
+    """Does this node, or what it holds, give the name a value?"""
+    return any(isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store) for inner in ast.walk(node))
+
+
+def setter(step: Step, name: str) -> ast.stmt | None:
+    """The statement that must have set the variable before the step's line; the function itself if it is an argument."""
+    current: ast.AST | None = step.statement
+    for parent in step.source.parents(current) if current is not None else ():
+        assert current is not None
+        block = _block_of(parent, current)
+        position = next((index for index, sibling in enumerate(block) if sibling is current), 0)
+        found, sure = _last_in(block[:position], name)
+        if found is not None or not sure:
+            return found
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return parent if name in _parameters(parent) else None
+            case ast.For() | ast.AsyncFor() if bound_in(parent.target, name):
+                return parent
+            case ast.For() | ast.AsyncFor() | ast.While() if any(bound_in(inner, name) for inner in parent.body):
+                return None  # set by a later line of the loop, in an earlier round
+            case ast.With() | ast.AsyncWith() if any(bound_in(item, name) for item in parent.items):
+                return parent
+        current = parent
+    return None
+
+
+def _block_of(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and child in block:
+            return block
+    return []
+
+
+def _last_in(statements: list[ast.stmt], name: str) -> tuple[ast.stmt | None, bool]:
+    """The last of these that surely sets the name, and whether that is the whole story."""
+    for statement in reversed(statements):
+        if not bound_in(statement, name):
+            continue
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            found, sure = _last_in(statement.body, name)
+            return (found or statement, True) if sure else (None, False)
+        simple = isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr))
+        return (statement, True) if simple else (None, False)
+    return None, True
+
+
+def _parameters(function: Function) -> list[str]:
+    arguments = function.args
+    return [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def head(step: Step, statement: ast.stmt) -> str:
+    """A statement as its reader knows it: a loop or a with block by its first line, without a comment."""
+    match statement:
+        case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
+            return f"for {step.text(target)} in {step.text(over)}:"
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return f"with {', '.join(step.source.text(item.context_expr) for item in items)}:"
+        case _:
+            return step.text(statement)
+
+
+def origin(scene: Scene, step: Step, node: ast.AST | None) -> Origin:
+    """Where the value of a variable came from, through the arguments of the user's own functions."""
+    lines: list[str] = []
+    while isinstance(node, ast.Name):
+        statement = setter(step, node.id)
+        if statement is None:
+            return Origin(tuple(lines))
+        if not isinstance(statement, Function):
+            lines.append(f"`{node.id}` is set at {spot(step.source.place(statement))}: {head(step, statement)}")
+            return Origin(tuple(lines), statement, step)
+        passed = _passed(scene, step, statement, node.id)
+        if passed is None:
+            return Origin((*lines, f"`{node.id}` is an argument of `{statement.name}`."))
+        caller, argument = passed
+        lines.append(f"`{node.id}` is what {spot(caller.place)} passes as `{caller.text(argument)}`.")
+        step, node = caller, argument
+    return Origin(tuple(lines))
+
+
+def _passed(scene: Scene, step: Step, function: Function, name: str) -> tuple[Step, ast.expr] | None:
+    """The caller, and the argument of its call that became the parameter."""
+    outer = [other for other in scene.steps[: scene.steps.index(step)] if other.is_users]
+    call = outer[-1].node if outer else None
+    if not isinstance(call, ast.Call) or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    parameters = _parameters(function)
+    positional = parameters[1:] if parameters[:1] == ["self"] else parameters
+    by_name = {keyword.arg: keyword.value for keyword in call.keywords}
+    position = positional.index(name) if name in positional else len(call.args)
+    argument = by_name.get(name) or (call.args[position] if position < len(call.args) else None)
+    if argument is None:
+        return None
+    value = outer[-1].value(argument)
+    return (outer[-1], argument) if value is MISSING or value is step.locals.get(name) else None
+
+
+def came(scene: Scene, layer: Layer) -> tuple[str, Origin]:
+    """What reached a layer, as the user knows it, and where that came from."""
+    if layer.before:
+        return f"the output of {layer.before}", Origin(())
+    argument = scene.argument() if layer.direct else None
+    if argument is None:
+        return "its input", Origin(())
+    return f"`{scene.crash.text(argument)}`", origin(scene, scene.crash, argument)
+
+
+# -- layers --
+
+
+def built(scene: Scene, layer: Layer) -> Built | None:
+    """The user's line that builds a layer."""
+    path = next((path for path, inner in layer.model.named_modules() if inner is layer.module), "")
+    owner_path, _, attribute = path.rpartition(".")
+    owner = layer.model.get_submodule(owner_path) if path else None
+    if isinstance(owner, nn.Sequential):
+        position = list(owner._modules).index(attribute)
+        return _matching(_element_calls(scene, layer, owner, owner_path, position), layer.module)
+    if owner is None:
+        return _matching(_variable_calls(scene, layer.module), layer.module)
+    return _matching(_attribute_calls(owner, attribute), layer.module)
+
+
+def _matching(candidates: Iterator[tuple[str, ast.Call]], module: nn.Module) -> Built | None:
+    for path, call in candidates:
+        if called_name(call) == type(module).__name__:
+            source = source_of(path)
+            return Built(source.place(call), " ".join(source.text(call).split()))
+    return None
+
+
+def _attribute_calls(owner: nn.Module, attribute: str) -> Iterator[tuple[str, ast.Call]]:
+    """`Linear(…)` in `self.fc = nn.Linear(…)`."""
+    for cls in type(owner).__mro__:
+        code = getattr(vars(cls).get("__init__"), "__code__", None)
+        if code is None or not is_users(code.co_filename):
+            continue
+        tree = source_of(code.co_filename).class_named(cls.__name__)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.Assign) and any(is_self_attribute(target, attribute) for target in node.targets):
+                yield from ((code.co_filename, call) for call in [node.value] if isinstance(call, ast.Call))
+
+
+def _variable_calls(scene: Scene, module: nn.Module) -> Iterator[tuple[str, ast.Call]]:
+    """`Linear(…)` in `model = nn.Linear(…)`, also inside `.to(device)`."""
+    for step in scene.users:
+        names = {name for name, value in list(step.locals.items()) if value is module}
+        for node in ast.walk(step.source.tree):
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id in names for t in node.targets):
+                yield from ((step.place.path, call) for call in calls_in(node.value))
+
+
+def _element_calls(scene: Scene, layer: Layer, owner: nn.Module, path: str, position: int) -> Iterator[tuple[str, ast.Call]]:
+    """The n-th argument of `nn.Sequential(…)`."""
+    outer_path, _, attribute = path.rpartition(".")
+    outer = layer.model.get_submodule(outer_path)
+    containers = _attribute_calls(outer, attribute) if path else _variable_calls(scene, owner)
+    for file, call in containers:
+        plain = called_name(call) == "Sequential" and not any(isinstance(argument, ast.Starred) for argument in call.args)
+        element = call.args[position] if plain and position < len(call.args) else None
+        if isinstance(element, ast.Call):
+            yield file, element
