@@ -35,7 +35,7 @@ def find_rule(word: str) -> type[Rule]:
     for rule in all_rules():
         if word.upper() == rule.code or word == rule.name:
             return rule
-    known = [w for rule in all_rules() for w in (rule.code, rule.name)]
+    known = [w for rule in all_rules() for w in (rule.code, rule.name, rule.code[:3])]
     raise UnknownRule(f"There is no rule {word!r}.{did_you_mean(word, known)} `trueloop explain --all` lists them.")
 
 

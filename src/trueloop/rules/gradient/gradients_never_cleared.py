@@ -9,7 +9,8 @@ Between two steps of an optimizer a backward came, and nothing reset the gradien
 Why it hurts
 ------------
 backward() adds to `.grad`. Without a reset, step 100 moves the weights by the sum of a hundred gradients, most of them
-computed for weights that no longer exist: training behaves like a far too high learning rate with endless momentum, and often still seems to learn.
+computed for weights that no longer exist: training behaves like a far too high learning rate with endless momentum, and often
+still seems to learn.
 
 Evidence
 --------
@@ -24,7 +25,8 @@ Use instead
 When it is fine
 ---------------
 Several backwards before one step (accumulation) are not reported as long as a reset comes before the next window; nor are
-gradients that another optimizer's backward leaves behind and that are reset before they are used (GANs), nor closures that reset inside the step (LBFGS).
+gradients that another optimizer's backward leaves behind and that are reset before they are used (GANs), nor closures that
+reset inside the step (LBFGS).
 """
 
 from __future__ import annotations

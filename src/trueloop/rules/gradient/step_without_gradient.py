@@ -45,6 +45,7 @@ class StepWithoutGradient(Rule):
     name = "step-without-gradient"
     severity = Severity.ERROR
     unjudged = "no optimizer step was seen"
+    explained_by = ("loss-not-connected", "optimizer-holds-old-parameters")
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}

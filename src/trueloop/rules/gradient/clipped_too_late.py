@@ -1,0 +1,98 @@
+"""GRD108 clipped-too-late: gradients are clipped after the step that has used them.
+
+What it sees
+------------
+A clipping function was called when an optimizer had used the gradients already (or they had been reset since) and no backward had brought
+new ones. No clip at that line ever met gradients that a step was still to use.
+
+Why it hurts
+------------
+The step takes the gradients as they are, however long; the clip then shortens what nobody reads any more. The one batch in a thousand
+whose gradient explodes destroys the weights, in a run whose author has every reason to believe it protected.
+
+Evidence
+--------
+The clipping function and its limit, how often it came too late, and the line of the step.
+
+Use instead
+-----------
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+When it is fine
+---------------
+A clip with an infinite limit only reads the norm, and may stand anywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Final, final
+
+from trueloop.event import Clipped, Place
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+from trueloop.source import Edit, diff, source_of
+
+__all__ = ["ClippedTooLate"]
+
+ENOUGH: Final = 2
+"""Steps after which the clip came too late: one may belong to a run's end or beginning."""
+NO_LIMIT: Final = 1e6
+"""A limit from here on clips nothing: the call is there to read the norm."""
+
+
+@final
+class ClippedTooLate(Rule):
+    code = "GRD108"
+    name = "clipped-too-late"
+    severity = Severity.ERROR
+    unjudged = "nothing was clipped"
+
+    def __init__(self) -> None:
+        self._late: dict[Place | None, set[int]] = {}
+        """Per place: the steps after which it came too late."""
+        self._useful: set[Place | None] = set()
+
+    def on_clipped(self, event: Clipped) -> Findings:
+        if event.limit >= NO_LIMIT:
+            return
+        if not event.stale:
+            self._useful.add(event.place)
+            return
+        late = self._late.setdefault(event.place, set())
+        late.add(event.step)
+        if len(late) != ENOUGH or event.place in self._useful:
+            return
+        step = event.step_place
+        where = f" of line {step.line}" if step else ""
+        yield self.finding(
+            event,
+            f"{event.function} limits gradients to {event.limit:g} that the step{where} has used already: every step so far ran unclipped.",
+            fix="Clip between backward and step.",
+            evidence={
+                "function": event.function,
+                "limit": event.limit,
+                "late_clips": len(late),
+                "step": f"{step.path}:{step.line}" if step else None,
+            },
+            diff=_moved_up(event.place, step),
+        )
+
+
+def _moved_up(clip: Place | None, step: Place | None) -> str:
+    """The clip's line before the step's, when both are simple statements of one block."""
+    if clip is None or step is None or clip.path != step.path:
+        return ""
+    source = source_of(clip.path)
+    late, used = source.statement(clip.line), source.statement(step.line)
+    if not isinstance(late, ast.Expr) or not isinstance(used, ast.Expr) or used.lineno >= late.lineno:
+        return ""
+    if next(source.parents(late), None) is not next(source.parents(used), None):
+        return ""
+    lines = tuple(line.rstrip("\n") for line in source.lines[late.lineno - 1 : late.end_lineno])
+    return diff(
+        clip.path,
+        [Edit(used.lineno, used.lineno - 1, lines), Edit(late.lineno, late.end_lineno or late.lineno, ())],
+    )

@@ -1,0 +1,83 @@
+"""MDL103 tensor-not-a-buffer: a tensor that the forward needs belongs to nobody.
+
+What it sees
+------------
+The constructor of a module assigns a floating tensor to an attribute, other methods read it, it stays the same from step to step, and it is
+in neither `parameters()` nor `buffers()`.
+
+Why it hurts
+------------
+A plain tensor is left behind by `.to(device)`, `.half()` and `.double()`, and is missing from the state_dict: on a GPU the forward fails
+or mixes devices, and a checkpoint that is loaded later computes with another tensor than the one the weights were trained with (random
+features, statistics of the data).
+
+Evidence
+--------
+The class, the attribute, and the shape of the tensor.
+
+Use instead
+-----------
+    self.register_buffer("scale", torch.tensor([0.5, 2.0]))
+
+`persistent=False` keeps it out of the state_dict when it can be computed anew; `nn.Parameter` if it is to be trained.
+
+When it is fine
+---------------
+Caches and states that methods assign or write into are not reported, nor are tensors that are brought to the device where they are used
+(`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and constants of loss modules.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import final
+
+from trueloop.event import LooseTensor, ModelExamined
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+from trueloop.source import Edit, diff, prefix_of_layers, source_of
+
+__all__ = ["TensorNotABuffer"]
+
+
+@final
+class TensorNotABuffer(Rule):
+    code = "MDL103"
+    name = "tensor-not-a-buffer"
+    severity = Severity.WARNING
+    unjudged = "no model was trained for two steps"
+
+    def on_model_examined(self, event: ModelExamined) -> Findings:
+        for tensor in event.loose:
+            if not tensor.used or tensor.rebuilt:
+                continue
+            shape = "x".join(map(str, tensor.shape))
+            wanted = "asks for a gradient but is no parameter" if tensor.trainable else "is neither parameter nor buffer"
+            yield self.finding(
+                event,
+                f"{tensor.owner}.{tensor.attribute} ({shape}) is used by the model and {wanted}: "
+                f".to(device) leaves it behind and the state_dict does not hold it.",
+                fix=f"Make it a parameter: self.{tensor.attribute} = nn.Parameter(...)."
+                if tensor.trainable
+                else f'Register it: self.register_buffer("{tensor.attribute}", ...).',
+                evidence={"model": event.name, "owner": tensor.owner, "attribute": tensor.attribute, "shape": list(tensor.shape)},
+                place=tensor.place,
+                diff=_registered(tensor),
+            )
+
+
+def _registered(tensor: LooseTensor) -> str:
+    """`self.x = expr` -> `self.register_buffer("x", expr)`."""
+    if tensor.place is None:
+        return ""
+    source = source_of(tensor.place.path)
+    statement, prefix = source.statement(tensor.place.line), prefix_of_layers(source)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Attribute):
+        return ""
+    value = source.text(statement.value)
+    if tensor.trainable:
+        return diff(source.path, [source.replacing(statement.value, f"{prefix}Parameter({value})")]) if prefix else ""
+    last = statement.end_lineno or statement.lineno
+    after = source.lines[last - 1].encode()[statement.end_col_offset or 0 :].decode().rstrip("\n")
+    text = f'{source.indent(statement.lineno)}self.register_buffer("{tensor.attribute}", {value}){after}'
+    return diff(source.path, [Edit(statement.lineno, last, tuple(text.split("\n")))])

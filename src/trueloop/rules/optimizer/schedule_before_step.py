@@ -1,0 +1,99 @@
+"""OPT106 schedule-before-step: the schedule moves on before the optimizer has used its first learning rate.
+
+What it sees
+------------
+The first `scheduler.step()` of the run comes before any optimizer step, and the same line steps the schedule again later, in
+the course of training.
+
+Why it hurts
+------------
+The first value of the schedule is never used, and the whole schedule runs one step early: a warm-up skips its gentlest step, a decay
+comes an epoch too soon, and OneCycleLR runs over its end by one.
+
+Evidence
+--------
+The schedule, the learning rate that was skipped, the one that was used instead, and the line of the optimizer's step.
+
+Use instead
+-----------
+    optimizer.step()
+    scheduler.step()
+
+When it is fine
+---------------
+Not reported: `step(epoch)`, which says which epoch it is; winding a fresh schedule forward on resume, outside the training loop; a
+GradScaler, which may skip the first step; several schedule steps before the first update (accumulation); ReduceLROnPlateau.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from trueloop.event import Place, ScheduleBuilt, ScheduleStepped, Stepped
+from trueloop.finding import Severity
+from trueloop.rewrite import block_of, end_of, loops_around, moved, sole_call
+from trueloop.rules.rule import Findings, Rule
+from trueloop.source import diff, shown_path, source_of
+
+__all__ = ["ScheduleBeforeStep"]
+
+
+@final
+class ScheduleBeforeStep(Rule):
+    code = "OPT106"
+    name = "schedule-before-step"
+    severity = Severity.ERROR
+    unjudged = "no schedule was stepped"
+
+    def __init__(self) -> None:
+        self._first_rates: dict[int, tuple[float, ...]] = {}
+        self._early: dict[int, ScheduleStepped] = {}
+        self._step_places: dict[int, Place | None] = {}
+
+    def on_schedule_built(self, event: ScheduleBuilt) -> None:
+        self._first_rates[event.schedule] = event.learning_rates
+
+    def on_stepped(self, event: Stepped) -> None:
+        self._step_places.setdefault(event.optimizer, event.place)
+
+    def on_schedule_stepped(self, event: ScheduleStepped) -> Findings:
+        first = event.index == 0 and event.step == 0 and event.optimizer_steps == 0
+        if first and event.built_in_view and not event.explicit and event.name != "ReduceLROnPlateau":
+            self._early[event.schedule] = event
+            return
+        early = self._early.pop(event.schedule, None)
+        if early is None or event.optimizer_steps == 0 or event.place != early.place or event.skipped_by_scaler:
+            return
+        skipped, used = self._first_rates.get(event.schedule, ())[:1], early.learning_rates[:1]
+        lost = f", and its first learning rate, {skipped[0]:g}, is never used" if skipped and skipped != used else ""
+        place = self._step_places.get(event.optimizer)
+        yield self.finding(
+            early,
+            f"{event.name} was stepped before the first optimizer step: its whole course runs one step early{lost}.",
+            fix="Step the schedule after the optimizer.",
+            evidence={
+                "schedule": event.name,
+                "learning_rate_before": skipped,
+                "learning_rate_of_the_first_step": used,
+                "optimizer_step": "" if place is None else f"{shown_path(place.path)}:{place.line}",
+            },
+            diff=_behind_the_step(early.place, place),
+        )
+
+
+def _behind_the_step(place: Place | None, step_place: Place | None) -> str:
+    """The line moves behind the optimizer's, or to the end of the epoch if the optimizer steps in a loop inside it."""
+    if place is None or step_place is None:
+        return ""
+    source = source_of(place.path)
+    schedule, step = sole_call(source, place, "step"), sole_call(source, step_place, "step")
+    if schedule is None or step is None:
+        return ""
+    block = block_of(source, schedule[0])
+    if step[0] in block:
+        return diff(place.path, moved(source, schedule[0], step[0]))
+    mine, others = loops_around(source, schedule[0]), loops_around(source, step[0])
+    last = end_of(block)
+    if mine and mine[0] in others and mine[0].body is block and last is not None:
+        return diff(place.path, moved(source, schedule[0], last))
+    return ""
