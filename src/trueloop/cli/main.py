@@ -1,15 +1,80 @@
-"""`trueloop VERB ...`: each verb is a file beside this one, loaded when it is asked for."""
+"""`trueloop VERB ...`: each verb is a file beside this one, loaded when it is asked for, so that the quick ones stay quick."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
-__all__ = ["main"]
+from trueloop import __version__
+from trueloop.errors import MissingExtra, Misuse, did_you_mean
+from trueloop.verdict import ExitCode
+
+__all__ = ["VERBS", "main"]
+
+VERBS: Final = {
+    "check": ("SCRIPT ...", "run a training script, unmodified, and report its silent bugs"),
+    "explain": ("RULE", "what a rule sees, why it hurts, and what to write instead"),
+    "judge": ("RUN", "judge a recorded run again, by the rules of today; needs no torch"),
+}
+"""Verb -> what follows it, and what it does. The verb's file has a function of its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    from trueloop.cli.check import check
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _answer(words)
+    except Misuse as error:
+        print(f"trueloop: {error}", file=sys.stderr)
+        return ExitCode.MISUSE
+    except MissingExtra as error:
+        print(f"trueloop: {error}", file=sys.stderr)
+        return ExitCode.TRUELOOP_FAILED
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: not an error. Python would complain once more when it flushes stdout at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.CLEAN
+    except KeyboardInterrupt:
+        sys.excepthook = lambda *_: None  # what there was to show has been shown; a shell must see the signal, not a code
+        raise
+    except Exception:  # noqa: BLE001 - the last door: what falls out here is our own failure, and must say so
+        import traceback
 
-    return check(arguments[1:])
+        print(f"trueloop itself failed. Please report this to the trueloop project:\n{traceback.format_exc()}", file=sys.stderr)
+        return ExitCode.TRUELOOP_FAILED
+
+
+def _answer(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return ExitCode.CLEAN
+    verb, rest = words[0], words[1:]
+    if verb in ("-V", "--version"):
+        print(f"trueloop {__version__}")
+        return ExitCode.CLEAN
+    if verb not in VERBS:
+        raise Misuse(_no_such_verb(verb))
+    code: int = getattr(import_module(f"trueloop.cli.{verb}"), verb)(rest)
+    return code
+
+
+def _no_such_verb(word: str) -> str:
+    if word.endswith(".py"):
+        return f"{word} is a script, not a verb. Nothing was run: type `trueloop check {word}`."
+    return f"There is no verb {word!r}.{did_you_mean(word, VERBS)} Nothing was run: `trueloop --help` lists the verbs."
+
+
+def _help() -> str:
+    width = max(len(f"{verb} {takes}") for verb, (takes, _) in VERBS.items())
+    rows = [f"  trueloop {f'{verb} {takes}':<{width}}   {does}" for verb, (takes, does) in VERBS.items()]
+    return "\n".join(
+        [
+            "trueloop finds the PyTorch training bugs that don't crash, in any script, unmodified.",
+            "",
+            *rows,
+            "",
+            "`trueloop VERB --help` shows a verb's options; `trueloop --version` the version.",
+        ]
+    )

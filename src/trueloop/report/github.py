@@ -1,0 +1,46 @@
+"""The report as GitHub workflow commands: each finding becomes an annotation on its line of the pull request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trueloop.event import Place
+from trueloop.finding import Finding, Severity
+from trueloop.source import shown_path
+from trueloop.verdict import CrashExplanation, Verdict
+
+__all__ = ["document"]
+
+LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+
+
+def document(verdict: Verdict) -> str:
+    lines = [_annotation(finding) for finding in verdict.findings]
+    lines += [_crash(verdict.crash)] if verdict.crash is not None else []
+    lines += [f"::error title=trueloop itself failed::{_data(verdict.broken())}"] if verdict.failures else []
+    lines += [_data(line) for line in (verdict.outcome.sentence(), *verdict.notes, f"trueloop: {verdict.closing()}") if line]
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(finding: Finding) -> str:
+    message = f"{finding.message}\nFix: {finding.fix}"
+    return _command(LEVEL[finding.severity], finding.place, f"{finding.code} {finding.name}", message)
+
+
+def _crash(crash: CrashExplanation) -> str:
+    message = "\n".join([crash.message, *crash.details, *([f"Fix: {crash.fix}"] if crash.fix else [])])
+    return _command("error", crash.place, "what the crash means", message)
+
+
+def _command(level: str, place: Place | None, title: str, message: str) -> str:
+    at = {"file": shown_path(place.path), "line": str(place.line)} if place else {}
+    properties = ",".join(f"{key}={_property(value)}" for key, value in {**at, "title": title}.items())
+    return f"::{level} {properties}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

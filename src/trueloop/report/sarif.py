@@ -1,0 +1,100 @@
+"""The report as SARIF 2.1.0, which code hosts and editors read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any, Final
+from urllib.parse import quote
+
+from trueloop import __version__
+from trueloop.event import Place
+from trueloop.finding import Finding, Severity
+from trueloop.report.evidence import as_json
+from trueloop.source import full_path, line_of, shown_path
+from trueloop.verdict import Verdict
+
+__all__ = ["document"]
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+ROOT: Final = "SRCROOT"
+"""The name that stands for the working directory: paths below it are relative, so that a report can be read elsewhere."""
+
+
+def document(verdict: Verdict) -> str:
+    rules = {finding.code: finding for finding in verdict.findings}
+    order = {code: index for index, code in enumerate(rules)}
+    run = {
+        "tool": {"driver": {"name": "trueloop", "version": __version__, "rules": [_rule(finding) for finding in rules.values()]}},
+        "invocations": [_invocation(verdict)],
+        "originalUriBaseIds": {ROOT: {"uri": Path(full_path("")).absolute().as_uri() + "/"}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, order[finding.code]) for finding in verdict.findings],
+        "properties": as_json({"summary": verdict.closing(), "overhead": verdict.overhead}),
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, allow_nan=False) + "\n"
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    more = f"`trueloop explain {finding.code}` shows the whole page."
+    return {
+        "id": finding.code,
+        "name": finding.name,
+        "shortDescription": {"text": finding.name.replace("-", " ")},
+        "fullDescription": {"text": finding.why or finding.name},
+        "help": {"text": f"{finding.why}\n\n{more}"},
+        "defaultConfiguration": {"level": LEVEL[finding.severity]},
+    }
+
+
+def _result(finding: Finding, index: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": LEVEL[finding.severity],
+        "message": {"text": f"{finding.message}\nFix: {finding.fix}"},
+        "occurrenceCount": max(1, finding.count),
+        "properties": as_json({"first_step": finding.first_step, "evidence": finding.evidence, "diff": finding.diff}),
+    }
+    if finding.place is not None:
+        result["locations"] = [_location(finding.place, finding.source)]
+    return result
+
+
+def _location(place: Place, source: str) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": max(1, place.line)}
+    if source:
+        region["snippet"] = {"text": source}
+    return {"physicalLocation": {"artifactLocation": _artifact(place.path), "region": region}}
+
+
+def _artifact(path: str) -> dict[str, Any]:
+    shown = PurePath(shown_path(path))
+    if shown.is_absolute():
+        return {"uri": shown.as_uri()}
+    return {"uri": quote(os.fsencode(shown.as_posix())), "uriBaseId": ROOT}
+
+
+def _notifications(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    yield from ({"level": "error", "message": {"text": failure}} for failure in verdict.failures)
+    yield from ({"level": "warning", "message": {"text": note}} for note in verdict.notes)
+    if (crash := verdict.crash) is not None:
+        text = "\n".join([crash.message, *crash.details, f"Fix: {crash.fix}"])
+        located = {"locations": [_location(crash.place, line_of(crash.place))]} if crash.place else {}
+        yield {"level": "error", "message": {"text": text}, **located}
+
+
+def _invocation(verdict: Verdict) -> dict[str, Any]:
+    """Did the run and the watching go well? What was found is no part of that."""
+    failed = verdict.outcome.reason in ("exception", "interrupted") or verdict.outcome.exit_code != 0
+    invocation: dict[str, Any] = {
+        "executionSuccessful": not (failed or verdict.failures),
+        "exitCode": verdict.outcome.exit_code,
+        "toolExecutionNotifications": list(_notifications(verdict)),
+    }
+    if sentence := verdict.outcome.sentence():
+        invocation["exitCodeDescription"] = sentence
+    return invocation

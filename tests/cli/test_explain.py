@@ -1,0 +1,82 @@
+"""The pages of the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trueloop.cli.explain import write_pages
+from trueloop.cli.main import main
+from trueloop.cli.pages import FAMILY, Block, blocks, rule_page, sentence
+from trueloop.rules.catalogue import all_rules, find_rule
+from trueloop.rules.rule import SECTIONS, Rule
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "rules"
+
+
+@pytest.mark.parametrize("word", ["GRD101", "grd101", "gradients-never-cleared"])
+def test_a_rule_is_found_by_code_and_by_name(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", word]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("GRD101 gradients-never-cleared  error\nEach step also takes")
+    assert "    optimizer.zero_grad()\n    loss.backward()" in printed
+    assert "# trueloop: allow[gradients-never-cleared]" in printed
+    assert "\x1b" not in printed
+
+
+def test_all_and_a_family_are_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--all"]) == 0
+    everything = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in everything] == [rule.code for rule in all_rules()]
+    assert main(["explain", "GRD"]) == 0
+    gradient = capsys.readouterr().out.splitlines()
+    assert gradient
+    assert {line[:3] for line in gradient} == {"GRD"}
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_every_rule_has_a_whole_page(rule: type[Rule]) -> None:
+    title = rule.page().title
+    assert title.startswith(f"{rule.code} {rule.name}: "), title
+    assert title.endswith("."), title
+    assert sentence(rule)[0].isupper()
+    assert tuple(rule.page().sections) == SECTIONS
+    assert all(text.strip() for text in rule.page().sections.values())
+    assert rule.page().why
+    assert rule.code[:3] in FAMILY
+
+
+def test_a_section_is_taken_apart_into_prose_items_and_code() -> None:
+    section = "First line,\nsecond line.\n- one\n  more\n- two\n\n    a = 1\n\n    b = 2\n\nLast.\n"
+    assert list(blocks(section)) == [
+        Block(False, "First line, second line."),
+        Block(False, "- one more"),
+        Block(False, "- two"),
+        Block(True, "a = 1\n\nb = 2"),
+        Block(False, "Last."),
+    ]
+
+
+def test_a_page_in_markdown() -> None:
+    page = rule_page(find_rule("GRD101"))
+    assert page.startswith("# GRD101 gradients-never-cleared\n\n**error**: Each step")
+    assert "## Why it hurts\n\nbackward() adds" in page
+    assert "```python\noptimizer.zero_grad()\nloss.backward()\noptimizer.step()\n```" in page
+
+
+def test_pages_are_written_and_those_of_rules_that_are_gone_removed(tmp_path: Path) -> None:
+    (tmp_path / "XYZ999.md").write_text("gone")
+    (tmp_path / "README.md").write_text("mine")
+    assert main(["explain", "--all", "--output", str(tmp_path)]) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"README.md", "index.md", *(f"{rule.code}.md" for rule in all_rules())}
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert "[GRD101](GRD101.md) | `gradients-never-cleared` | error |" in (tmp_path / "index.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_in_the_documentation_are_up_to_date(tmp_path: Path) -> None:
+    write_pages(tmp_path)
+    fresh = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+    kept = {file.name: file.read_text(encoding="utf-8") for file in DOCS.iterdir()}
+    stale = sorted(name for name in fresh.keys() | kept.keys() if fresh.get(name) != kept.get(name))
+    assert not stale, "run: trueloop explain --all --output docs/rules"
