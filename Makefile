@@ -1,0 +1,52 @@
+# Everything a newcomer or CI needs; `make` alone lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+# The tests fork warm children and run two at a time: one thread each is fastest and reproducible.
+export OMP_NUM_THREADS ?= 1
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# torch first and alone: with torch installed, the rest resolves against it and pulls no other build.
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+venv: .venv/ready  ## make the virtual environment .venv
+
+demo: .venv/ready  ## check a bundled broken script and show what is found
+	@echo '$$ trueloop check examples/broken_training.py'
+	@$(BIN)/trueloop check --fail-on never examples/broken_training.py
+
+test: .venv/ready  ## the whole test suite, but for the long ones
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not gpu'
+
+lint: .venv/ready  ## ruff and the strict type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fuzz: .venv/ready  ## 2,000 made-up loops against a plain oracle
+	$(BIN)/python -m pytest -n 2 tests/fuzz --hypothesis-profile thorough -m 'long or not long'
+
+wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
+	$(BIN)/python -m pytest tests/test_wheel.py -m long
+
+ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts
+	$(BIN)/python -m tests.ecosystem.run --mirror $(MIRROR)
+
+overhead: .venv/ready  ## what watching costs, watched and plain interleaved
+	$(BIN)/python benchmarks/overhead.py
+
+peers: .venv/ready  ## ten classic bugs, ours beside the peers (their own environments)
+	$(BIN)/python -m benchmarks.peers.run --install
+
+docs: .venv/ready  ## write the pages of the rules
+	$(BIN)/trueloop explain --all --output docs/rules
+
+gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed: PYTHON=...
+	PYTHONPATH=src $(PYTHON) -m pytest -m gpu -p no:cacheprovider
+
+.PHONY: help venv demo test lint fuzz wheel-test ecosystem overhead peers docs gpu-test
