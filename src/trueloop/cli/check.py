@@ -44,7 +44,7 @@ def check(arguments: list[str]) -> int:
     delivery = Delivery(options.report, text_to=sys.stderr)
 
     from trueloop.doctor.examine import examine
-    from trueloop.doctor.traceback import leave, show
+    from trueloop.doctor.traceback import come_last, leave, show
     from trueloop.doctor.watch import Watch
 
     program = _program(target)
@@ -59,6 +59,7 @@ def check(arguments: list[str]) -> int:
         on_error=_at_once(options),
     )
     delivery.take_stdout()
+    come_last()
     verdict, error = examine(program, watch)
     if error is not None:
         show(error)

@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLEAN
     except KeyboardInterrupt:
-        sys.excepthook = lambda *_: None  # what there was to show has been shown; a shell must see the signal, not a code
-        raise
+        return 130
     except Exception:  # noqa: BLE001 - the last door: what falls out here is our own failure, and must say so
         import traceback
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -13,7 +15,7 @@ from typing import Any, Final, NoReturn
 from trueloop.taps.internals import UNSEEN
 from trueloop.taps.tap import Patch
 
-__all__ = ["CleanTracebacks", "leave", "show", "strip"]
+__all__ = ["CleanTracebacks", "come_last", "leave", "show", "strip"]
 
 _HOUSE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -71,9 +73,29 @@ def show(error: BaseException) -> None:
 def leave(error: BaseException | None, code: int) -> NoReturn:
     """End this process as Python would have: by the code, or after Ctrl-C by the signal, which a shell tells from any exit code."""
     if isinstance(error, KeyboardInterrupt):
-        sys.excepthook = lambda *_: None  # it has been shown; Python sees it leave, runs the exit handlers and raises SIGINT
-        raise error
+        _ending.by_signal = True
     sys.exit(code)
+
+
+class _Ending:
+    """How the process is to end, once the exit handlers of the script have run."""
+
+    by_signal = False
+
+    def __call__(self) -> None:
+        if self.by_signal:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+_ending = _Ending()
+
+
+def come_last() -> None:
+    """To be called before the script runs: exit handlers run in reverse, so ours then comes after all of the script's."""
+    atexit.register(_ending)
 
 
 class CleanTracebacks:

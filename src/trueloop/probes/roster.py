@@ -60,6 +60,8 @@ class Roster:
         self.models: dict[int, KnownModel] = {}
         self.optimizers: dict[int, KnownOptimizer] = {}
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+        self._asked: tuple[weakref.ref[nn.Module], KnownModel | None] | None = None
+        """The last question for a model and its answer: several probes ask the same one at every call."""
 
     # -- moments --
 
@@ -68,6 +70,7 @@ class Roster:
         number = self.wire.ordinal("model", module)
         if number not in self.models and next(module.parameters(), None) is not None:
             self.models[number] = KnownModel(weakref.ref(module), number, type(module).__name__, self.wire.step)
+            self._asked = None
             self.wire.look_deep()
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
@@ -92,7 +95,9 @@ class Roster:
 
     def model(self, module: nn.Module) -> KnownModel | None:
         """The entry of a module, None for one without parameters (a criterion)."""
-        return self.models.get(self.wire.ordinal("model", unwrapped(module)))
+        if self._asked is None or self._asked[0]() is not module:
+            self._asked = (weakref.ref(module), self.models.get(self.wire.ordinal("model", unwrapped(module))))
+        return self._asked[1]
 
     def optimizer(self, optimizer: Optimizer) -> KnownOptimizer:
         return self._know(optimizer, None)

@@ -36,7 +36,7 @@ class Judge:
             for event, method in METHOD.items():
                 if hasattr(rule, method):
                     self._readers.setdefault(event, []).append((rule, getattr(rule, method)))
-        self._heard: set[Rule] = set()
+        self._told: set[type[Event]] = set()
         self._findings: dict[tuple[str, str, int], Finding] = {}
 
     @property
@@ -46,16 +46,13 @@ class Judge:
 
     def tell(self, event: Event) -> list[Finding]:
         """The findings that are new with this event."""
-        fresh: list[Finding] = []
-        for rule, read in tuple(self._readers.get(type(event), ())):
-            if type(event) is not RunEnded:
-                self._heard.add(rule)
+        kind, fresh = type(event), []
+        self._told.add(kind)
+        for rule, read in self._readers.get(kind, ()):
             try:
-                said = list(read(event) or ())
+                fresh += [finding for finding in read(event) or () if self._keep(finding)]
             except Exception:  # noqa: BLE001 - a broken rule must not end somebody's training
                 self._retire(rule)
-                continue
-            fresh.extend(finding for finding in said if self._keep(finding))
         return fresh
 
     def _retire(self, rule: Rule) -> None:
@@ -81,6 +78,7 @@ class Judge:
 
     def unjudged(self) -> list[tuple[str, str]]:
         """(code, because) of each rule that had nothing to judge."""
-        said = {rule: rule.because() if rule in self._heard else rule.unjudged for rule in self.rules}
+        told = self._told - {RunEnded}
+        said = {rule: rule.because() if any(hasattr(rule, METHOD[e]) for e in told) else rule.unjudged for rule in self.rules}
         spoken = {finding.code for finding in self._findings.values()}
         return [(rule.code, because) for rule, because in said.items() if because and rule.code not in spoken]

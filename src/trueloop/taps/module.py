@@ -54,11 +54,13 @@ class ModuleTap(Tap):
         wire, hears_inner = self.wire, self._hears_inner
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if wire.call is not None and not wire.deep:  # inside a model: nearly all calls of a run
+                return original(module, *args, **kwargs)
             if passes_by(wire) or wire.in_backward:
                 return original(module, *args, **kwargs)
             if wire.call is not None:
                 output = original(module, *args, **kwargs)
-                if hears_inner and wire.deep and output is not None:
+                if hears_inner and output is not None:
                     wire.tell("inner_call_ended", InnerCall(module, args, output))
                 return output
             if "_parameters" not in vars(module):  # its class forgot super().__init__(), and this call is about to say so

@@ -74,14 +74,15 @@ class Wire:
 
     def tell(self, moment: str, subject: Any) -> None:
         """Tell a moment to the probes that listen to it, if this is the run's own doing."""
-        if self.busy or get_ident() != self._thread:
+        listeners = self._listeners[moment]
+        if not listeners or self.busy or get_ident() != self._thread:
             return
         if is_transformed() is not None or tracing_state() is not None or dispatch_modes():
             return
         self.busy = True
         began = perf_counter_ns()
         try:
-            for probe, method in self._listeners[moment]:
+            for probe, method in listeners:
                 try:
                     method(subject)
                 except Exception:  # noqa: BLE001 - the watcher never breaks the run
