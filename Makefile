@@ -37,6 +37,12 @@ wheel-test: .venv/ready  ## build the wheel, install it into an empty environmen
 ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts
 	$(BIN)/python -m tests.ecosystem.run --mirror $(MIRROR)
 
+frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite under check, in their own environment
+	test -x .venv-frameworks/bin/python || $(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt lightning accelerate transformers pytorch-ignite
+	$(BIN)/python -m pytest tests/frameworks -m long
+
 overhead: .venv/ready  ## what watching costs, watched and plain interleaved
 	$(BIN)/python benchmarks/overhead.py
 
@@ -46,7 +52,7 @@ peers: .venv/ready  ## ten classic bugs, ours beside the peers (their own enviro
 docs: .venv/ready  ## write the pages of the rules
 	$(BIN)/trueloop explain --all --output docs/rules
 
-gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed: PYTHON=...
-	PYTHONPATH=src $(PYTHON) -m pytest -m gpu -p no:cacheprovider
+gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
+	PYTHONPATH=src:. $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider
 
-.PHONY: help venv demo test lint fuzz wheel-test ecosystem overhead peers docs gpu-test
+.PHONY: help venv demo test lint fuzz wheel-test ecosystem frameworks overhead peers docs gpu-test

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-__all__ = ["PAGES", "Example", "examples"]
+from tests.conftest import Checked, check_script
+
+__all__ = ["EXAMPLES", "PAGES", "Example", "checked", "examples"]
 
 FOLDER = Path(__file__).parent / "rules"
 PAGES = sorted(FOLDER.glob("*/*.md"))
@@ -61,3 +65,13 @@ def examples(page: Path) -> list[Example]:
         elif fence is not None:
             fence.append(line)
     return found
+
+
+EXAMPLES = [example for page in PAGES for example in examples(page)]
+
+
+@cache
+def checked(example: Example) -> Checked:
+    """What is said of a script as it stands; it runs once for all tests of a process."""
+    with TemporaryDirectory() as folder:
+        return check_script(Path(folder), example.text)

@@ -20,9 +20,11 @@ __all__ = [
     "end_of",
     "imports_torch",
     "indented",
+    "loop_without_graph",
     "loops_around",
     "model_called",
     "moved",
+    "owns_its_lines",
     "says_monte_carlo",
     "sole_call",
     "trains",
@@ -78,12 +80,12 @@ def sole_call(source: Source, place: Place | None, method: str) -> tuple[ast.Exp
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     function = statement.value.func
-    if not isinstance(function, ast.Attribute) or function.attr != method or not _owns_its_lines(source, statement):
+    if not isinstance(function, ast.Attribute) or function.attr != method or not owns_its_lines(source, statement):
         return None
     return statement, source.text(function.value)
 
 
-def _owns_its_lines(source: Source, statement: ast.stmt) -> bool:
+def owns_its_lines(source: Source, statement: ast.stmt) -> bool:
     """No other statement shares a line with it (`a(); b()`, `if x: a()`)."""
     last = statement.end_lineno or statement.lineno
     ahead = source.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
@@ -114,11 +116,21 @@ def moved(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
 def indented(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     """A statement put under a new head (`with torch.no_grad():`); None where a text over several lines would change with it."""
     texts = (node for node in ast.walk(statement) if isinstance(node, (ast.Constant, ast.JoinedStr)))
-    if any(node.lineno != node.end_lineno for node in texts) or not _owns_its_lines(source, statement):
+    if any(node.lineno != node.end_lineno for node in texts) or not owns_its_lines(source, statement):
         return None
     first, last = statement.lineno, statement.end_lineno or statement.lineno
+    unit = source.indent_unit()
     lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
-    return Edit(first, last, (f"{source.indent(first)}{head}", *(f"    {line}" if line.strip() else line for line in lines)))
+    return Edit(first, last, (f"{source.indent(first)}{head}", *(f"{unit}{line}" if line.strip() else line for line in lines)))
+
+
+def loop_without_graph(source: Source, place: Place) -> Edit | None:
+    """`with torch.no_grad():` around the innermost loop that the place stands in; None if that loop trains."""
+    statement = source.statement(place.line)
+    loops = [] if statement is None else loops_around(source, statement)
+    if not loops or trains(loops[0]) or not imports_torch(source):
+        return None
+    return indented(source, loops[0], "with torch.no_grad():")
 
 
 def model_called(source: Source, place: Place | None) -> str:

@@ -12,7 +12,7 @@ import linecache
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from trueloop.event import Place
 
@@ -29,15 +29,20 @@ __all__ = [
     "full_path",
     "is_self_attribute",
     "line_of",
+    "lines_on_disk",
     "prefix_of_layers",
     "shown_path",
     "source_of",
     "stand_in",
     "taking_out",
+    "unified",
 ]
 
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_MARK: Final = "\ufeff"
+"""What some editors put before the first character of a file; Python reads over it."""
 
 
 def line_of(place: Place | None) -> str:
@@ -78,19 +83,45 @@ class Edit:
 
 def diff(path: str, edits: list[Edit]) -> str:
     """A unified diff for `patch -p0`, run where trueloop was run; empty if the result does not parse."""
-    before = linecache.getlines(path)
+    before = lines_on_disk(path)
+    if not before:
+        return ""
+    end = "\r\n" if before[0].endswith("\r\n") else "\n"
     after = list(before)
     for edit in sorted(edits, key=lambda e: e.first, reverse=True):
-        after[edit.first - 1 : edit.last] = [line + "\n" for line in edit.lines]
+        after[edit.first - 1 : edit.last] = [line + end for line in edit.lines]
+    after = [line if line.endswith("\n") else line + end for line in after]
+    if after and not before[-1].endswith("\n"):
+        after[-1] = after[-1].removesuffix(end)
     try:
-        ast.parse("".join(after))
+        ast.parse("".join(after).removeprefix(_MARK))
     except SyntaxError:
         return ""
-    if not before or before == after:
-        return ""
+    return unified(path, before, after)
+
+
+def unified(path: str, before: list[str], after: list[str]) -> str:
+    """The diff between two lists of lines of a file, as `patch` reads it."""
     name = shown_path(path)
     pieces = difflib.unified_diff(before, after, name, name)
     return "".join(piece if piece.endswith("\n") else piece + "\n\\ No newline at end of file\n" for piece in pieces)
+
+
+def lines_on_disk(path: str) -> list[str]:
+    """The lines as `patch` will meet them, with their own ends, or none at the last; empty if the file is not UTF-8, as a patch is.
+
+    `linecache` makes every end a plain newline. What it holds is taken where there is no such file (a notebook's cell) or it has changed.
+    """
+    known = linecache.getlines(path)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = list(file)
+    except OSError:
+        return known
+    except UnicodeDecodeError:
+        return []
+    bare = [line.rstrip("\r\n") for line in lines]
+    return lines if [line.removeprefix(_MARK) for line in bare] == [line.rstrip("\r\n") for line in known] else known
 
 
 @lru_cache(maxsize=256)
@@ -178,15 +209,31 @@ class Source:
                     return node
         return None
 
+    def is_initialised(self, statement: ast.stmt | None) -> bool:
+        """Does `super().__init__()` come before it, if it stands in a constructor? Before that a module takes no layers or buffers."""
+        function = None if statement is None else self.enclosing_function(statement.lineno)
+        if statement is None or function is None or function.name != "__init__":
+            return statement is not None
+        lines = [call.lineno for call in calls_in(function) if called_name(call) == "__init__"]
+        return not lines or min(lines) < statement.lineno
+
     def indent(self, line: int) -> str:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return text[: len(text) - len(text.lstrip())]
+
+    def indent_unit(self) -> str:
+        """What one level of indentation is written as: that of the first block."""
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+                return self.indent(body[0].lineno).removeprefix(self.indent(node.lineno))
+        return "    "
 
     def text(self, node: ast.AST) -> str:
         """The node as written."""
         return ast.get_source_segment("".join(self.lines), node) or ""
 
-    def replacing(self, node: ast.expr, text: str) -> Edit:
+    def replacing(self, node: ast.expr | ast.stmt, text: str) -> Edit:
         """The lines of the node, with the node's own text replaced."""
         last = node.end_lineno or node.lineno
         before = self.lines[node.lineno - 1].encode()[: node.col_offset].decode()
@@ -197,8 +244,8 @@ class Source:
         """One item of a list of arguments, taken out with its comma; None where that cannot be done by lines."""
         first, last = item.lineno, item.end_lineno or item.lineno
         before = self.lines[first - 1].encode()[: item.col_offset].decode()
-        after = self.lines[last - 1].encode()[item.end_col_offset or 0 :].decode().strip()
-        if not before.strip() and (after.startswith((",", "#")) or not after):
+        after = self.lines[last - 1].encode()[item.end_col_offset or 0 :].decode().strip().removeprefix(",").lstrip()
+        if not before.strip() and (after.startswith("#") or not after):
             return Edit(first, last, ())
         index = items.index(item)
         if index == 0 or first != last or items[index - 1].end_lineno != first:
@@ -233,7 +280,7 @@ def prefix_of_layers(source: Source) -> str:
     return "torch.nn." if "torch" in names else ""
 
 
-def is_self_attribute(node: ast.AST, attribute: str) -> bool:
+def is_self_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
@@ -252,6 +299,7 @@ def taking_out(place: Place, functions: tuple[str, ...], layer: str, *, by_layer
     """
     source = source_of(place.path)
     statement = source.statement(place.line)
+    probabilities = _meets_a_threshold(source)
     if statement is not None and not isinstance(statement, (Function, ast.ClassDef)):
         calls = [(call, inner) for call in calls_in(statement) if (inner := _operand(source, call, functions, layer)) is not None]
         if len(calls) == 1:
@@ -259,13 +307,16 @@ def taking_out(place: Place, functions: tuple[str, ...], layer: str, *, by_layer
             text = source.text(inner)
             simple = isinstance(inner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
             bare = simple or isinstance(next(source.parents(call), None), (ast.Return, ast.Assign, ast.Call))
-            return Removal(place, diff(place.path, [source.replacing(call, text if bare else f"({text})")]))
+            patch = "" if probabilities else diff(place.path, [source.replacing(call, text if bare else f"({text})")])
+            return Removal(place, patch)
     built = [call for call in calls_in(source.tree) if called_name(call) == layer] if by_layer else []
     if len(built) != 1:
         return Removal(place, "")
     parent = next(source.parents(built[0]), None)
-    items = parent.args if isinstance(parent, ast.Call) else parent.elts if isinstance(parent, (ast.List, ast.Tuple)) else []
-    edit = source.without_item(items, built[0]) if built[0] in items and len(items) > 1 else None
+    items = parent.elts if isinstance(parent, ast.List) else []
+    if isinstance(parent, ast.Call) and called_name(parent) == "Sequential":
+        items = parent.args
+    edit = source.without_item(items, built[0]) if built[0] in items and len(items) > 1 and not probabilities else None
     return Removal(source.place(built[0], place.function), "" if edit is None else diff(place.path, [edit]))
 
 
@@ -275,11 +326,33 @@ def _operand(source: Source, call: ast.Call, functions: tuple[str, ...], layer: 
         return call.args[0] if called_name(call.func) == layer and len(call.args) == 1 else None
     name = called_name(call)
     if name in functions:
-        of_module = source.text(call.func).split(".")[0] in ("torch", "F", "nn", "functional") or isinstance(call.func, ast.Name)
-        if of_module:
+        if isinstance(call.func, ast.Name) or source.text(call.func).split(".")[0] in _imported(source):
             return call.args[0] if call.args else None
-        return call.func.value if isinstance(call.func, ast.Attribute) and len(call.args) <= 1 else None
+        if isinstance(call.func, ast.Attribute) and all(_is_number(argument) for argument in call.args):
+            return call.func.value  # scores.softmax(1)
     return call.args[0] if len(call.args) == 1 and name in _names_of(source, layer) else None
+
+
+def _meets_a_threshold(source: Source) -> bool:
+    """`out > 0.5`, `out.round()`: other lines may read what the activation gives as probabilities, and would misread scores."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and called_name(node) == "round":
+            return True
+        if isinstance(node, ast.Compare) and not any(word in ast.unparse(node) for word in ("rand", "loss")):
+            numbers = [side.value for side in (node.left, *node.comparators) if isinstance(side, ast.Constant)]
+            if any(isinstance(number, float) and 0 < number < 1 for number in numbers):
+                return True
+    return False
+
+
+def _imported(source: Source) -> set[str]:
+    """Names that the file gives to modules and to what it takes from them."""
+    imports = (node for node in ast.walk(source.tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _names_of(source: Source, layer: str) -> set[str]:

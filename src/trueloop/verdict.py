@@ -81,12 +81,12 @@ class Watched:
         return bool(self.steps or self.batches)
 
     def sentence(self) -> str:
-        """'40 steps, 40 batches and 2 epochs of Net'."""
-        parts = [counted(self.steps, "step"), counted(self.batches, "batch", "batches")]
-        parts += [counted(self.epochs, "epoch")] if self.epochs else []
+        """'40 steps of Net, 40 batches and 2 passes over loaders'."""
         of = f" of {', '.join(self.models)}" if self.models else ""
+        parts = [counted(self.steps, "step") + of, counted(self.batches, "batch", "batches")]
+        parts += [counted(self.epochs, "pass over a loader", "passes over loaders")] if self.epochs else []
         slept = f" ({counted(self.unwatched_steps, 'step')} unwatched, to stay inside the budget)" if self.unwatched_steps else ""
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{of}{slept}"
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{slept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,9 @@ class Verdict:
 
     def closing(self) -> str:
         """The one line at the end: what was found and watched, what could not be judged and why, what it cost."""
-        parts = [f"{self.headline()} in {self.watched.sentence()}" if self.watched.anything else self.headline()]
+        if not self.watched.anything:
+            return "; ".join([self.headline(), UNSEEN_TRAINING, *self.notes])
+        parts = [f"{self.headline()} in {self.watched.sentence()}"]
         parts.append(f"{counted(self.watched.rules, 'rule')} judged")
         if self.not_judged:
             reasons = ", ".join(f"{because} ({which})" for because, which in self.reasons().items())
@@ -232,6 +234,9 @@ class Verdict:
             "Please report the traceback below to the trueloop project."
         )
 
+
+UNSEEN_TRAINING: Final = "training in processes that the script starts itself is not watched: use `torchrun -m trueloop check` for those"
+"""What to say when nothing was seen: the likely reason, if there was any training at all."""
 
 _SPOKEN: Final = {
     Severity.ERROR: ("error", "errors"),

@@ -5,35 +5,12 @@ They live in an environment of their own, `.venv-frameworks` (torch, lightning, 
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-PYTHON = ROOT / ".venv-frameworks" / "bin" / "python"
-
-BESIDE = """
-import hashlib
-import random
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(0); np.random.seed(0); random.seed(0)
-data = TensorDataset(torch.randn(128, 8), torch.randint(0, 3, (128,)))
-
-def net():
-    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Dropout(0.2), nn.Linear(32, 3))
-
-def end(model):
-    numbers = torch.cat([p.detach().double().reshape(-1) for p in model.state_dict().values()])
-    print("weights", hashlib.sha256(numbers.numpy().tobytes()).hexdigest(), torch.rand(1).item())
-"""
+from tests.frameworks.running import PYTHON, found_in, run_in, write
 
 SCRIPTS = {
     "lightning": """
@@ -127,11 +104,6 @@ SCRIPTS = {
 }
 
 
-def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run([str(PYTHON), *words], cwd=folder, capture_output=True, text=True, timeout=300, env=environment)
-
-
 def _numbers(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What was printed, but for times: HF Trainer prints its speed."""
     return [line for line in done.stdout.splitlines() if "runtime" not in line and "per_second" not in line]
@@ -141,14 +113,11 @@ def _numbers(done: subprocess.CompletedProcess[str]) -> list[str]:
 @pytest.mark.skipif(not PYTHON.exists(), reason="there is no .venv-frameworks: `make frameworks` makes it")
 @pytest.mark.parametrize("framework", SCRIPTS)
 def test_a_healthy_run_has_the_same_weights_and_no_findings(tmp_path: Path, framework: str) -> None:
-    (tmp_path / "beside.py").write_text(BESIDE, encoding="utf-8")
-    lines = [line[8:] for line in SCRIPTS[framework].splitlines()]
-    (tmp_path / "train.py").write_text("\n".join(["from beside import *", *lines]), encoding="utf-8")
-    plain = _run(tmp_path, "train.py")
+    write(tmp_path, SCRIPTS[framework])
+    plain = run_in(tmp_path, "train.py")
     assert plain.returncode == 0, plain.stderr
     assert "weights" in plain.stdout
-    checked = _run(tmp_path, "-m", "trueloop", "check", "--format", "json", "--output", "found.json", "train.py")
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    checked, found = found_in(tmp_path)
     assert _numbers(checked) == _numbers(plain), checked.stderr
     said = [(f["code"], f["path"], f["line"], f["message"]) for f in found["findings"] if f["severity"] != "advice"]
     assert said == []

@@ -47,7 +47,7 @@ def test_a_finding_shows_its_line_its_sentence_the_reason_and_the_fix(script: Pa
 def test_the_last_line_says_what_was_watched_and_what_was_not(script: Path) -> None:
     last = document(ordinary(script)).splitlines()[-1]
     assert last == (
-        "✗ 1 error and 1 piece of advice in 40 steps, 44 batches and 2 epochs of Net; 27 rules judged; "
+        "✗ 1 error and 1 piece of advice in 40 steps of Net, 44 batches and 2 passes over loaders; 27 rules judged; "
         "1 rule had nothing to judge: no schedule was built (OPT106); 1 finding allowed; watching cost 4.2%, 0.06 s"
     )
 
@@ -60,7 +60,7 @@ def test_nothing_found_is_one_line() -> None:
 
 def test_a_run_without_a_model_is_not_called_clean() -> None:
     empty = replace(CLEAN, watched=Watched("x.py", 0, 0, 0, 0, (), (), 0))
-    assert document(empty).startswith("? nothing to judge: no model was called and no optimizer stepped; 0 rules judged")
+    assert document(empty).startswith("? nothing to judge: no model was called and no optimizer stepped; training in processes")
 
 
 def test_the_scripts_own_failure_is_told_apart() -> None:

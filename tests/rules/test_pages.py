@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import pytest
 
-from tests.conftest import Checked, check_script
-from tests.pages import PAGES, Example, examples
+from tests.pages import EXAMPLES, Example, checked
 from trueloop.finding import Severity
 from trueloop.rules.catalogue import all_rules
 
-EXAMPLES = [example for page in PAGES for example in examples(page)]
 LOOKALIKES = 3
 """Healthy scripts that an error rule must stay silent on, at least."""
-
-
-@cache
-def checked(example: Example) -> Checked:
-    with TemporaryDirectory() as folder:
-        return check_script(Path(folder), example.text)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)

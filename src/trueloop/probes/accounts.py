@@ -24,7 +24,7 @@ from trueloop.probes.probe import Probe
 from trueloop.probes.roster import KnownModel, KnownOptimizer, Roster, birthplace, class_place, parameters_of, unwrapped, users_classes
 from trueloop.source import called_name, calls_in, is_self_attribute, source_of
 from trueloop.taps.graph import nodes
-from trueloop.taps.moment import GraphCut, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
+from trueloop.taps.moment import BackwardCall, GraphCut, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.wire import Wire
 
 __all__ = ["AccountsProbe"]
@@ -56,6 +56,8 @@ class _Book:
     def __init__(self) -> None:
         self.had: set[str] = set()
         """Names of parameters that have had a gradient."""
+        self.reached: set[str] = set()
+        """Names of parameters that a backward reached; the user may have taken the gradient away before the step."""
         self.prints: dict[str, _Print] = {}
         """Of those that were not in order at the first look."""
         self.connected: set[int] = set()
@@ -115,6 +117,11 @@ class AccountsProbe(Probe):
             self._cuts.setdefault((cut.place, cut.function), set()).update(_leaves_behind([cut.tensor]))
 
     # -- looks --
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        if self.wire.deep:
+            for _, model, book in self._open_models():
+                book.reached.update(name for name, parameter in model.named_parameters() if parameter.grad is not None)
 
     def step_started(self, call: StepCall) -> None:
         if not call.closure and self._closed < len(self.roster.models):
@@ -223,13 +230,13 @@ class AccountsProbe(Probe):
         return tuple(found), in_order
 
     def _excused(self, model: nn.Module, name: str, parameter: Tensor, book: _Book) -> bool:
-        """Written to by hand, kept in eval mode on purpose, or an expert whose turn has not come."""
+        """Written to by hand, kept in eval mode on purpose, robbed of its gradient, or an expert whose turn has not come."""
         if book.prints.setdefault(name, now := _print_of(parameter)) != now:
             return True
         owner = model.get_submodule(name.rpartition(".")[0])
         if name in book.had:
             return model.training and not owner.training
-        return _is_an_expert(model, name, book.had)
+        return name in book.reached or _is_an_expert(model, name, book.had)
 
     def _told(self, model: nn.Module, name: str, parameter: Tensor, book: _Book, held: bool) -> ParameterAccount:
         ran, graphed = self._how_it_ran(model, name, parameter, book)

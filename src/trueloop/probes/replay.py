@@ -21,7 +21,7 @@ from trueloop.event import FutureCompared, Place, SamplesCompared
 from trueloop.probes.probe import Probe
 from trueloop.probes.roster import KnownModel, Roster, class_place, unwrapped
 from trueloop.source import called_name, calls_in, source_of
-from trueloop.taps.mixing import Meeting, changed, where_samples_meet, where_the_future_shows
+from trueloop.taps.mixing import Meeting, Summaries, changed, where_samples_meet, where_the_future_shows
 from trueloop.taps.moment import BatchDrawn, LossCall, ModuleCall, tensors_in
 from trueloop.taps.twin import CannotReplay, Inputs, Twin, mapped
 from trueloop.taps.wire import Wire
@@ -139,7 +139,8 @@ class ReplayProbe(Probe):
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
             times = [_shifted_along(given, loss.target.detach(), loss.options.get("ignore_index", -100)) for given in inputs]
-            case.shifted, case.time = next(((number, time) for number, time in enumerate(times) if time is not None), (0, None))
+            found = [(number, time) for number, time in enumerate(times) if time is not None]
+            case.shifted, case.time = found[-1] if found else (0, None)  # an autoencoder's decoder input follows the encoder's
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
         if not case.proof and inputs and any(_is_same(tensor, loss.input) for tensor in outputs):
             case.proof = _proof_by_targets(inputs, loss)
@@ -179,7 +180,8 @@ class ReplayProbe(Probe):
         own = _each(plain, lambda t: torch.cat([t[:kept], t[:1]]) if t.dim() and t.shape[0] == few else t)
         if not _differ(plain, others) or not _differ(plain, own):
             return
-        first, again, after = (_of_sample(twin.run(inputs), kept, few) for inputs in (plain, plain, others))
+        pairs = _pairs(call.output, size)
+        first, again, after = (_of_sample(twin.run(inputs), kept, few, pairs) for inputs in (plain, plain, others))
         if not first:
             return
         change = _distance(first, after)
@@ -220,6 +222,10 @@ class ReplayProbe(Probe):
         if not first:
             return
         change = _distance(first, after)
+        if change > WORTH_A_TRACE:  # what comes by way of a summary of the whole sequence, as in an autoencoder, is meant to be seen
+            summaries = Summaries(_with_time(given, time))
+            twin.run(plain, summaries)
+            change = min(change, _distance(first, _of_past(twin.run(later, summaries.put_back()), given, time, position)))
         meeting = where_the_future_shows(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
         self.wire.emit(
             FutureCompared(
@@ -263,8 +269,20 @@ def _few(inputs: list[Tensor], size: int) -> int:
     return next((few for few in range(min(MOST, size), FEWEST - 1, -1) if few not in others), min(MOST, size))
 
 
-def _of_sample(output: Any, kept: int, few: int) -> list[Tensor]:
-    return [t[kept] for t in tensors_in(output, limit=4) if t.is_floating_point() and t.dim() > 0 and t.shape[0] == few]
+def _pairs(output: Any, size: int) -> set[int]:
+    """Which outputs may be scores of each sample against each (CLIP, two towers): there samples meet by design."""
+    return {number for number, t in enumerate(tensors_in(output, limit=4)) if t.dim() > 1 and t.shape[0] == size and size in t.shape[1:]}
+
+
+def _of_sample(output: Any, kept: int, few: int, pairs: set[int]) -> list[Tensor]:
+    rows = [(number, t) for number, t in enumerate(tensors_in(output, limit=4)) if t.is_floating_point() and t.dim() and t.shape[0] == few]
+    return [t[kept] for number, t in rows if number not in pairs or few not in t.shape[1:]]
+
+
+def _with_time(given: Tensor, time: int) -> set[int]:
+    """Sizes of dimensions in which positions of the sequence lie, alone or flattened with the samples."""
+    length, samples = given.shape[time], given.shape[1 - time] if given.dim() > 1 else 1
+    return {length, length - 1, samples * length, samples * (length - 1)}
 
 
 def _of_past(output: Any, given: Tensor, time: int, position: int) -> list[Tensor]:

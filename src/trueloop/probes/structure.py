@@ -126,6 +126,7 @@ class StructureProbe(Probe):
     def _loose(self, root: nn.Module) -> Iterator[LooseTensor]:
         storages = {_storage(tensor) for tensor in (*root.parameters(), *root.buffers())}
         held = self.roster.held_ids()
+        trains = any(id(p) in held for p in root.parameters())
         for module in root.modules():
             for attribute, value in vars(module).items():
                 if type(value) is not Tensor or not value.is_floating_point() or value.dim() == 0 or value.grad_fn is not None:
@@ -134,6 +135,8 @@ class StructureProbe(Probe):
                     continue
                 if value.device.type != "cpu":
                     continue  # it was not left behind: somebody moved it
+                if not trains and not value.requires_grad:
+                    continue  # a fixed judge of something else that is optimised: this run makes no weights that go with the tensor
                 place, used = _constant_of_class(module, attribute)
                 if place is not None:
                     rebuilt = attribute in self._rebuilt.get(module, ())

@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import unified_diff
 from io import StringIO
 from itertools import pairwise
-from linecache import getlines
 from typing import Final
 
-from trueloop.source import full_path
+from trueloop.source import full_path, lines_on_disk, unified
 from trueloop.verdict import Verdict, counted
 
 __all__ = ["document", "remark"]
@@ -113,9 +111,8 @@ def _hunks(lines: list[str]) -> Iterator[Change]:
 
 
 def _file_patch(name: str, changes: list[Change]) -> str:
-    before = getlines(full_path(name))
+    before = lines_on_disk(full_path(name))
     after = list(before)
     for change in reversed(changes):
         after[change.first : change.last] = change.lines
-    pieces = unified_diff(before, after, name, name)
-    return "".join(piece if piece.endswith("\n") else f"{piece}\n{_NO_NEWLINE}" for piece in pieces)
+    return unified(full_path(name), before, after)

@@ -19,7 +19,7 @@ from trueloop.taps.moment import tensors_in
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.twin import Inputs, Trace, Twin
 
-__all__ = ["Meeting", "changed", "where_samples_meet", "where_the_future_shows"]
+__all__ = ["Meeting", "Summaries", "changed", "where_samples_meet", "where_the_future_shows"]
 
 RECORDED: Final = 128 * 2**20
 """Bytes of intermediate values that are kept for one comparison at most."""
@@ -88,6 +88,30 @@ class Comparison(Trace):
         self._together = step.meeting.operation == name and step.made.shape == made.shape
         if self._together:  # a forward that takes another way for other values can only be followed so far
             self.masks.append(changed(step.made, made))
+
+
+class Summaries(Trace):
+    """Every value of a run that has no dimension for time; in a second run the same values are put in their places."""
+
+    def __init__(self, with_time: set[int], before: list[list[Tensor]] | None = None) -> None:
+        super().__init__()
+        self._with_time = with_time
+        self._before = before
+        self._made: list[list[Tensor]] = []
+        self._count = 0
+
+    def put_back(self) -> Summaries:
+        return Summaries(self._with_time, self._made)
+
+    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        found = [t for t in tensors_in(output, limit=8) if t.is_floating_point() and not self._with_time.intersection(t.shape)]
+        if self._before is None:
+            self._made.append([t.detach().clone() for t in found])
+        elif self._count < len(self._before):
+            for now, before in zip(found, self._before[self._count], strict=False):
+                if now.shape == before.shape and not torch.equal(now, before):
+                    now.copy_(before)
+        self._count += 1
 
 
 def changed(before: Tensor, after: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from trueloop.rules.gradient.gradients_explode import GradientsExplode
 from trueloop.rules.gradient.gradients_vanish import GradientsVanish
 from trueloop.rules.gradient.graph_kept_alive import GraphKeptAlive
 from trueloop.rules.gradient.graph_spans_steps import GraphSpansSteps
+from trueloop.rules.gradient.step_without_gradient import StepWithoutGradient
 from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 
@@ -50,6 +51,28 @@ def written(folder: Path, text: str) -> str:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
     return str(script)
+
+
+# -- steps that find nothing --
+
+
+@pytest.mark.parametrize(
+    ("found", "speaks"),
+    [
+        (["none", "none"], True),
+        (["none"], False),
+        (["none", "new", "none", "none"], False),
+        (["same", "new", "same"], True),
+        (["same"], False),
+    ],
+)
+def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(found: list[str], speaks: bool) -> None:
+    events = [event for gradients in found for event in (BACKWARD, replace(STEP, gradients=gradients))]
+    assert bool(judged(StepWithoutGradient, [*events, END])) is speaks
+
+
+def test_without_any_backward_in_between_it_is_told_though_it_was_fed_before() -> None:
+    assert judged(StepWithoutGradient, [BACKWARD, STEP, *[replace(STEP, gradients="none")] * 2, END])
 
 
 # -- accumulation --

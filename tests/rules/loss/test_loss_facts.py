@@ -280,6 +280,14 @@ def test_two_players_and_bootstrapped_values_may_climb() -> None:
     assert not findings(LossDiverges, *run_of(*climb, bootstrapped=True))
 
 
+@pytest.mark.parametrize(("length", "speaks"), [(8, True), (9, True), (16, False), (4, True)])
+def test_a_loss_over_more_and_more_terms_may_climb(length: int, speaks: bool) -> None:
+    climb = run_of(*[1.0] * 5, *[20.0] * 8)
+    shapes = [replace(LOSS, input_shape=(8, 3)), replace(LOSS, input_shape=(length, 3))]
+    assert bool(findings(LossDiverges, *shapes, *climb)) is speaks
+    assert findings(LossDiverges, *(replace(shape, grad=False) for shape in shapes), *climb), "validation sets may be of any size"
+
+
 def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:
     event = NotFinite(3, HERE, "loss", "", "", None, "inf", "unknown", (0.1,))
     judge = Judge([LossDiverges, NotFiniteValue])

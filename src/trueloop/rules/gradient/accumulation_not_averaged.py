@@ -33,7 +33,7 @@ from typing import Final, final
 from trueloop.event import Place, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, called_name, calls_in, diff, source_of
+from trueloop.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["AccumulationNotAveraged"]
 
@@ -83,7 +83,7 @@ class AccumulationNotAveraged(Rule):
             fix=f"Divide each loss by the number of batches in the window: (loss / {window or length}).backward().",
             evidence={"backwards_per_step": length, "windows": windows, "scale_free": event.scale_free, "clipped": event.clipped},
             place=event.backward_places[0],
-            diff=_divided(event.backward_places[0], window),
+            diff=_divided(event.backward_places[0], window, length),
             severity=Severity.ADVICE if harmless else None,
         )
 
@@ -146,14 +146,12 @@ def _written_range(source: Source, loop: ast.For | ast.While | ast.AsyncFor) -> 
     return source.text(call.args[0])
 
 
-def _divided(backward: Place, window: str) -> str:
+def _divided(backward: Place, window: str, length: int) -> str:
     """`loss.backward()` -> `(loss / k).backward()`, where k is written in the source."""
     source = source_of(backward.path)
-    loss, statement = source.backwarded(backward.line), source.statement(backward.line)
-    if not window or not isinstance(loss, ast.Name) or statement is None or statement.lineno != statement.end_lineno:
+    loss = source.backwarded(backward.line)
+    if not window or not isinstance(loss, ast.Name) or (window.isdigit() and int(window) != length):
         return ""
-    text = source.text(statement)
-    if text != f"{loss.id}.backward()":
-        return ""
-    line = f"{source.indent(statement.lineno)}({loss.id} / {window}).backward()"
-    return diff(source.path, [Edit(statement.lineno, statement.lineno, (line,))])
+    text = f"{loss.id} / {window}"
+    receiver = isinstance(next(source.parents(loss), None), ast.Attribute)
+    return diff(source.path, [source.replacing(loss, f"({text})" if receiver else text)])

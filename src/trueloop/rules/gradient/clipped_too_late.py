@@ -32,6 +32,7 @@ from typing import Final, final
 
 from trueloop.event import Clipped, Place
 from trueloop.finding import Severity
+from trueloop.rewrite import block_of, owns_its_lines, sole_call
 from trueloop.rules.rule import Findings, Rule
 from trueloop.source import Edit, diff, source_of
 
@@ -86,10 +87,12 @@ def _moved_up(clip: Place | None, step: Place | None) -> str:
     if clip is None or step is None or clip.path != step.path:
         return ""
     source = source_of(clip.path)
-    late, used = source.statement(clip.line), source.statement(step.line)
-    if not isinstance(late, ast.Expr) or not isinstance(used, ast.Expr) or used.lineno >= late.lineno:
+    late, stepped = source.statement(clip.line), sole_call(source, step, "step")
+    if not isinstance(late, ast.Expr) or not owns_its_lines(source, late) or stepped is None:
         return ""
-    if next(source.parents(late), None) is not next(source.parents(used), None):
+    used = stepped[0]
+    scaled = isinstance(used.value, ast.Call) and used.value.args  # scaler.step(optimizer): the gradients are not unscaled before it
+    if scaled or used.lineno >= late.lineno or late not in block_of(source, used):
         return ""
     lines = tuple(line.rstrip("\n") for line in source.lines[late.lineno - 1 : late.end_lineno])
     return diff(

@@ -31,12 +31,13 @@ reset inside the step (LBFGS).
 
 from __future__ import annotations
 
+import ast
 from typing import final
 
 from trueloop.event import Place, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, diff, source_of
+from trueloop.source import Edit, Source, diff, source_of
 
 __all__ = ["GradientsNeverCleared"]
 
@@ -76,7 +77,7 @@ def _shown(places: tuple[Place, ...]) -> list[str]:
 
 
 def _reset_before(event: Stepped) -> str:
-    """`optimizer.zero_grad()` before the backward, when step and backward stand in one block of one loop."""
+    """`optimizer.zero_grad()` before the backward, when a step follows each backward of one loop."""
     if event.place is None or len(event.backward_places) != 1 or event.most_at_one_place != 1 or event.closure:
         return ""
     backward = event.backward_places[0]
@@ -85,9 +86,20 @@ def _reset_before(event: Stepped) -> str:
     statement = source.statement(backward.line)
     if backward.path != event.place.path or len(calls) != 1 or statement is None:
         return ""
-    step = calls[0]
-    if source.enclosing_function(backward.line) is not source.enclosing_function(event.place.line):
+    if not _step_each_time(source, statement, event.place):
         return ""
-    optimizer = source.text(step.func).removesuffix(".step")
+    given = calls[0].args  # scaler.step(optimizer)
+    optimizer = source.text(given[0]) if given else source.text(calls[0].func).removesuffix(".step")
     line = f"{source.indent(statement.lineno)}{optimizer}.zero_grad()"
     return diff(backward.path, [Edit(statement.lineno, statement.lineno - 1, (line,))])
+
+
+def _step_each_time(source: Source, backward: ast.stmt, step: Place) -> bool:
+    """Both in one loop of one function, the step under no condition of its own: a window of backwards is not reset inside it."""
+    statement = source.statement(step.line)
+    if statement is None or source.enclosing_loop(backward.lineno) is not source.enclosing_loop(step.line):
+        return False
+    if source.enclosing_function(backward.lineno) is not source.enclosing_function(step.line):
+        return False
+    around = set(source.parents(backward))
+    return not any(isinstance(parent, ast.If) and parent not in around for parent in source.parents(statement))

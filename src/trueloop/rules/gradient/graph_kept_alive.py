@@ -27,11 +27,13 @@ not reported.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from typing import Final, final
 
 from trueloop.event import GraphsAlive, ModelSeen, Place, RunEnded
 from trueloop.finding import Severity
+from trueloop.rewrite import loop_without_graph
 from trueloop.rules.rule import Findings, Rule
 from trueloop.source import Source, called_name, diff, source_of
 
@@ -92,7 +94,7 @@ class GraphKeptAlive(Rule):
             fix="Keep a number or a detached tensor, not the loss itself: loss.item() or loss.detach().",
             evidence={"alive": event.alive, "made": event.made, "oldest_step": event.oldest, "trained": event.training},
             place=keeper,
-            diff="" if kept is None else _detached(source, kept[1]),
+            diff="" if kept is None else _mended(source, kept, None if event.training else place),
         )
 
 
@@ -165,7 +167,9 @@ class _Search:
         if isinstance(value, ast.Name):
             return value if value.id in self.names else None
         if isinstance(value, ast.BinOp):
-            return self.carried(value.left) or self.carried(value.right)
+            left, right = self.carried(value.left), self.carried(value.right)
+            tensors = not isinstance(value.left, (ast.Tuple, ast.List)) and not isinstance(value.right, (ast.Tuple, ast.List))
+            return value if left and right and tensors else left or right
         if isinstance(value, (ast.Tuple, ast.List)):
             return next((part for part in map(self.carried, value.elts) if part is not None), None)
         if isinstance(value, ast.Dict):
@@ -208,6 +212,22 @@ def _summed_into(statement: ast.stmt) -> str | None:
     return None
 
 
-def _detached(source: Source, kept: ast.expr) -> str:
-    """`.detach()` behind the expression: unlike a number it can still be stacked, divided and read by what follows."""
-    return diff(source.path, [source.replacing(kept, f"{source.text(kept)}.detach()")])
+def _mended(source: Source, kept: tuple[ast.stmt, ast.expr], evaluated: Place | None) -> str:
+    """No graph at all in a loop that only evaluates; else `.detach()`, since a tensor can still be stacked and divided by what follows."""
+    edit = None if evaluated is None else loop_without_graph(source, evaluated)
+    if edit is not None and edit.first <= kept[0].lineno <= edit.last:
+        return diff(source.path, [edit])
+    if isinstance(kept[1], ast.Call) and not _gives_a_tensor(source, kept[1]):
+        return ""
+    text = source.text(kept[1])
+    return diff(source.path, [source.replacing(kept[1], f"({text}).detach()" if isinstance(kept[1], ast.BinOp) else f"{text}.detach()")])
+
+
+def _gives_a_tensor(source: Source, call: ast.Call) -> bool:
+    """Not `dict(loss=…)`, not an object, not a function that returns several things."""
+    name = called_name(call)
+    if name in dir(builtins) or name[:1].isupper():
+        return False
+    functions = [node for node in ast.walk(source.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name]
+    returns = [node.value for function in functions for node in ast.walk(function) if isinstance(node, ast.Return)]
+    return not any(isinstance(value, (ast.Tuple, ast.List, ast.Dict)) for value in returns)

@@ -24,18 +24,19 @@ A learning rate ten times lower, warm-up, or clipped gradients:
 When it is fine
 ---------------
 A spike that comes down again; losses that may be negative; adversarial training, where two optimizers pull in opposite
-directions; values learnt by bootstrapping (reinforcement learning), where targets are computed by a forward without
-gradients in each step and grow as the model improves.
+directions; losses over sequences that grow (a curriculum); values learnt by bootstrapping (reinforcement learning), where
+targets are computed by a forward without gradients in each step and grow as the model improves.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from math import prod
 from statistics import median
 from typing import Final, final
 
-from trueloop.event import Backward, Forward, Place, RunEnded, Stepped
+from trueloop.event import Backward, Forward, LossComputed, Place, RunEnded, Stepped
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -62,6 +63,8 @@ class _Course:
         self.count = 0
         self.lowest_after_first = math.inf
         self.event: Backward | None = None
+        self.more = 1.0
+        """By what factor the loss may have grown because there is more to predict."""
 
     def add(self, loss: float, event: Backward) -> None:
         self.count += 1
@@ -74,14 +77,14 @@ class _Course:
         self.event = event
 
     def is_far(self, loss: float, start: float) -> bool:
-        return loss >= FAR * start and (start >= TINY or loss >= 1)
+        return loss >= FAR * self.more * start and (start >= TINY or loss >= 1)
 
     def has_left(self) -> bool:
         """The end lies far above the beginning, and did not come back."""
         if len(self.last) < LAST:
             return False
         start = median(self.first)
-        slowly = self.is_far(median(self.last), start) and min(self.last) > NEAR * start
+        slowly = self.is_far(median(self.last), start) and min(self.last) > NEAR * self.more * start
         at_once = self.is_far(self.lowest_after_first, self.first[0])  # the first update threw the weights far off
         return slowly or at_once
 
@@ -105,9 +108,16 @@ class LossDiverges(Rule):
         """Lines whose loss has been negative, or no number: not followed any more."""
         self._rates: dict[int, tuple[float, ...]] = {}
         """Learning rates by optimizer, as of the last step."""
+        self._terms: dict[Place | None, tuple[int, int]] = {}
+        """Elements of the predictions at each loss function's line, at first and of late."""
         self._steps = 0
         self._bootstrapped = 0
         self._forward_without_graph = False
+
+    def on_loss_computed(self, event: LossComputed) -> None:
+        if event.grad:
+            terms = prod(event.input_shape)
+            self._terms[event.place] = (self._terms.get(event.place, (terms, terms))[0], terms)
 
     def on_forward(self, event: Forward) -> None:
         self._forward_without_graph |= event.fate == "graphless"
@@ -126,6 +136,7 @@ class LossDiverges(Rule):
             course.add(event.loss, event)
             return
         self._over.add(event.place)
+        course.more = self._more()
         if event.loss < 0 and math.isfinite(event.loss):
             return
         if course.has_climbed() and not self._excused():
@@ -133,12 +144,17 @@ class LossDiverges(Rule):
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for place, course in self._courses.items():
+            course.more = self._more()
             if place not in self._over and course.event is not None and course.has_left() and not self._excused():
                 yield self._say(course.event, course, f"stays at {median(course.last):.4g} up to step {course.event.step + 1}")
 
     def because(self) -> str:
         longest = max((course.count for course in self._courses.values()), default=0)
         return "" if longest >= FIRST + LAST or self._over else f"fewer than {FIRST + LAST} losses were seen"
+
+    def _more(self) -> float:
+        """Sequences that grow (a curriculum) have more terms to sum, and errors that add up along them: the square of their growth."""
+        return max([1.0, *((late / max(early, 1)) ** 2 for early, late in self._terms.values())])
 
     def _excused(self) -> bool:
         """Two players, or targets that the model makes itself in most steps."""

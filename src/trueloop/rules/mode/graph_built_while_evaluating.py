@@ -34,9 +34,9 @@ from typing import final
 
 from trueloop.event import Forward, Place, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import before, imports_torch, indented, loops_around, trains
+from trueloop.rewrite import imports_torch, loop_without_graph, trains
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, diff, source_of
+from trueloop.source import Edit, diff, source_of
 
 __all__ = ["GraphBuiltWhileEvaluating"]
 
@@ -105,16 +105,7 @@ class GraphBuiltWhileEvaluating(Rule):
             return ""
         function = source.enclosing_function(place.line)
         if function is not None and not trains(function) and (place.path, place.function) not in self._training_functions:
-            return diff(place.path, [before(source, function, "@torch.no_grad()")])
-        edit = _wrapped(source, place, looped=looped)
+            nearest = Edit(function.lineno, function.lineno - 1, (f"{source.indent(function.lineno)}@torch.no_grad()",))
+            return diff(place.path, [nearest])  # below @staticmethod, @property and the like
+        edit = loop_without_graph(source, place) if looped else None
         return "" if edit is None else diff(place.path, [edit])
-
-
-def _wrapped(source: Source, place: Place, *, looped: bool) -> Edit | None:
-    statement = source.statement(place.line)
-    if statement is None:
-        return None
-    loops = loops_around(source, statement)
-    if not looped or not loops or trains(loops[0]):
-        return None
-    return indented(source, loops[0], "with torch.no_grad():")

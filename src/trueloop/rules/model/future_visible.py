@@ -25,6 +25,7 @@ and for recurrent layers `bidirectional=False`, for convolutions padding on the 
 When it is fine
 ---------------
 Models that may look both ways (masked language models, taggers, autoencoders) are not judged: their targets are not the shifted inputs.
+An encoder may hand the decoder a summary of the whole sequence (a sentence autoencoder), or attend to its own copy of it.
 """
 
 from __future__ import annotations

@@ -85,18 +85,24 @@ def _wrapped(part: HiddenPart) -> str:
     source = source_of(part.place.path)
     statement, prefix = source.statement(part.place.line), prefix_of_layers(source)
     value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
-    if value is None or not prefix or not _used_as_both_can(source, part) or not _can_be_wrapped(value):
+    whole = statement is not None and statement is source.assignment_to_self(part.owner, part.attribute)
+    if value is None or not prefix or not whole or not source.is_initialised(statement) or not _can_be_wrapped(value):
+        return ""
+    if not _used_as_both_can(source, part):
         return ""
     empty = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
     inside = "" if empty else source.text(value)
+    inside = f"({inside})" if isinstance(value, ast.Tuple) and not inside.startswith("(") else inside
     return diff(source.path, [source.replacing(value, f"{prefix}{_container(part).removeprefix('nn.')}({inside})")])
 
 
 def _can_be_wrapped(value: ast.expr) -> bool:
     if isinstance(value, ast.Dict):
-        return all(isinstance(key, ast.Constant) and isinstance(key.value, str) and "." not in key.value for key in value.keys)
+        return all(isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier() for key in value.keys)
     if isinstance(value, ast.DictComp):
-        return isinstance(value.key, ast.JoinedStr) or (isinstance(value.key, ast.Call) and called_name(value.key) == "str")
+        dotted = any(isinstance(node, ast.Constant) and "." in str(node.value) for node in ast.walk(value))  # no key may hold a dot
+        text = isinstance(value.key, ast.JoinedStr) or (isinstance(value.key, ast.Call) and called_name(value.key) == "str")
+        return text and not dotted
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp))
 
 

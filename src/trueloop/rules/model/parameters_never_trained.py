@@ -21,7 +21,8 @@ Use the layer in the forward, add its loss, or delete it. If it is to stay as it
 When it is fine
 ---------------
 Not reported: frozen parameters, layers run under no_grad, experts of a mixture (a sibling of the same class in the same ModuleList does
-train), parameters that are written to by hand (moving averages), and layers that a library's class owns.
+train), parameters that are written to by hand (moving averages) or whose gradients are taken away for the first steps (`p.grad = None`),
+and layers that a library's class owns.
 """
 
 from __future__ import annotations

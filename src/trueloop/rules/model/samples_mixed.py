@@ -25,8 +25,8 @@ When it is fine
 ---------------
 It is only judged where the first dimension is known to count samples: the batch was stacked by a DataLoader, or each sample has an inside
 and one target. Batch statistics (BatchNorm, mean and variance over the batch), losses outside the model, graphs and full-batch training,
-and sequences that are not batched are not reported. A model of sets, in which samples are meant to meet, says so in a comment:
-`# trueloop: allow[samples-mixed]`.
+sequences that are not batched, and scores of each sample against each (CLIP) are not reported. A model of sets, in which samples are
+meant to meet, says so in a comment: `# trueloop: allow[samples-mixed]`.
 """
 
 from __future__ import annotations

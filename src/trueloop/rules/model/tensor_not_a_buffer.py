@@ -24,7 +24,8 @@ Use instead
 When it is fine
 ---------------
 Caches and states that methods assign or write into are not reported, nor are tensors that are brought to the device where they are used
-(`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and constants of loss modules.
+(`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and constants of loss modules. A model of
+which nothing is trained (the frozen network of a style transfer) may keep its constants as it likes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import final
 from trueloop.event import LooseTensor, ModelExamined
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, diff, prefix_of_layers, source_of
+from trueloop.source import Source, diff, is_self_attribute, prefix_of_layers, source_of
 
 __all__ = ["TensorNotABuffer"]
 
@@ -74,10 +75,19 @@ def _registered(tensor: LooseTensor) -> str:
     statement, prefix = source.statement(tensor.place.line), prefix_of_layers(source)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Attribute):
         return ""
+    if not source.is_initialised(statement) or not _assigned_once(source, tensor):
+        return ""
     value = source.text(statement.value)
     if tensor.trainable:
         return diff(source.path, [source.replacing(statement.value, f"{prefix}Parameter({value})")]) if prefix else ""
-    last = statement.end_lineno or statement.lineno
-    after = source.lines[last - 1].encode()[statement.end_col_offset or 0 :].decode().rstrip("\n")
-    text = f'{source.indent(statement.lineno)}self.register_buffer("{tensor.attribute}", {value}){after}'
-    return diff(source.path, [Edit(statement.lineno, last, tuple(text.split("\n")))])
+    return diff(source.path, [source.replacing(statement, f'self.register_buffer("{tensor.attribute}", {value})')])
+
+
+def _assigned_once(source: Source, tensor: LooseTensor) -> bool:
+    """A name that the object or its class has already (`self.x = None`) cannot be registered."""
+    owner = source.class_named(tensor.owner)
+    if owner is None:
+        return False
+    stored = [node for node in ast.walk(owner) if is_self_attribute(node, tensor.attribute) and isinstance(node.ctx, ast.Store)]
+    of_class = [node for part in owner.body if isinstance(part, (ast.Assign, ast.AnnAssign)) for node in ast.walk(part)]
+    return len(stored) == 1 and tensor.attribute not in {node.id for node in of_class if isinstance(node, ast.Name)}

@@ -1,0 +1,96 @@
+"""Every diff that a rule offers for its own broken scripts, applied by the real `patch`: the finding goes, and nothing else comes."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Checked, check_script
+from tests.pages import EXAMPLES, Example, checked
+from tests.patching import apply, assert_mended
+from trueloop.finding import Finding
+from trueloop.report.patch import document
+
+BROKEN = [example for example in EXAMPLES if example.broken]
+MENDING = (
+    "accumulation-not-averaged",
+    "best-weights-not-copied",
+    "clipped-too-late",
+    "dropout-always-on",
+    "evaluated-in-train-mode",
+    "gradients-never-cleared",
+    "graph-built-while-evaluating",
+    "graph-kept-alive",
+    "layers-in-a-plain-list",
+    "schedule-before-step",
+    "schedule-never-stepped",
+    "schedule-out-of-time",
+    "shapes-broadcast-in-loss",
+    "sigmoid-before-bce-with-logits",
+    "softmax-before-cross-entropy",
+    "tensor-not-a-buffer",
+    "trained-in-eval-mode",
+)
+"""Rules that write diffs."""
+BY_HAND = {
+    "accumulation-not-averaged: Broken: one batch cut into parts, with a scaler",
+    "clipped-too-late: Broken: by value, parameter by parameter, after the reset",
+    "dropout-always-on: Broken: through a function of the user's",
+    "evaluated-in-train-mode: Broken: one function for both phases, which never calls eval()",
+    "layers-in-a-plain-list: Broken: parameters in nested lists",
+    "schedule-never-stepped: Broken: of two schedules, only one is stepped",
+    "shapes-broadcast-in-loss: Broken: a loss written by hand",
+}
+"""Their scripts that are too entangled for a mechanical change: there the finding must not offer one."""
+
+
+def own(example: Example, result: Checked) -> list[Finding]:
+    return [finding for finding in result.findings if finding.name == example.rule]
+
+
+def strange(text: str) -> str:
+    """The same script with tabs, with the line ends of Windows, and with none at its end."""
+    tabbed = re.sub(r"^(?: {4})+", lambda spaces: "\t" * (len(spaces[0]) // 4), text, flags=re.MULTILINE)
+    return tabbed.rstrip("\n").replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("example", BROKEN, ids=lambda e: e.name)
+def test_each_diff_mends_the_script(example: Example, tmp_path: Path) -> None:
+    before = checked(example)
+    for finding in own(example, before):
+        if finding.diff:
+            assert_mended(before, apply(tmp_path, example.text, finding.diff), example.rule, finding.diff)
+
+
+@pytest.mark.parametrize("example", [e for e in BROKEN if e.rule in MENDING], ids=lambda e: e.name)
+def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    linecache.clearcache()  # another test's train.py
+    text = strange(example.text)
+    before = check_script(tmp_path, text)
+    assert {f.place.line for f in own(example, before) if f.place} == {line for name, line in example.expected() if name == example.rule}
+    verdict = replace(before.verdict, findings=tuple(own(example, before)))
+    diff = document(verdict)
+    assert bool(diff) == (f"{example.rule}: {example.title}" not in BY_HAND)
+    if diff:
+        assert_mended(before, apply(tmp_path, text, diff), example.rule, diff, gone=len(verdict.findings))
+        mended = (tmp_path / "train.py").read_bytes()
+        assert mended.count(b"\n") == mended.count(b"\r\n")
+        assert not mended.endswith(b"\n")
+
+
+@pytest.mark.parametrize("rule", MENDING)
+def test_a_rule_that_can_writes_a_diff_wherever_it_is_safe(rule: str) -> None:
+    offered = {f"{e.rule}: {e.title}": all(f.diff for f in own(e, checked(e))) for e in BROKEN if e.rule == rule}
+    assert any(offered.values())
+    assert {name for name, written in offered.items() if not written} == {name for name in BY_HAND if name.startswith(f"{rule}:")}
+
+
+def test_every_rule_that_writes_a_diff_is_listed() -> None:
+    assert {e.rule for e in BROKEN if any(f.diff for f in own(e, checked(e)))} == set(MENDING)
