@@ -85,7 +85,7 @@ def test_the_report_goes_to_stderr_and_the_scripts_stdout_is_its_own(folder: Pat
     assert at_once.startswith("step 1: ✗ error GRD101 gradients-never-cleared  train.py:12 SGD took step 2")
     assert at_once.count("\n") == 1
     assert rest.startswith("✗ error GRD101 gradients-never-cleared  train.py:12\n")
-    assert "✗ 1 error in 6 steps and 6 batches of Linear; 1 rule judged; watching cost" in rest.splitlines()[-1]
+    assert "✗ 1 error in 6 steps of Linear and 6 batches; 1 rule judged; watching cost" in rest.splitlines()[-1]
 
 
 def test_nothing_found_is_one_line(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_nothing_found_is_one_line(folder: Path) -> None:
     assert (ended.code, ended.out) == (0, SPOKEN)
     warning, line = ended.err.splitlines()
     assert warning == "a warning"
-    assert line.startswith("✓ nothing found in 6 steps and 6 batches of Linear")
+    assert line.startswith("✓ nothing found in 6 steps of Linear and 6 batches")
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("advice", 1), ("never", 0)])

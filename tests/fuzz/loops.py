@@ -100,6 +100,12 @@ class _Books:
     since_step: list[tuple[int, int, bool]] = field(default_factory=list)
     """Backwards since the last step: (number, line index, divided)."""
     bare: Counter[str] = field(default_factory=Counter)
+    seen: int = 0
+    """Backwards of the whole run before its last step."""
+    fed: bool = False
+    """Some step found new gradients."""
+    idle_step: int | None = None
+    """The line of its latest step that found nothing, though some other model had a backward: one head of several, resting."""
     windows: Counter[tuple[int, int]] = field(default_factory=Counter)
     """Windows of undivided means: (line index, length)."""
     averages: bool = False
@@ -145,7 +151,9 @@ def must_be_found(loop: Loop, enough: Enough) -> set[tuple[str, int]]:
             elif op.kind == "validate":
                 _note_evaluation(book, number, index)
             else:
-                found |= set(_judge_step(book, index, enough))
+                found |= set(_judge_step(book, number, index, enough))
+    never_fed = [book.idle_step for book in books if book.idle_step is not None and not book.fed]
+    found |= {("step-without-gradient", line_of(index)) for index in never_fed}
     return found | {("evaluated-in-train-mode", line_of(i)) for book in books if book.trained for i, _ in book.passes if i >= 0}
 
 
@@ -165,15 +173,19 @@ def _note_evaluation(book: _Books, number: int, index: int) -> None:
         book.passes.append((index, number))
 
 
-def _judge_step(book: _Books, index: int, enough: Enough) -> Iterator[tuple[str, int]]:
+def _judge_step(book: _Books, number: int, index: int, enough: Enough) -> Iterator[tuple[str, int]]:
+    passed_by, book.seen = number > book.seen, number
     if not book.since_step:
         kind = "same" if book.gradient else "none"
         book.bare[kind] += 1
-        if book.bare[kind] >= enough.bare_steps:
+        if book.bare[kind] >= enough.bare_steps and kind == "none" and passed_by:
+            book.idle_step = index
+        elif book.bare[kind] >= enough.bare_steps:
             yield "step-without-gradient", line_of(index)
     elif not book.gradient:
         yield "gradients-cleared-before-step", line_of(index)
     else:
+        book.fed = True
         if book.gradient & book.old:
             yield "gradients-never-cleared", line_of(book.since_step[0][1])
         yield from _judge_window(book, enough)

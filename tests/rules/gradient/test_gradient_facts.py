@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -66,7 +67,7 @@ def written(folder: Path, text: str) -> str:
         (["same"], False),
     ],
 )
-def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(found: list[str], speaks: bool) -> None:
+def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(found: list[Literal["new", "same", "none"]], speaks: bool) -> None:
     events = [event for gradients in found for event in (BACKWARD, replace(STEP, gradients=gradients))]
     assert bool(judged(StepWithoutGradient, [*events, END])) is speaks
 
