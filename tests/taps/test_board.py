@@ -13,7 +13,7 @@ from tests.conftest import check_script, in_child
 from trueloop.finding import Severity
 from trueloop.taps import board
 from trueloop.taps.board import FIRST_PAUSE, FIRST_WINDOW, LONGEST_PAUSE, WINDOW, Board
-from trueloop.taps.wire import DEEP_STEPS, StopTheRun, Wire
+from trueloop.taps.wire import DEEP_BACKWARDS, DEEP_STEPS, StopTheRun, Wire
 
 
 class _Listener:
@@ -186,3 +186,14 @@ def test_a_healthy_loop_of_four_hundred_steps_raises_no_alarm_though_it_sleeps(
     assert checked.verdict.watched.unwatched_steps > 20
     assert not checked.verdict.failures
     assert [f.message for f in checked.findings if f.severity > Severity.ADVICE] == []
+
+
+def test_deep_looks_end_after_some_backwards_though_no_optimizer_steps() -> None:
+    wire = Wire(lambda _: None)
+    for _ in range(DEEP_BACKWARDS - 1):
+        wire.count_backward()
+    assert wire.deep
+    wire.count_backward()
+    assert not wire.deep
+    wire.look_deep()
+    assert wire.deep

@@ -69,6 +69,7 @@ class BackwardTap(Tap):
             finally:
                 wire.in_backward = False
             wire.tell("backward_ended", call)
+            wire.count_backward()
             return result
 
         return backward

@@ -20,10 +20,14 @@ from trueloop.event import Event
 from trueloop.taps.internals import dispatch_modes, is_transformed, tracing_state
 from trueloop.taps.moment import MOMENTS, ModuleCall, RunEnd
 
-__all__ = ["DEEP_STEPS", "StopTheRun", "Wire"]
+__all__ = ["DEEP_BACKWARDS", "DEEP_STEPS", "StopTheRun", "Wire"]
 
 DEEP_STEPS: Final = 3
 """Steps, from the start of a run and from a new model's first call, on which costly looks (inner modules, graph walks) are allowed."""
+
+
+DEEP_BACKWARDS: Final = 40
+"""Backwards after which costly looks end even if no optimizer has stepped: the loop moves its weights by hand."""
 
 
 class StopTheRun(BaseException):
@@ -41,6 +45,7 @@ class Wire:
         self.deep = True
         """Are costly looks allowed at this step?"""
         self.deep_until = DEEP_STEPS
+        self._deep_backwards = 0
         self.busy = False
         self.awake = True
         self.in_backward = False
@@ -117,6 +122,13 @@ class Wire:
         """Something new came into the run (another model): allow costly looks for some steps from here."""
         self.deep = True
         self.deep_until = self.step + DEEP_STEPS
+        self._deep_backwards = 0
+
+    def count_backward(self) -> None:
+        """Costly looks also end without steps."""
+        self._deep_backwards += 1
+        if self._deep_backwards >= DEEP_BACKWARDS:
+            self.deep = False
 
     # -- names for live objects --
 

@@ -60,6 +60,8 @@ class AccumulationNotAveraged(Rule):
         length = event.most_at_one_place
         if length < 2 or event.closure or event.place is None or len(event.backward_places) != 1:
             return
+        if event.gradients != "new":  # the sum was thrown away before the step
+            return
         if event.averaged:
             self._averages.add(event.optimizer)
         if event.optimizer in self._averages:
