@@ -34,8 +34,8 @@ fuzz: .venv/ready  ## 2,000 made-up loops against a plain oracle
 wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
 
-ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts
-	$(BIN)/python -m tests.ecosystem.run --mirror $(MIRROR)
+ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts, TRUELOOP_DATA=folder of small data sets
+	$(BIN)/python -m tests.ecosystem.run --install --mirror $(MIRROR)
 
 frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite under check, in their own environment
 	test -x .venv-frameworks/bin/python || $(PYTHON) -m venv .venv-frameworks

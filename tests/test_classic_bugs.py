@@ -13,6 +13,7 @@ from trueloop.finding import Severity
 SCRIPTS = sorted((Path(__file__).parent.parent / "benchmarks" / "peers" / "scripts").glob("*.py"))
 
 
+@pytest.mark.filterwarnings("default")  # torch itself warns of the broadcast; the script lives on, as it would outside the tests
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_it_is_found_at_its_line_and_nothing_else_is(script: Path, tmp_path: Path) -> None:
     text = script.read_text(encoding="utf-8")
