@@ -81,6 +81,8 @@ class _Ledger:
         self.late = False
         """The last clip found gradients that a step had used already."""
         self.made_nonzero = False
+        self.thrown_away = False
+        """A backward brought gradients that were reset before any step."""
         self.forget_backwards()
 
     def forget_backwards(self) -> None:
@@ -165,6 +167,7 @@ class GradientProbe(Probe):
         for ledger in self._all():
             self._look_for_reset(ledger)
             if ledger.emptied:
+                ledger.thrown_away = True
                 ledger.forget_backwards()
             ledger.marks = ledger.look()
 
@@ -248,7 +251,7 @@ class GradientProbe(Probe):
         ledger.refresh(optimizer)
         self._look_for_reset(ledger)
         if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
-            return "cleared" if ledger.backwards else "none"
+            return "cleared" if ledger.backwards or ledger.thrown_away else "none"
         if ledger.backwards:
             suspicious = not ledger.unchanged_since(ledger.marks) or (self._careful(ledger) and ledger.made_nonzero)
             return "cleared" if suspicious and not ledger.any_nonzero() else "new"
@@ -257,7 +260,9 @@ class GradientProbe(Probe):
                 return "same"
             ledger.everything = True  # the sample may have missed what changed: look at all of them from now on
             return "new"
-        return "new" if ledger.any_nonzero() else "none"  # zeroed in place, and nothing came after
+        if ledger.any_nonzero():
+            return "new"
+        return "cleared" if ledger.thrown_away else "none"  # zeroed in place, and nothing came after
 
     def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
         places = [place for place in ledger.backwards if place is not None]
