@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from trueloop import source
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
@@ -86,6 +88,15 @@ def check_script(folder: Path, text: str, *arguments: str, **options: Any) -> Ch
 
     checked: Checked = in_child(work)
     return checked
+
+
+@pytest.fixture(autouse=True)
+def _stand_nowhere() -> Iterator[None]:
+    """Where the command line was started, and the sources that were read there: the next test must not inherit either."""
+    yield
+    source._standing.clear()
+    source.source_of.cache_clear()
+    linecache.clearcache()
 
 
 @pytest.fixture

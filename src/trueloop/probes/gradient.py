@@ -255,14 +255,13 @@ class GradientProbe(Probe):
         if ledger.backwards:
             suspicious = not ledger.unchanged_since(ledger.marks) or (self._careful(ledger) and ledger.made_nonzero)
             return "cleared" if suspicious and not ledger.any_nonzero() else "new"
+        if not ledger.any_nonzero():  # zeroed in place, and nothing came after
+            return "cleared" if ledger.thrown_away else "none"
         if ledger.after_step and ledger.unchanged_since(ledger.after_step):
             if ledger.everything or len(ledger.sample) == ledger.parameters:
                 return "same"
             ledger.everything = True  # the sample may have missed what changed: look at all of them from now on
-            return "new"
-        if ledger.any_nonzero():
-            return "new"
-        return "cleared" if ledger.thrown_away else "none"  # zeroed in place, and nothing came after
+        return "new"
 
     def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
         places = [place for place in ledger.backwards if place is not None]
