@@ -4,7 +4,11 @@
     ├── Misuse              the command or a setting is wrong; nothing was run (exit code 4)
     │   ├── UnknownRule     a code or name that no rule has
     │   ├── NoSuchScript    the script or module to run is not there
-    │   └── NotARun         a folder that holds no recorded run, or a damaged one
+    │   ├── NotARun         a folder that holds no recorded run, or a damaged one
+    │   ├── BadRecipe       a recipe that cannot be trained: all its mistakes at once
+    │   ├── BadCheckpoint   a checkpoint that is damaged, incomplete, or not to be trusted
+    │   └── BadData         data that cannot be learned from: file, row, what is wrong
+    ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5)
     └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
 
 What a script raises itself is never wrapped: it leaves trueloop as it left the script.
@@ -18,7 +22,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MissingExtra", "Misuse", "NoSuchScript", "NotARun", "TrueloopError", "UnknownRule", "did_you_mean"]
+__all__ = [
+    "BadCheckpoint",
+    "BadData",
+    "BadRecipe",
+    "CannotSave",
+    "MissingExtra",
+    "Misuse",
+    "NoSuchScript",
+    "NotARun",
+    "TrueloopError",
+    "UnknownRule",
+    "did_you_mean",
+]
 
 
 class TrueloopError(Exception):
@@ -39,6 +55,22 @@ class NoSuchScript(Misuse):
 
 class NotARun(Misuse):
     """A folder that holds no recorded run, or a damaged one."""
+
+
+class BadRecipe(Misuse):
+    """A recipe that cannot be trained: all its mistakes at once."""
+
+
+class BadData(Misuse):
+    """Data that cannot be learned from: which file, which row, what is wrong."""
+
+
+class BadCheckpoint(Misuse):
+    """A checkpoint that is damaged, incomplete, or not to be trusted."""
+
+
+class CannotSave(TrueloopError):
+    """A checkpoint could not be written; the earlier ones are whole."""
 
 
 class MissingExtra(TrueloopError):

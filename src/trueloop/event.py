@@ -32,6 +32,7 @@ from typing import Final, Literal
 
 __all__ = [
     "EVENTS",
+    "SCALE_FREE",
     "Backward",
     "Clipped",
     "Crashed",
@@ -542,6 +543,8 @@ class NotFinite(Event):
     """nan or inf."""
     origin: Literal["input", "weight", "layer", "loss", "unknown"]
     learning_rates: tuple[float, ...]
+    skipped: bool = False
+    """The step was left out, as the user had asked for: the weights have not seen it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,6 +577,9 @@ class RunEnded(Event):
     unwatched_steps: int
     """Steps that went by while the probes slept, to stay inside the budget."""
 
+
+SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")
+"""Optimizers for which the length of the gradient does not change the length of the update."""
 
 EVENTS: Final[dict[str, type[Event]]] = {
     name: value for name, value in dict(globals()).items() if isinstance(value, type) and issubclass(value, Event) and value is not Event

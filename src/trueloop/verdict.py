@@ -83,7 +83,8 @@ class Watched:
     def sentence(self) -> str:
         """'40 steps of Net, 40 batches and 2 passes over loaders'."""
         of = f" of {', '.join(self.models)}" if self.models else ""
-        parts = [counted(self.steps, "step") + of, counted(self.batches, "batch", "batches")]
+        parts = [counted(self.steps, "step") + of]
+        parts += [counted(self.batches, "batch", "batches")] if self.batches or not self.epochs else []
         parts += [counted(self.epochs, "pass over a loader", "passes over loaders")] if self.epochs else []
         slept = f" ({counted(self.unwatched_steps, 'step')} unwatched, to stay inside the budget)" if self.unwatched_steps else ""
         return f"{', '.join(parts[:-1])} and {parts[-1]}{slept}"
@@ -106,6 +107,8 @@ class Tally:
         self.counts: Counter[type[Event]] = Counter()
         self.models: dict[str, None] = {}
         self.optimizers: dict[str, None] = {}
+        self.home: Place | None = None
+        """Where the first model is written, or built."""
         self.steps = 0
         self.unwatched_steps = 0
 
@@ -115,6 +118,7 @@ class Tally:
         match event:
             case ModelSeen():
                 self.models[event.name] = None
+                self.home = self.home or event.defined or event.place
             case Stepped():
                 self.optimizers[event.name] = None
                 self.steps = max(self.steps, event.step + 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from trueloop.doctor.allow import sift
+from trueloop.allow import at_home, sift
 from trueloop.event import EpochStarted, Event, Forward, RunEnded
+from trueloop.rules.catalogue import ALWAYS_ON
 from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 from trueloop.run import read_events, read_run
@@ -19,7 +20,9 @@ __all__ = ["judge_again"]
 def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
     """Judge the recorded run in the folder."""
     about = read_run(folder)
-    judge, tally = Judge(rules), Tally(str(about.get("script", "")))
+    ours = about.get("kind") == "train"
+    chosen = [rule for rule in rules if not ours or rule.name in ALWAYS_ON]
+    judge, tally = Judge(chosen), Tally(str(about.get("script", "")))
     end: RunEnded | None = None
     for event in read_events(folder):
         tally.hear(event)
@@ -27,7 +30,8 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
         end = event if isinstance(event, RunEnded) else end
     if end is None:
         judge.tell(_breaks_off(tally))
-    findings, allowed = sift(judge.findings(), settings)
+    found = at_home(judge.findings(), tally.home) if ours else judge.findings()
+    findings, allowed = sift(found, settings)
     unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
     return Verdict(
         findings=findings,
@@ -35,7 +39,7 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
         not_judged=unjudged,
         outcome=Outcome("interrupted", 0, "the recording breaks off")
         if end is None
-        else Outcome(end.reason, 0, str(about.get("exception", ""))),
+        else Outcome(end.reason, 0, str(about.get("exception") or about.get("message") or "")),
         allowed=allowed,
         failures=tuple(judge.failures),
     )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from trueloop.event import Clipped, Place, Stepped
+from trueloop.event import SCALE_FREE, Clipped, Place, Stepped
 from trueloop.probes.probe import Probe
 from trueloop.probes.roster import Roster, parameters_of
 from trueloop.taps.graph import reduction_of
@@ -30,7 +30,6 @@ CAREFUL_STEPS: Final = 5
 """Steps on which values are looked at even where versions show nothing, for resets through `.data`."""
 READ_EVERY: Final = 25
 """Steps between looks at values that lie on a device."""
-_SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")
 
 _Mark = tuple[weakref.ref[Tensor], int] | None
 """A gradient at one moment: which tensor, and which version of it."""
@@ -283,7 +282,7 @@ class GradientProbe(Probe):
                 clipped=ledger.clipped,
                 closure=call.closure,
                 learning_rates=tuple(float(group.get("lr", 0.0)) for group in call.optimizer.param_groups),
-                scale_free=name in _SCALE_FREE,
+                scale_free=name in SCALE_FREE,
             )
         )
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FunctionType
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import Place
-from trueloop.source import source_of
 from trueloop.taps.moment import BuiltOptimizer, ModuleCall, StepCall
-from trueloop.taps.place import is_users
 from trueloop.taps.wire import Wire
+from trueloop.written import assigned_place, birthplace, class_place, users_classes
 
 __all__ = [
     "KnownModel",
@@ -139,45 +136,3 @@ def unwrapped(module: nn.Module) -> nn.Module:
             if attribute in module._modules and (inner := module._modules[attribute]) is not None:
                 return unwrapped(inner)
     return module
-
-
-def class_place(cls: type) -> Place | None:
-    """Where a class is written, if that is the user's file."""
-    path = getattr(sys.modules.get(cls.__module__), "__file__", None) or _cell_of(cls)
-    if not path or not is_users(path):
-        return None
-    node = source_of(path).class_named(cls.__name__)
-    return None if node is None else Place(path, node.lineno, cls.__qualname__)
-
-
-def _cell_of(cls: type) -> str:
-    """The notebook cell that a class was written in: its module has no file, its functions have."""
-    written = [value.__code__.co_filename for value in vars(cls).values() if isinstance(value, FunctionType)]
-    return next((name for name in written if is_users(name)), "")
-
-
-def users_classes(module: nn.Module) -> Iterator[tuple[type, Place]]:
-    """The classes of a module that the user wrote, nearest first: its own, and its bases."""
-    for cls in type(module).__mro__:
-        if (place := class_place(cls)) is not None:
-            yield cls, place
-
-
-def assigned_place(owner: nn.Module, attribute: str) -> Place | None:
-    """The line `self.attribute = ...` of a class of the user's; the class itself if it is not written so; None for a library's class."""
-    places = list(users_classes(owner))
-    for cls, place in places:
-        node = source_of(place.path).assignment_to_self(cls.__name__, attribute)
-        if node is not None:
-            return Place(place.path, node.lineno, cls.__qualname__)
-    return places[0][1] if places else None
-
-
-def birthplace(root: nn.Module, name: str) -> Place | None:
-    """The user's line that makes a part of a model (`encoder.0.fc`), climbing out of containers and of libraries' classes."""
-    parts = name.split(".")
-    for depth in range(len(parts) - 1, -1, -1):
-        place = assigned_place(root.get_submodule(".".join(parts[:depth])), parts[depth])
-        if place is not None:
-            return place
-    return None

@@ -6,11 +6,20 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 from trueloop.errors import UnknownRule, did_you_mean
 from trueloop.rules.rule import Rule
 
-__all__ = ["all_rules", "find_rule", "select"]
+__all__ = ["ALWAYS_ON", "all_rules", "find_rule", "select"]
+
+ALWAYS_ON: Final = (
+    "gradients-vanish", "gradients-explode", "step-without-gradient",
+    "loss-diverges", "not-finite", "loss-not-connected", "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits",
+    "logits-where-probabilities-belong", "distance-loss-on-class-labels", "shapes-broadcast-in-loss", "target-of-wrong-kind",
+    "parameters-never-trained", "units-start-equal", "parameter-in-no-group", "optimizer-holds-old-parameters",
+)  # fmt: skip
+"""The rules that the loop of `trueloop train` tells enough for. The others are about loops that the user writes."""
 
 
 @lru_cache(maxsize=1)

@@ -4,52 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from types import CodeType, FrameType
-from typing import Final
 
 from trueloop.event import Place
+from trueloop.written import claim, is_users
 
 __all__ = ["claim", "frame_here", "here", "is_users", "place_in"]
 
-_LIBRARY: Final = tuple(
-    os.path.realpath(path) + os.sep
-    for path in {
-        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    }
-)
-_LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-
-_CELLS: Final = ("<ipython", "<command-", "<stdin")
-"""What notebooks and the prompt call a piece of the user's code; every other name in angle brackets is made by a library."""
-
-_claimed: list[str] = []
-_users: dict[str, bool] = {}
 _places: dict[tuple[CodeType, int], Place] = {}
-
-
-def claim(folder: str) -> None:
-    """Count everything below this folder as the user's, though it may be installed as a library."""
-    _claimed.append(os.path.realpath(folder) + os.sep)
-    _users.clear()
-
-
-def is_users(filename: str) -> bool:
-    """Was this file written by the user, as far as one can tell from where it lies?"""
-    known = _users.get(filename)
-    if known is None:
-        known = _users[filename] = _judge(filename)
-    return known
-
-
-def _judge(filename: str) -> bool:
-    if filename.startswith("<"):
-        return filename.startswith(_CELLS)
-    path = os.path.realpath(filename)
-    if any(path.startswith(folder) for folder in _claimed):
-        return True
-    return not path.startswith(_LIBRARY) and not any(folder in path for folder in _LIBRARY_FOLDERS)
 
 
 def frame_here(depth: int = 1) -> FrameType | None:

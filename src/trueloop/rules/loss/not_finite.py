@@ -27,7 +27,7 @@ Keep what goes in inside the operation's domain:
 When it is fine
 ---------------
 Minus infinity as a mask in attention scores; gradients that overflow under a GradScaler, which skips the step; a step
-that the script itself skips.
+that the script itself skips. A step that `trueloop train` skips, as asked by `on_nonfinite`, is a warning.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class NotFiniteValue(Rule):
                 "step": event.step,
                 "learning_rates": list(event.learning_rates),
             },
+            severity=Severity.WARNING if event.skipped else None,
         )
 
 
