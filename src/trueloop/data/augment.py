@@ -1,0 +1,24 @@
+"""Images changed at random in ways that do not change what they show, on the device, drawing from the given generator only."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["mirrored", "shifted"]
+
+
+def mirrored(images: Tensor, draws: torch.Generator) -> Tensor:
+    """Every other image [N, C, H, W], by chance, left and right exchanged."""
+    coins = torch.rand(len(images), 1, 1, 1, generator=draws, device=images.device) < 0.5
+    return torch.where(coins, images.flip(-1), images)
+
+
+def shifted(images: Tensor, draws: torch.Generator, by: int) -> Tensor:
+    """Each image [N, C, H, W] moved by up to so many points either way; what comes in is the edge, repeated."""
+    count, _, height, width = images.shape
+    moves = torch.randint(-by, by + 1, (2, count, 1), generator=draws, device=images.device)
+    rows = (torch.arange(height, device=images.device) + moves[0]).clamp_(0, height - 1)
+    columns = (torch.arange(width, device=images.device) + moves[1]).clamp_(0, width - 1)
+    which = torch.arange(count, device=images.device)[:, None, None]
+    return images.movedim(1, -1)[which, rows[:, :, None], columns[:, None, :]].movedim(-1, 1).contiguous()

@@ -1,0 +1,324 @@
+"""The file of a table as columns of numbers and of words: CSV by the standard library, Parquet by pyarrow.
+
+Nothing is guessed in silence: a cell that is empty or does not fit its column is refused with the file, the row and the column. A file is
+read once, in pieces, into one flat array per column, so that a table takes eight bytes a cell and not a Python object.
+"""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trueloop.errors import BadData, MissingExtra, did_you_mean
+
+__all__ = ["Columns", "Numbers", "Words", "read_columns"]
+
+PIECE: Final = 10_000
+"""Rows read at a time; the first piece decides whether a column holds numbers or words."""
+MISTAKES: Final = 0.2
+"""A column in which at most this share of the cells is text is one of numbers with mistakes; with more it is one of words."""
+MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+"""What people write in place of a number they do not have, in small letters. In a column of words only the empty cell is missing."""
+NO_WORD: Final = "(missing)"
+"""The category of empty cells, where they are allowed."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A column of numbers; NaN: missing, which is only so where that was allowed."""
+
+    values: npt.NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A column of text: each row's number in `names`."""
+
+    codes: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A table that was read."""
+
+    path: Path
+    columns: dict[str, Numbers | Words]
+    rows: npt.NDArray[np.int64]
+    """The number of each row in the file. CSV: its line; the header is 1. Parquet: counted from 1."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Columns that cannot be learned from, and why."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def refused(self, row: int, words: str) -> BadData:
+        """`row`: as an index."""
+        return BadData(f"{self.path}, row {self.rows[row]}: {words}")
+
+
+def read_columns(path: Path, target: str, *, only_target: bool = False, fill: bool = False) -> Columns:
+    """The columns of a CSV or Parquet file. `fill`: empty cells are allowed, save in the target."""
+    if not path.is_file():
+        raise BadData(f"There is no file {path}. Nothing was trained.")
+    match path.suffix.lower():
+        case ".csv" | ".tsv" | ".txt":
+            found = _read_csv(path, target, only_target, fill)
+        case ".parquet" | ".pq":
+            found = _read_parquet(path, target, only_target, fill)
+        case _:
+            raise BadData(f"{path} is neither .csv, .tsv nor .parquet: which kind of table is it? Nothing was trained.")
+    if len(found) == 0:
+        raise BadData(f"{path} has a header but no rows. Nothing was trained.")
+    return found
+
+
+def _refuse_missing(path: Path, row: int, name: str, target: str, shown: str) -> BadData:
+    if name == target:
+        return BadData(
+            f"{path}, row {row}: the target column {name!r} {shown}: nothing can be learned from this row. Remove it from the file."
+        )
+    return BadData(
+        f"{path}, row {row}: column {name!r} {shown}. Nothing was trained: write the value, remove the row, or allow it: "
+        "read_table(..., missing='fill')."
+    )
+
+
+def _place_of(path: Path, names: Sequence[str], target: str) -> None:
+    """Raises BadData where the target is no column."""
+    if target in names:
+        return
+    headless = sum(map(_is_number, names)) * 2 > len(names)
+    why = " The first row looks like data: does the file lack its header?" if headless else did_you_mean(target, names)
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise BadData(f"{path} has no column {target!r}.{why} Nothing was trained: its columns are {listed}.")
+
+
+# -- CSV --
+
+
+def _read_csv(path: Path, target: str, only_target: bool, fill: bool) -> Columns:
+    rows = array("q")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            reader = csv.reader(file, delimiter=_delimiter(file.readline(), path), skipinitialspace=True, strict=True)
+            file.seek(0)
+            names, nameless = _header(path, next(reader), target)
+            columns = {place: _Column(path, name, target, fill) for place, name in names.items() if not only_target or name == target}
+            width = len(names) + len(nameless)
+            while piece := list(islice(_whole_rows(path, reader, width), PIECE)):
+                lines = [line for line, _ in piece]
+                cells = list(zip(*(row for _, row in piece), strict=True))
+                for place, column in columns.items():
+                    column.add(cells[place], lines)
+                rows.extend(lines)
+        except UnicodeDecodeError as error:
+            raise BadData(
+                f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x} after {len(rows):,} rows). Nothing was trained: "
+                f"iconv -f latin1 -t utf-8 {path.name} > {path.stem}-utf8{path.suffix}"
+            ) from None
+        except csv.Error as error:
+            raise BadData(f"{path}, row {reader.line_num}: {error}. Nothing was trained: look for a quote that is not closed.") from None
+    return Columns(path, {column.name: column.done() for column in columns.values()}, np.frombuffer(rows, np.int64), nameless)
+
+
+def _delimiter(first: str, path: Path) -> str:
+    if not first.strip():
+        raise BadData(
+            f"{path} is empty. Nothing was trained." if not first else f"{path}, row 1: the header is empty. Nothing was trained."
+        )
+    return max(",;\t|", key=first.count)
+
+
+def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], dict[str, str]]:
+    """Names by place, and the columns without one, as a written row index is."""
+    names: dict[int, str] = {}
+    nameless: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for place, name in enumerate(cell.strip() for cell in cells):
+        if not name:
+            nameless[f"column {place + 1}"] = "it has no name"
+            continue
+        if name in seen:
+            raise BadData(
+                f"{path}, row 1: the name {name!r} stands over columns {seen[name] + 1} and {place + 1}. Nothing was trained: rename one."
+            )
+        seen[name] = place
+        names[place] = name
+    _place_of(path, list(names.values()), target)
+    return names, nameless
+
+
+def _whole_rows(path: Path, reader: Any, width: int) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the line it begins on; blank lines are passed over."""
+    begins = reader.line_num + 1
+    for row in reader:
+        if row and len(row) != width:
+            raise BadData(
+                f"{path}, row {begins}: {len(row)} cells, but the header has {width}. Nothing was trained: quote cells that hold the "
+                "separator."
+            )
+        if row:
+            yield begins, row
+        begins = reader.line_num + 1
+
+
+@final
+class _Column:
+    """A column of a CSV file while it grows."""
+
+    def __init__(self, path: Path, name: str, target: str, fill: bool) -> None:
+        self.path, self.name, self.target = path, name, target
+        self.fill = fill and name != target
+        self.numeric: bool | None = None
+        self.numbers = array("d")
+        self.codes = array("q")
+        self.names: dict[str, int] = {}
+
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        if self.numeric is None:
+            self.numeric = self._holds_numbers(cells, lines)
+        if self.numeric:
+            self._add_numbers(cells, lines)
+        else:
+            self._add_words(cells, lines)
+
+    def done(self) -> Numbers | Words:
+        if self.numeric or self.numeric is None:
+            return Numbers(np.frombuffer(self.numbers, np.float64))
+        return Words(np.frombuffer(self.codes, np.int64), tuple(self.names))
+
+    def _holds_numbers(self, cells: Sequence[str], lines: Sequence[int]) -> bool:
+        given = [(cell, line) for cell, line in zip(cells, lines, strict=True) if cell.strip().lower() not in MISSING]
+        texts = [(cell, line) for cell, line in given if not _is_number(cell)]
+        if len(texts) <= MISTAKES * len(given):
+            return True
+        if all(_is_number(cell.replace(",", ".")) for cell, _ in texts):
+            cell, line = texts[0]
+            raise BadData(
+                f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, a number with a comma. Nothing was trained: "
+                "write numbers with a point, as in 3.5, and thousands without a mark."
+            )
+        return False
+
+    def _add_numbers(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        try:
+            if "_" in "".join(cells):  # Python takes 1_000 for a number, a table does not
+                raise ValueError
+            piece = array("d", map(float, cells))
+        except ValueError:
+            piece = array("d", (self._number(cell, line) for cell, line in zip(cells, lines, strict=True)))
+        odd = np.flatnonzero(~np.isfinite(np.frombuffer(piece)))
+        for place in odd[:1] if not self.fill else odd:
+            cell, line = cells[place], lines[place]
+            if cell.strip().lower() not in MISSING:
+                raise BadData(
+                    f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, which is no finite number. Nothing was trained."
+                )
+            if not self.fill:
+                shown = f"holds {cell!r}" if cell.strip() else "is empty"
+                raise _refuse_missing(self.path, line, self.name, self.target, shown)
+        self.numbers.extend(piece)
+
+    def _number(self, cell: str, line: int) -> float:
+        if cell.strip().lower() in MISSING:
+            return float("nan")
+        if _is_number(cell):
+            return float(cell)
+        raise BadData(
+            f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, but its other values are numbers. Nothing was trained: "
+            "write a number there, or remove the row."
+        )
+
+    def _add_words(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        names = self.names
+        for cell, line in zip(cells, lines, strict=True):
+            word = cell.strip()
+            if not word:
+                if not self.fill:
+                    raise _refuse_missing(self.path, line, self.name, self.target, "is empty")
+                word = NO_WORD
+            self.codes.append(names.setdefault(word, len(names)))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+# -- Parquet --
+
+
+def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Columns:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra(
+            f"Reading {path.name} needs pyarrow, which is not installed. Nothing was run: pip install 'trueloop[tables]'"
+        ) from None
+    try:
+        names = pq.read_schema(path).names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise BadData(f"{path}: two columns are called {twice!r}. Nothing was trained: rename one.")
+        _place_of(path, names, target)
+        table = pq.read_table(path, columns=[target] if only_target else None)
+    except (pa.ArrowException, OSError) as error:
+        raise BadData(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}). Nothing was trained.") from None
+    columns: dict[str, Numbers | Words] = {}
+    left_out: dict[str, str] = {}
+    for name in table.column_names:
+        column = _arrow_column(table[name])
+        if column is None:
+            if name == target:
+                raise BadData(f"{path}: the target column {name!r} is {table[name].type}: neither numbers nor text. Nothing was trained.")
+            left_out[name] = f"{table[name].type} is neither numbers nor text"
+        elif name.startswith("__index_level_"):
+            left_out[name] = "it is a row index"
+        else:
+            _check_arrow(path, name, target, column, fill)
+            columns[name] = column
+    return Columns(path, columns, np.arange(1, table.num_rows + 1), left_out)
+
+
+def _arrow_column(values: Any) -> Numbers | Words | None:
+    """Truth values become the words false and true; what is neither number nor text is None."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Numbers(values.cast(pa.float64()).to_numpy().astype(np.float64, copy=False))
+    if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        coded = pc.utf8_trim_whitespace(values.cast(pa.string()).fill_null("")).combine_chunks().dictionary_encode()
+        return Words(coded.indices.to_numpy().astype(np.int64), tuple(word or NO_WORD for word in coded.dictionary.to_pylist()))
+    return None
+
+
+def _check_arrow(path: Path, name: str, target: str, column: Numbers | Words, fill: bool) -> None:
+    if isinstance(column, Words):
+        missing = np.flatnonzero(column.codes == column.names.index(NO_WORD)) if NO_WORD in column.names else np.arange(0)
+    else:
+        missing = np.flatnonzero(np.isnan(column.values))
+        for place in np.flatnonzero(np.isinf(column.values))[:1]:
+            shown = f"holds {column.values[place]}, which is no finite number"
+            raise BadData(f"{path}, row {place + 1}: column {name!r} {shown}. Nothing was trained.")
+    if len(missing) and (not fill or name == target):
+        raise _refuse_missing(path, int(missing[0]) + 1, name, target, "is empty")

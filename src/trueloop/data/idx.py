@@ -1,0 +1,110 @@
+"""IDX files, in which MNIST and its successors come: a header that says kind and sizes, then the numbers. Packed by gzip or not."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trueloop.data.source import Facts, Splits
+from trueloop.data.tensors import Tensors
+from trueloop.errors import BadData
+
+__all__ = ["Normalised", "image_splits", "read_idx"]
+
+KINDS: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+"""The third byte of a file, and how its numbers are written: high byte first."""
+GZIP: Final = b"\x1f\x8b"
+"""How a packed file begins, whatever it is called."""
+HELD_OUT: Final = 5_000
+"""Of 60,000 to choose the best weights by: enough to tell 0.2 % apart, and the test data stay unseen. Of smaller sets, a twelfth."""
+
+
+def read_idx(path: Path) -> Tensor:
+    """The numbers in their sizes; uint8 stays uint8. Raises BadData naming the file."""
+    content = _unpacked(path)
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in KINDS or content[3] == 0:
+        raise BadData(
+            f"{path} is no IDX file: it begins with {content[:4].hex(' ') or 'nothing'}, not 00 00 and a kind. Nothing was trained."
+        )
+    kind, header = np.dtype(KINDS[content[2]]), 4 + 4 * content[3]
+    if len(content) < header:
+        raise BadData(f"{path} ends inside its header, after {len(content)} bytes. Nothing was trained: fetch it again.")
+    sizes = struct.unpack(f">{content[3]}I", content[4:header])
+    due, there = math.prod(sizes) * kind.itemsize, len(content) - header
+    if due != there:
+        shape = " x ".join(f"{size:,}" for size in sizes)
+        raise BadData(
+            f"{path} is {'cut short' if there < due else 'too long'}: its header says {shape}, which are {due:,} bytes, "
+            f"and it holds {there:,}. Nothing was trained: fetch it again."
+        )
+    numbers = np.frombuffer(content, dtype=kind, offset=header).reshape(sizes)
+    return torch.from_numpy(numbers.astype(kind.newbyteorder("=")))  # a copy of its own, as torch wants to be able to write
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if content.startswith(GZIP) else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadData(f"{path} is damaged or cut short ({error}). Nothing was trained: fetch it again.") from None
+    except OSError as error:
+        raise BadData(f"{path} cannot be read ({error.strerror}). Nothing was trained.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """Points from 0 to 255 become numbers around 0 with a spread of 1, on the device."""
+
+    mean: float
+    spread: float
+    """Both for points taken from 0 to 1."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images.float().mul_(1 / (255 * self.spread)).sub_(self.mean / self.spread)
+
+
+def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: Normalised) -> Splits:
+    """The four files of MNIST or a successor, by their published names; what is held out is the same whatever the seed of the run."""
+    images, labels = _pair(files["train-images-idx3-ubyte.gz"], files["train-labels-idx1-ubyte.gz"], len(classes))
+    test = _pair(files["t10k-images-idx3-ubyte.gz"], files["t10k-labels-idx1-ubyte.gz"], len(classes))
+    held_out = min(HELD_OUT, len(images) // 12)
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    valid, train = order[:held_out], order[held_out:]
+    return Splits(
+        train=Tensors(images[train], labels[train]),
+        valid=Tensors(images[valid], labels[valid]) if held_out else None,
+        test=Tensors(*test),
+        facts=Facts(inputs=tuple(images.shape[1:]), classes=classes),
+        prepare=prepare,
+        notes=(
+            f"{held_out:,} of {len(images):,} images held out to choose the best weights; {len(test[0]):,} to test",
+            f"read from {files['train-images-idx3-ubyte.gz'].parent}",
+        ),
+    )
+
+
+def _pair(images_file: Path, labels_file: Path, classes: int) -> tuple[Tensor, Tensor]:
+    """Images [N, 1, height, width] and their class numbers."""
+    images, labels = read_idx(images_file), read_idx(labels_file)
+    if images.dim() != 3 or labels.dim() != 1:
+        raise BadData(
+            f"{images_file} holds numbers of {images.dim()} dimensions and {labels_file} of {labels.dim()}; images have 3 "
+            "(number, height, width) and labels 1. Nothing was trained."
+        )
+    if len(images) != len(labels):
+        raise BadData(f"{images_file} holds {len(images):,} images and {labels_file} {len(labels):,} labels. Nothing was trained.")
+    wrong = (labels >= classes).nonzero()
+    if len(wrong):
+        row = int(wrong[0])
+        raise BadData(f"{labels_file}: label {row:,} is {int(labels[row])}, and there are classes 0 to {classes - 1}. Nothing was trained.")
+    return images.unsqueeze(1), labels.long()

@@ -1,0 +1,1 @@
+"""MORE THAN ONE PROCESS: who the others are, and what is agreed with them."""
