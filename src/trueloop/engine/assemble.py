@@ -1,0 +1,95 @@
+"""From a recipe to a loop: every part built in an order that makes the same recipe give the same numbers."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from torch import nn
+
+from trueloop.checkpoint.saver import Saver
+from trueloop.checkpoint.store import Memory, Store
+from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
+from trueloop.checkpoint.weights import read_weights
+from trueloop.data.source import Facts, Splits
+from trueloop.engine.batches import Batches
+from trueloop.engine.compiled import compiled
+from trueloop.engine.conditions import pick_device
+from trueloop.engine.ema import Ema
+from trueloop.engine.guard import Guard
+from trueloop.engine.loop import Loop
+from trueloop.engine.optimizer import build_optimizer
+from trueloop.engine.order import mixed
+from trueloop.engine.precision import Precision
+from trueloop.engine.randomness import seed_all
+from trueloop.engine.recompute import recompute_blocks
+from trueloop.engine.rehearse import machine_mistakes
+from trueloop.engine.schedule import Schedule
+from trueloop.engine.task import build_task
+from trueloop.hook import Hook, Hooks
+from trueloop.parallel.peers import find_peers
+from trueloop.recipe import DataRequest, Recipe
+from trueloop.vet import vetted
+
+__all__ = ["assemble", "build_model", "start_from"]
+
+
+def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None) -> Loop:
+    """Nothing is trained yet."""
+    vetted(recipe, machine_mistakes(recipe))
+    device = pick_device(recipe.device)
+    peers = find_peers(device)
+    hooks = Hooks(*([hooks] if hooks else []), *recipe.hooks) if peers.first else Hooks()  # one process speaks for all
+    splits: Splits = recipe.data(request or DataRequest(seed=recipe.seed))
+    seed_all(recipe.seed)
+    model = build_model(recipe, splits.facts).to(device)
+    if recipe.activation_checkpointing:
+        recompute_blocks(model)
+    if recipe.start_from and not (store and store.names()):  # a run with checkpoints of its own goes on from those
+        hooks.noted(start_from(recipe, model))
+    task = build_task(recipe, splits.facts)
+    peers.share([*model.parameters(), *model.buffers()])  # where a model's beginning is not only a matter of the seed
+    precision = Precision(recipe.precision, device)
+    optimizer = build_optimizer(recipe, model, device)
+    batches = Batches(splits, recipe, device, peers)
+    total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
+    schedule = Schedule(recipe.schedule, recipe.lr, total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma)
+    seed_all(mixed(recipe.seed, peers.rank, 2))  # dropout: of its own on each process
+    return Loop(
+        recipe=recipe,
+        model=model,
+        forward=compiled(recipe, model),
+        splits=splits,
+        task=task,
+        optimizer=optimizer,
+        schedule=schedule,
+        batches=batches,
+        precision=precision,
+        guard=Guard(optimizer, device, model, ask_each_step=precision.scaler is not None),
+        peers=peers,
+        device=device,
+        hooks=hooks,
+        saver=Saver(store or Memory(), recipe.keep, hooks.saved),
+        total_steps=total,
+        ema=Ema(model, recipe.ema) if recipe.ema is not None else None,
+        parameters=[parameter for group in optimizer.param_groups for parameter in group["params"]],
+    )
+
+
+def start_from(recipe: Recipe, model: nn.Module) -> str:
+    """Fill the model with the weights that the recipe names; the account of it in words."""
+    theirs, where = read_weights(Path(recipe.start_from))
+    plan = plan_surgery(shapes_of(theirs), shapes_of(model.state_dict()), recipe.start_map)
+    operate(plan, theirs, model)
+    return f"start_from {where}: {plan.account()}."
+
+
+def build_model(recipe: Recipe, facts: Facts) -> nn.Module:
+    """Called with the facts of the data if it asks for one argument, else without."""
+    wants = [
+        each
+        for each in inspect.signature(recipe.model).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    built: nn.Module = recipe.model(facts) if wants else recipe.model()
+    return built

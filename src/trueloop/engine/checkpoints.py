@@ -1,0 +1,131 @@
+"""Checkpoints for somebody's own loop: everything that has a state, and the random states, come back bit for bit. Usable alone:
+
+    checkpoints = Checkpoints("runs/mine", model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
+    for step in range(checkpoints.resume(), 10_000):
+        ...
+        if (step + 1) % 500 == 0:
+            checkpoints.save(step + 1)
+    checkpoints.finish()
+
+What is saved is written in the background, aside, hashed, and appears under its name when it is whole; what is resumed is the newest that
+is whole. Nothing that is read is unpickled into classes.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, final, runtime_checkable
+
+import torch
+from torch import nn
+
+from trueloop.checkpoint.contents import Contents, taken
+from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.saver import Saver
+from trueloop.checkpoint.store import Folder, Store
+from trueloop.engine.randomness import restore_states, take_states
+from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.parallel.peers import find_peers
+
+__all__ = ["Checkpoints", "Stateful"]
+
+FORMAT: Final = 1
+"""Of what this file writes into a checkpoint; a later one may read earlier ones."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A module, an optimizer, a scheduler, a scaler, a loader with a position: whatever can say and take its state."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state_dict: Any, /) -> Any: ...
+
+
+@final
+class Checkpoints:
+    """The checkpoints of one run, by the names under which its parts are given. A part that is None is not there."""
+
+    def __init__(self, folder: str | Path | Store, *, keep: int = 2, **parts: Stateful | None) -> None:
+        self.parts: dict[str, Stateful] = {name: part for name, part in parts.items() if part is not None}
+        for name, part in self.parts.items():
+            if not isinstance(part, Stateful):
+                raise Misuse(f"{name}= is {type(part).__name__}, which has no state_dict() and load_state_dict(). Nothing was saved.")
+        if not self.parts:
+            raise Misuse("Checkpoints of nothing: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer).")
+        self.store = folder if isinstance(folder, Store) else Folder(Path(folder))
+        self.values: Mapping[str, Any] = {}
+        """What `save(step, name=value)` was given besides, once resumed."""
+        self._best_step: int | None = None
+        self._best: int | None = None
+        self._peers = find_peers(torch.device("cpu"))
+        self._saver = Saver(self.store, keep)
+        # Forgotten or not, `finish` is called: what went wrong with the last save must be heard.
+        self._finish = weakref.finalize(self, self._saver.finish)
+
+    def save(self, step: int, *, best: bool = False, **values: Any) -> None:
+        """A snapshot now; the disk has it later. What went wrong with the one before is raised here."""
+        from trueloop import __version__
+
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        # The position of a loader and the random states are each process's own; modules and optimizers are the same in all.
+        own = {name: state for name, state in states.items() if not isinstance(self.parts[name], (nn.Module, torch.optim.Optimizer))}
+        everybody = self._peers.gather({"parts": own, "random": take_states()})
+        if not self._peers.first:
+            return
+        self._best = step if best else self._best
+        modules = {name: state for name, state in states.items() if isinstance(self.parts[name], nn.Module)}
+        optimizers = {name: state for name, state in states.items() if name not in modules and name not in own}
+        about = {"format": FORMAT, "trueloop": __version__, "torch": torch.__version__, "step": step, "best_step": self._best}
+        training = {"optimizers": optimizers, "values": values, "own": everybody}
+        self._saver.save(taken({**about, "parts": sorted(self.parts)}, modules, training))
+
+    def resume(self) -> int:
+        """Everything as it was at the newest whole checkpoint; its step, or 0 if there is none yet."""
+        self._saver.finish()
+        if isinstance(self.store, Folder) and self._peers.first:
+            self.store.sweep()
+        name, contents, troubles = newest_whole(self.store)
+        if contents is None and troubles:
+            raise BadCheckpoint(f"{troubles[-1]} No checkpoint there is whole. Nothing was loaded.")
+        for trouble in troubles:
+            warnings.warn(f"{trouble} It was passed over; {name} is whole.", stacklevel=2)
+        if contents is None or name is None:
+            return 0
+        self._refuse_others(self.store.where(name), contents)
+        self._restore(contents)
+        return int(contents.about["step"])
+
+    def _refuse_others(self, where: str, contents: Contents) -> None:
+        saved = set(contents.about.get("parts", ()))
+        if saved != set(self.parts):
+            only = [f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ set(self.parts))]
+            raise BadCheckpoint(f"{where} was saved with other parts: {', '.join(only)}. Nothing was loaded.")
+        processes = len(contents.training["own"])
+        if processes != self._peers.world:
+            raise BadCheckpoint(f"{where} was saved by {processes} processes, and here are {self._peers.world}. Nothing was loaded.")
+
+    def _restore(self, contents: Contents) -> None:
+        training = contents.training
+        own = training["own"][self._peers.rank]
+        for name, part in self.parts.items():
+            if isinstance(part, nn.Module):
+                part.load_state_dict(contents.state_of(name))
+            else:
+                part.load_state_dict({**training["optimizers"], **own["parts"]}[name])
+        self.values, self._best = training["values"], contents.about["best_step"]
+        restore_states(own["random"])  # last: a part may draw while it loads
+
+    def finish(self) -> None:
+        """Wait until the disk has everything; raise what went wrong."""
+        self._saver.finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.finish()

@@ -1,0 +1,35 @@
+"""An exponential moving average of the weights, which is then what is evaluated and shipped."""
+
+from __future__ import annotations
+
+import copy
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Ema"]
+
+
+@final
+class Ema:
+    """Follows a model; buffers (running statistics) are copied, not averaged."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self._weights: tuple[list[Tensor], list[Tensor]] = list(self.model.parameters()), list(model.parameters())
+        self._buffers = list(self.model.buffers()), list(model.buffers())
+
+    @torch.no_grad()
+    def follow(self, step: int) -> None:
+        # In the first steps the average would be mostly the random beginning: the decay grows into its value.
+        decay = min(self.decay, (1 + step) / (10 + step))
+        averages, weights = self._weights
+        torch._foreach_lerp_(averages, weights, 1 - decay)
+        self.copy_buffers()
+
+    @torch.no_grad()
+    def copy_buffers(self) -> None:
+        if self._buffers[0]:
+            torch._foreach_copy_(*self._buffers)

@@ -1,0 +1,52 @@
+"""How good the model is, without changing anything: random states fenced, modes put back, sums weighted by what they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from trueloop.data.source import Batch
+from trueloop.engine.precision import Precision
+from trueloop.engine.randomness import fence
+from trueloop.engine.task import Task
+from trueloop.errors import BadData
+from trueloop.parallel.peers import Peers
+
+__all__ = ["evaluate", "evaluating"]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode and no graphs inside; afterwards every module is in the mode it was in, frozen parts too."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        # Not inference_mode: a table that a model makes in a forward and keeps (positions, masks) must be of use to the training after.
+        with fence(), torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def evaluate(
+    model: nn.Module, batches: Iterable[Batch], task: Task, device: torch.device, precision: Precision, peers: Peers
+) -> dict[str, float]:
+    """Loss and the task's metrics over all samples of a split (`InOrder`) and all processes."""
+    wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of a million small losses; mps has nothing wider
+    with evaluating(model):
+        sums: dict[str, torch.Tensor] = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
+        for micro in batches:
+            with precision.autocast():
+                output = model(micro.inputs)
+                sums["loss"] += task.loss_sum(output, micro.targets)
+            sums["count"] += task.count(micro.targets)
+            for name, value in task.measures(output, micro.targets).items():
+                sums[name] += value
+        totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
+    if not totals["count"]:
+        raise BadData("The data to evaluate on hold no target that counts. Give more of them, or none (valid=None) to train without.")
+    return task.metrics(totals)

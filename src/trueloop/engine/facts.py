@@ -1,0 +1,385 @@
+"""What the loop tells of itself, so that the rules of `check` judge our runs too: facts of some of its steps, as events.
+
+Looked at: the first steps, one by one; then the steps of the lines of metrics; and, for the statistics of layers, one step in
+`statistics_every`. In all other steps three comparisons of numbers are made, and nothing else. What is computed stays on the device, or is
+on its way to the host, until a step at which the host waits for the device anyway: one of the first three, or a line of metrics.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+from trueloop.engine.accounts import Accounts, Units
+from trueloop.engine.batches import Window
+from trueloop.engine.layers import OWNERS, LayerLook, Reading, dense, during_forward, lengths, weights_of
+from trueloop.engine.loss_facts import ACTIVATIONS, Activation, loss_facts
+from trueloop.event import (
+    SCALE_FREE,
+    Backward,
+    EpochStarted,
+    Event,
+    GradientsMeasured,
+    LayerGradient,
+    ModelSeen,
+    Place,
+    RunStarted,
+    Stepped,
+)
+from trueloop.hook import Row
+from trueloop.written import birthplace, class_place, is_users
+
+if TYPE_CHECKING:
+    from trueloop.engine.loop import Loop
+
+__all__ = ["Witness"]
+
+EARLY: Final = 16
+"""Steps of a run that are all looked at: the rule on losses that diverge wants the first thirteen."""
+APART: Final = 10
+"""Steps between two looks after that, however many lines of metrics are wanted."""
+MEASURED: Final = 3
+"""Steps of a run, from the first, whose gradients are measured,"""
+MEASURED_APART: Final = 25
+"""and then one in so many at most: the rules on gradients take two looks for two moments of the run."""
+MILESTONES: Final = (5, 10)
+"""Steps of this process after which parameters are accounted for."""
+LOSSES, LOSSES_COMPILED = 2, 6
+"""First steps whose loss is looked at: what a rule wants to see more than once; of a compiled model it sees only values."""
+
+
+class _Glimpse(NamedTuple):
+    """A step that was looked at."""
+
+    before: list[Event]
+    backward: Backward
+    """Its loss is still to come."""
+    stepped: Stepped | None
+    """None: the update was held back."""
+    after: list[Event]
+    measured: bool
+    layers: tuple[tuple[str, int, int], ...]
+    """Name and size of each weight, from the input on, and which of the gradients is its own."""
+    gradients: int
+    numbers: Tensor
+    """The loss, the lengths of the gradients, those of the weights: on the host, or on their way there."""
+
+
+def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
+    """Its events, with the numbers, which have arrived."""
+    loss, *numbers = glimpse.numbers.tolist()
+    norms, sizes = numbers[: glimpse.gradients], numbers[glimpse.gradients :]
+    total = math.hypot(*norms)
+    yield from glimpse.before
+    yield replace(glimpse.backward, loss=loss)
+    if glimpse.stepped is not None and math.isfinite(total):  # else the device itself has held the update back
+        step = glimpse.stepped
+        if glimpse.measured and norms:
+            layers = tuple(
+                LayerGradient(name, norms[place], size, depth, weight)
+                for depth, ((name, size, place), weight) in enumerate(zip(glimpse.layers, sizes, strict=True))
+            )
+            yield GradientsMeasured(step.step, None, 0, step.index, model, layers, total, step.clipped, max(step.learning_rates))
+        yield step
+    yield from glimpse.after
+
+
+@final
+class Witness:
+    """Called three times in each step, and looks at some of them. It draws nothing, changes nothing, and keeps no tensor."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop, self.model, self.state = loop, loop.model, loop.state
+        self.began = self.next = loop.state.step
+        self.compiled = _is_compiled(loop)
+        self._step = -1
+        """The step that is being looked at; -1: none is."""
+        self._last = self._measured = -MEASURED_APART
+        self._events: list[Event] = []
+        self._accounts: Accounts | None = Accounts(self.model, loop.optimizer, compiled=self.compiled)
+        self._units = Units(self.model)
+        self._order: dict[str, int] = {}
+        """Layers in the order in which they first ran."""
+        self._activations: list[Activation] = []
+        self._layers: LayerLook | None = None
+        self._readings: list[Reading] = []
+        self._glimpses: list[_Glimpse] = []
+        self._noted = False
+        self._epochs = 0
+        self._remove: Callable[[], None] = _nothing
+        self._loss = self._lengths = torch.zeros(0)
+
+    # -- what the loop calls --
+
+    def begin(self, window: Window) -> None:
+        """Before the forward."""
+        if self.state.step >= self.next:
+            self._begin(window)
+
+    def gradients(self, loss: Tensor) -> None:
+        """Between the backward and whatever changes gradients: clipping, the update. `loss`: that of the whole step."""
+        if self._step >= 0:
+            self._look_at_gradients(loss)
+
+    def updated(self, taken: bool) -> None:
+        """After the update."""
+        if self._step >= 0:
+            self._conclude(taken)
+
+    def tell(self) -> None:
+        """All that is still waiting. The host waits for the device."""
+        glimpses, readings, self._glimpses, self._readings = self._glimpses, self._readings, [], []
+        if (glimpses or readings) and self.loop.device.type != "cpu":
+            torch.accelerator.synchronize(self.loop.device)  # the copies to the host have arrived
+        for event in (event for glimpse in glimpses for event in _filled(glimpse, type(self.model).__name__)):
+            self.loop.hooks.heard(event)
+        for reading in readings:
+            epoch = reading.step / self.loop.batches.steps_per_epoch
+            self.loop.hooks.logged(Row("layers", reading.step, epoch, reading.values()))
+
+    # -- when --
+
+    def _is_due(self, every: int, step: int) -> bool:
+        return every > 0 and (step + 1) % every == 0
+
+    def _is_last(self, step: int) -> bool:
+        return step + 1 >= self.loop.total_steps
+
+    def _has_facts(self, step: int) -> bool:
+        """Is it a step whose facts are told? The statistics of layers have steps of their own."""
+        line = self._is_due(self.loop.recipe.log_every, step) and step - self._last >= APART
+        return step < EARLY or self._accounts is not None or line or self._is_last(step)
+
+    def _after(self, step: int) -> int:
+        """The next step to look at."""
+        recipe = self.loop.recipe
+        if step + 1 < EARLY or self._accounts is not None:
+            return step + 1
+        line = _next_due(recipe.log_every, max(step + 1, self._last + APART))
+        statistics = _next_due(recipe.statistics_every, step + 1) if recipe.statistics_every else line
+        return max(step + 1, min(line, statistics, self.loop.total_steps - 1))
+
+    # -- the forward --
+
+    def _begin(self, window: Window) -> None:
+        self._remove()  # a step that was given up half way
+        self._step = step = self.state.step
+        if not self._events and step == self.began:
+            self._events += self._introduction()
+        every = self.loop.recipe.statistics_every
+        self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None
+        if self._layers is not None and self.compiled and not self._noted:
+            self.loop.hooks.noted("layers: activations are not looked at, since looking into a compiled model would compile it again")
+            self._noted = True
+        if self._layers is not None or self._accounts is not None:
+            parts = [] if self.compiled else [entry for entry in self.model.named_modules() if entry[0]]
+            root = self.loop.forward if isinstance(self.loop.forward, nn.Module) else self.model
+            targets = window.micros[0].targets if window.micros else None
+            self._remove = during_forward(root, parts, self._saw, partial(self._saw_output, targets))
+
+    def _saw(self, name: str, module: nn.Module, given: Any, output: Any) -> None:
+        if self._accounts is not None:
+            self._accounts.saw(name, output)
+            self._see_once(name, module, output)
+        if self._step == Units.LAST:
+            self._units.saw(name, given)
+        if self._layers is not None and next(module.children(), None) is None:
+            self._layers.saw(name or type(module).__name__, output)
+
+    def _see_once(self, name: str, module: nn.Module, output: Any) -> None:
+        if isinstance(module, OWNERS):
+            self._order.setdefault(name, len(self._order))
+        if isinstance(module, ACTIVATIONS) and isinstance(output, Tensor) and output.grad_fn is not None:
+            self._activations.append(Activation(type(module).__name__, birthplace(self.model, name) if name else None, output.grad_fn))
+
+    def _saw_output(self, targets: Any, output: Any) -> None:
+        if not self.compiled:
+            self._saw("", self.model, (), output)
+        if self._accounts is not None:
+            self._accounts.saw_output(output)
+        call = self._step - self.began
+        if call < (LOSSES_COMPILED if self.compiled else LOSSES):
+            fact = loss_facts(self.loop.task, output, targets, self._step, call, self._activations)
+            self._events += [fact] if fact is not None else []
+        self._activations.clear()
+
+    # -- the gradients --
+
+    def _look_at_gradients(self, loss: Tensor) -> None:
+        self._remove()
+        self._loss = loss
+        if self._layers is not None:
+            self._layers.gradients()
+        if not self._has_facts(self._step):
+            return
+        if self._accounts is not None:
+            self._accounts.look()
+        if self.began == 0 and self._step in (Units.FIRST, Units.SECOND, Units.LAST):
+            self._events += self._units.look(self._step)
+        with torch.no_grad():
+            gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
+            weights = [weight.detach() for _, _, weight in self._measurable()]
+            self._lengths = lengths([*gradients, *weights])
+
+    def _measurable(self) -> list[tuple[str, str, Tensor]]:
+        """(name, layer, weight) of the weights with a gradient, in the order in which their layers ran, or were registered."""
+        held = set(map(id, self.loop.parameters))
+        found = [entry for entry in weights_of(self.model) if entry[2].grad is not None and id(entry[2]) in held]
+        ran = [entry for entry in found if entry[1] in self._order]
+        return sorted(ran, key=lambda entry: self._order[entry[1]]) if len(ran) > len(found) / 2 else found
+
+    # -- the end of the look --
+
+    def _conclude(self, taken: bool) -> None:
+        step, self._step = self._step, -1
+        if self._layers is not None:
+            reading, self._layers = self._layers.updated(step + 1), None
+            self._readings += [reading] if taken else []
+        if self._has_facts(step):
+            self._glimpses.append(self._glimpse(step, taken))
+            self._last = step
+            if self._may_wait(step):
+                self.tell()
+        self.next = self._after(step)
+
+    def _may_wait(self, step: int) -> bool:
+        line = self._is_due(self.loop.recipe.log_every, step)
+        return self.loop.device.type == "cpu" or step - self.began < MEASURED or line or self._is_last(step)
+
+    def _glimpse(self, step: int, taken: bool) -> _Glimpse:
+        with_gradient = [id(parameter) for parameter in self.loop.parameters if parameter.grad is not None]
+        measured = taken and (step < MEASURED or step - self._measured >= MEASURED_APART or self._is_last(step))
+        self._measured = step if measured else self._measured
+        places = {key: place for place, key in enumerate(with_gradient)}
+        layers = tuple((name, weight.numel(), places[id(weight)]) for name, _, weight in self._measurable())
+        numbers = torch.cat([self._loss.detach().reshape(1).float(), self._lengths.to(self._loss.device)])
+        before, self._events = [*self._events, *self._epochs_begun()], []
+        stepped = self._stepped(step, bool(with_gradient)) if taken else None
+        self._loss = self._lengths = torch.zeros(0)
+        return _Glimpse(
+            before,
+            self._backward(step, len(with_gradient)),
+            stepped,
+            list(self._account(step)),
+            measured,
+            layers,
+            len(with_gradient),
+            numbers.to("cpu", non_blocking=True),
+        )
+
+    # -- events --
+
+    def _introduction(self) -> Iterator[Event]:
+        loop, model, step = self.loop, self.model, self._step
+        rank, world = loop.peers.rank, loop.peers.world
+        yield RunStarted(step, None, loop.recipe.name, (), platform.python_version(), torch.__version__, rank, world)
+        modules = list(model.modules())
+        yield ModelSeen(
+            step=step,
+            place=_place_of(loop.recipe.model),
+            model=0,
+            name=type(model).__name__,
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            dropouts=sum(isinstance(module, _DropoutNd) and module.p > 0 for module in modules),
+            batch_norms=sum(isinstance(module, _NormBase) and module.running_mean is not None for module in modules),
+            compiled=self.compiled,
+            defined=class_place(type(model)),
+        )
+
+    def _epochs_begun(self) -> Iterator[EpochStarted]:
+        batches = self.loop.batches.steps_per_epoch
+        for epoch in range(max(self._epochs, self.began // batches), self.state.epoch + 1):
+            yield EpochStarted(epoch * batches, None, 0, batches, epoch + 1)
+        self._epochs = self.state.epoch + 1
+
+    def _backward(self, step: int, reached: int) -> Backward:
+        """One for the whole step: its loss is the average over all its targets, however many micro-batches they came in."""
+        scaled = self.loop.precision.scaler is not None
+        return Backward(
+            step=step,
+            place=None,
+            call=step,
+            loss=None,
+            root="MulBackward0" if scaled else "DivBackward0",
+            mean=False,
+            divided=True,
+            scaled_by_amp=scaled,
+            inside_step=False,
+            retained=False,
+            nodes=None,
+            spanned_steps=None,
+            reached=reached,
+            optimized=len(self.loop.parameters),
+            broadcast=None,
+            broadcast_place=None,
+            loss_text="loss",
+        )
+
+    def _stepped(self, step: int, found: bool) -> Stepped:
+        name = type(self.loop.optimizer).__name__
+        return Stepped(
+            step=step,
+            place=None,
+            optimizer=0,
+            name=name,
+            index=step,
+            gradients="new" if found else "none",
+            cleared=True,
+            backwards=self.loop.recipe.accumulate,
+            backward_places=(),
+            most_at_one_place=self.loop.recipe.accumulate,
+            averaged=True,
+            clipped=self.loop.recipe.clip is not None,
+            closure=False,
+            learning_rates=self._rates(),
+            scale_free=name in SCALE_FREE,
+        )
+
+    def _account(self, step: int) -> Iterator[Event]:
+        steps = step + 1 - self.began
+        if self._accounts is not None and (steps in MILESTONES or self._is_last(step)):
+            yield self._accounts.told(step, steps)
+        if steps >= MILESTONES[-1]:
+            self._accounts = None
+
+    def _rates(self) -> tuple[float, ...]:
+        return tuple(float(group["lr"]) for group in self.loop.optimizer.param_groups)
+
+
+def _nothing() -> None:
+    """There are no hooks to take away."""
+
+
+def _next_due(every: int, first: int) -> int:
+    """The first step from `first` on after which the number of steps taken is a multiple of `every`."""
+    return -(-(first + 1) // every) * every - 1
+
+
+def _is_compiled(loop: Loop) -> bool:
+    """Looking into a compiled model, or a compiled part of one, would make torch compile it again."""
+    return any(
+        type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+        for module in (loop.forward, *loop.model.modules())
+    )
+
+
+def _place_of(builder: Any) -> Place | None:
+    """The line of the class or function that builds the model, if it is the user's."""
+    builder = inspect.unwrap(builder.func if isinstance(builder, partial) else builder)
+    if isinstance(builder, type):
+        return class_place(builder)
+    code = getattr(builder, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return None
+    return Place(os.path.abspath(code.co_filename), code.co_firstlineno, code.co_qualname)

@@ -1,0 +1,181 @@
+"""Layer by layer, on one step in many: how long the gradients are, how far the weights move, what the layers give.
+
+Everything is computed and stacked on the device; the few numbers that are left are copied while the training goes on, and read when the
+host next waits for the device anyway. Nothing is drawn, nothing is changed, and no tensor of the training's is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from trueloop.data.source import tensors_in
+
+__all__ = ["OWNERS", "LayerLook", "Reading", "dense", "during_forward", "lengths", "weights_of"]
+
+OWNERS: Final = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
+"""Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
+
+Saw = Callable[[str, nn.Module, Any, Any], None]
+"""Told (name, module, what went in, what came out) of each call."""
+
+
+def during_forward(root: nn.Module, parts: Sequence[tuple[str, nn.Module]], saw: Saw, ended: Callable[[Any], None]) -> Callable[[], None]:
+    """Look at each call of the parts during the next call of the root, then at its output; after it, nothing is left behind.
+
+    Returns what takes the hooks away, should no forward come.
+    """
+    handles: list[Any] = []
+
+    def remove() -> None:
+        while handles:
+            handles.pop().remove()
+
+    def whole(module: nn.Module, given: Any, output: Any) -> None:
+        remove()  # first of all: layers that are computed again in the backward must not be seen twice
+        with torch.no_grad():
+            ended(output)
+
+    def part(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def look(module: nn.Module, given: Any, output: Any) -> None:
+            with torch.no_grad():
+                saw(name, module, given, output)
+
+        return look
+
+    handles.extend(module.register_forward_hook(part(name)) for name, module in parts)
+    handles.append(root.register_forward_hook(whole))
+    return remove
+
+
+def lengths(tensors: Sequence[Tensor]) -> Tensor:
+    """Their Euclidean norms, on the device, in single precision: half precision overflows long before a norm is large."""
+    if not tensors:
+        return torch.zeros(0)
+    wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for tensor in tensors]
+    return torch.stack([norm.float() for norm in torch._foreach_norm(wide)])
+
+
+def weights_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
+    """(name, layer, weight), each weight once."""
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        if not isinstance(module, OWNERS):
+            continue
+        for name, parameter in module.named_parameters(prefix=path, recurse=False):
+            if parameter.dim() >= 2 and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, path, parameter
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """Of a sparse gradient (an embedding's), the rows that the batch has touched."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look saw. `values` may be asked for once the host has waited for the device."""
+
+    step: int
+    """Steps taken when it was over, as in the lines of metrics."""
+    parameters: tuple[tuple[str, int], ...]
+    """Name and size of each parameter that had a gradient."""
+    calls: tuple[tuple[str, int], ...]
+    """Name of the layer and size of its output, call by call."""
+    numbers: Tensor
+    """On the host, or on its way there."""
+
+    def values(self) -> dict[str, float]:
+        rows: list[float] = self.numbers.tolist()
+        count = len(self.parameters)
+        norms, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
+        found: dict[str, float] = {}
+        for (name, size), norm, mean, weight, change in zip(self.parameters, norms, means, weights, changes, strict=True):
+            found[f"grad_norm/{name}"] = norm
+            found[f"grad_mean/{name}"] = mean
+            found[f"grad_std/{name}"] = math.sqrt(max(0.0, norm * norm / size - mean * mean)) if math.isfinite(norm) else norm
+            if weight:  # a bias that begins at zero has no length that its change could be compared with
+                found[f"update/{name}"] = change / weight
+        return found | self._activations(rows[4 * count :])
+
+    def _activations(self, rows: Sequence[float]) -> dict[str, float]:
+        """Several calls of one layer are taken together, each with the weight of its size."""
+        sums: dict[str, list[float]] = {}
+        for number, (name, size) in enumerate(self.calls):
+            mean, variance, filled = rows[3 * number : 3 * number + 3]
+            total = sums.setdefault(name, [0.0] * 4)
+            for place, value in enumerate((size, size * mean, size * (variance + mean * mean), filled)):
+                total[place] += value
+        found: dict[str, float] = {}
+        for name, (size_all, total_mean, total_square, filled_all) in sums.items():
+            mean = total_mean / size_all
+            spread = total_square / size_all - mean * mean
+            found[f"activation_mean/{name}"] = mean
+            found[f"activation_std/{name}"] = math.sqrt(max(0.0, spread)) if math.isfinite(spread) else spread
+            found[f"activation_zeros/{name}"] = 1 - filled_all / size_all
+        return found
+
+
+@final
+class LayerLook:
+    """One look, at one step: `saw` in the forward, `gradients` before the update, `updated` after it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._calls: list[tuple[str, int]] = []
+        self._given: list[Tensor] = []
+        self._names: list[tuple[str, int]] = []
+        self._weights: list[Tensor] = []
+        self._before: list[Tensor] = []
+        self._numbers: list[Tensor] = []
+
+    def saw(self, name: str, output: Any) -> None:
+        """What a layer gives: its mean, its variance, and how many are not zero."""
+        numbers = next((tensor for tensor in tensors_in(output) if _readable(tensor)), None)
+        if numbers is not None:
+            wide = numbers.detach().float()
+            variance, mean = torch.var_mean(wide, correction=0)
+            self._given.append(torch.stack([mean, variance, torch.count_nonzero(wide).float()]))
+            self._calls.append((name, numbers.numel()))
+
+    @torch.no_grad()
+    def gradients(self) -> None:
+        """As the backward has left them, unscaled; and the weights, to be compared with what they become."""
+        found = list(_with_gradient(self.model))
+        gradients = [gradient for _, _, gradient in found]
+        self._names = [(name, gradient.numel()) for name, _, gradient in found]
+        self._weights = [weight for _, weight, _ in found]
+        self._before = [weight.detach().clone() for weight in self._weights]
+        means = [gradient.mean(dtype=None if gradient.dtype == torch.float64 else torch.float32).float() for gradient in gradients]
+        self._numbers = [lengths(gradients), torch.stack(means), lengths(self._before)] if gradients else []
+
+    @torch.no_grad()
+    def updated(self, step: int) -> Reading:
+        """After the update: how far the weights have moved; and the end of the look."""
+        if self._before:
+            torch._foreach_sub_(self._before, self._weights)
+            self._numbers.append(lengths(self._before))
+        parts = [*self._numbers, *self._given] or [torch.zeros(0)]
+        numbers = torch.cat([part.flatten() for part in parts]).to("cpu", non_blocking=True)
+        self._before, self._weights, self._given, self._numbers = [], [], [], []
+        return Reading(step, tuple(self._names), tuple(self._calls), numbers)
+
+
+def _with_gradient(model: nn.Module) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """(name, weight, gradient), each weight once."""
+    for name, weight in model.named_parameters():
+        if weight.grad is not None and weight.grad.numel():
+            gradient = dense(weight.grad)
+            if gradient.numel():
+                yield name, weight, gradient
+
+
+def _readable(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0

@@ -1,0 +1,333 @@
+"""A loop, assembled: every part of a run, and what is done with them at intervals. `train.py` is what is done in each step."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.checkpoint.contents import Contents, taken
+from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.saver import Saver
+from trueloop.checkpoint.store import Store
+from trueloop.data.source import Source, Splits
+from trueloop.engine.autopsy import autopsy, sentence
+from trueloop.engine.batches import Batches, InOrder, Window
+from trueloop.engine.ema import Ema
+from trueloop.engine.evaluate import evaluate
+from trueloop.engine.guard import Guard, Position
+from trueloop.engine.precision import Precision
+from trueloop.engine.randomness import restore_states, take_states
+from trueloop.engine.schedule import Schedule
+from trueloop.engine.state import State
+from trueloop.engine.stop import Stop
+from trueloop.engine.task import Task
+from trueloop.errors import BadCheckpoint
+from trueloop.hook import Ending, Hook, Row
+from trueloop.parallel.peers import Peers
+from trueloop.recipe import DataRequest, Recipe, described
+from trueloop.vet import vetted
+
+__all__ = ["Loop"]
+
+
+@dataclass
+class Loop:
+    """All parts of a run. `assemble(recipe)` makes one; each part is usable alone."""
+
+    recipe: Recipe
+    model: nn.Module
+    """As the recipe built it: what is saved and evaluated."""
+    forward: Any
+    """What the training calls: the model, compiled if asked for."""
+    splits: Splits
+    task: Task
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    batches: Batches
+    precision: Precision
+    guard: Guard
+    peers: Peers
+    device: torch.device
+    hooks: Hook
+    saver: Saver
+    total_steps: int
+    ema: Ema | None = None
+    state: State = field(default_factory=State)
+    stop: Stop = field(default_factory=Stop)
+    ending: Ending | None = None
+    """Why the run ends before its time."""
+    parameters: Sequence[Tensor] = ()
+    clock: float = field(default_factory=time.perf_counter)
+    _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None) -> Loop:
+        """A recipe's loop, with every part at hand; nothing is trained yet, and no folder is made."""
+        from trueloop.engine.assemble import assemble  # it needs this class
+
+        return assemble(vetted(recipe), request, store, hooks)
+
+    def train(self) -> Ending:
+        """`engine/train.py`, from wherever the loop stands."""
+        from trueloop.engine.train import train  # it needs this class
+
+        return train(self)
+
+    # -- the steps --
+
+    def windows(self) -> Generator[Window, None, None]:
+        """One for each optimizer step, from where the run stands until it is enough."""
+        try:
+            for window in () if self.finished() else self.batches.windows(self.state):
+                yield window
+                if self.finished():
+                    break
+        finally:
+            self.batches.close()
+
+    def into_training_mode(self) -> None:
+        """Parts that the recipe has put into eval mode (a frozen backbone) stay so: only a model that is there as a whole is changed."""
+        if not self.model.training:
+            self.model.train()
+
+    def count_targets(self, window: Window) -> int | Tensor:
+        """Of the whole step, over all micro-batches and processes; at least one: a step of nothing but padding is none, not NaN."""
+        counted = self.peers.sum(sum(self.task.count(micro.targets) for micro in window.micros))
+        return counted.clamp(min=1) if isinstance(counted, Tensor) else max(1, counted)
+
+    # -- is it time? --
+
+    def finished(self) -> bool:
+        return self.state.step >= self.total_steps or self.state.over or self.ending is not None
+
+    def time_to_log(self) -> bool:
+        return self.state.step % self.recipe.log_every == 0 or self.state.step >= self.total_steps or self.guard.full
+
+    def time_to_evaluate(self, ends_epoch: bool) -> bool:
+        every = self.recipe.evaluate_every
+        return (ends_epoch if every is None else self.state.step % every == 0) or self.state.step >= self.total_steps
+
+    def time_to_save(self, evaluated: bool) -> bool:
+        every = self.recipe.save_every
+        if self.ending is not None:
+            return False  # not what a gradient that is no number has ended: a resume must meet that batch again
+        return (evaluated if every is None else self.state.step % every == 0) or self.finished()
+
+    def time_to_look(self, ends_epoch: bool) -> bool:
+        """For what the device has held back by itself: when the host waits for it anyway, and before the running statistics are used."""
+        return self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch))
+
+    def asked_to_stop(self) -> bool:
+        """Agreed with the other processes, which costs a message: not in each step where there are any."""
+        if self.finished() or (self.peers.world > 1 and self.state.step % AGREE_EVERY):
+            return False
+        return self.peers.any(bool(self.stop.signal))
+
+    # -- at intervals --
+
+    def log(self, norm: Tensor, samples: int) -> None:
+        """One line of metrics; the only place where the host waits for the device."""
+        state = self.state
+        total, learned = self.guard.losses()
+        now = time.perf_counter()
+        seconds, self.clock = now - self.clock, now
+        waited, self.batches.waited = self.batches.waited, 0.0
+        values = {
+            "loss": total / learned if learned else math.nan,
+            "lr": float(self.optimizer.param_groups[0]["lr"]),
+            "gradient_norm": norm.item(),
+            "samples_per_second": samples / seconds if seconds else 0.0,
+            "data_wait": waited / seconds if seconds else 0.0,
+            "memory_mb": memory_mb(self.device),
+        }
+        if state.skipped:
+            values["skipped"] = float(state.skipped)
+        self.guard.told()
+        self.saver.check()
+        self.hooks.logged(Row("train", state.step, self.epoch(), values))
+
+    def evaluate(self) -> bool:
+        """On the validation data; is it the best so far? Plateau and early stopping follow it."""
+        if self.splits.valid is None:
+            return False
+        state, model = self.state, self.ema.model if self.ema else self.model
+        begun = time.perf_counter()
+        values = self.measure(model, self.splits.valid)
+        self.clock += time.perf_counter() - begun  # the rate in the log is the training's
+        value = values[self.metric]
+        sign = 1 if self.higher_is_better else -1
+        best = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
+        if best:
+            state.best, state.best_step, state.worse, state.plateau_worse = value, state.step, 0, 0
+        else:
+            state.worse, state.plateau_worse = state.worse + 1, state.plateau_worse + 1
+        if self.recipe.schedule == "plateau" and state.plateau_worse >= self.recipe.plateau:
+            state.plateau_factor, state.plateau_worse = state.plateau_factor * self.recipe.gamma, 0
+        state.over = self.recipe.patience is not None and state.worse >= self.recipe.patience
+        self.hooks.logged(Row("valid", state.step, self.epoch(), values, best=best))
+        return best
+
+    def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
+        """Loss and metrics of a model on a split. Its samples are brought to the device once."""
+        if source not in self._in_order:
+            self._in_order[source] = InOrder(source, self.splits, self.recipe, self.device, self.peers)
+        self._share_statistics(model)
+        return evaluate(model, self._in_order[source], self.task, self.device, self.precision, self.peers)
+
+    def save(self) -> None:
+        """A snapshot now; the disk has it later. No device is waited for."""
+        self._share_statistics(self.model)
+        randoms = self.peers.gather(take_states())
+        if self.peers.first:
+            self.saver.save(self._contents(randoms))
+
+    def _share_statistics(self, model: nn.Module) -> None:
+        """Each process has running statistics of its own; those of the first are what is saved, and so what counts."""
+        if self.peers.world > 1:
+            self.peers.share(model.buffers())
+            if not self.guard.on_device:
+                self.guard.statistics.keep()
+
+    def _contents(self, randoms: list[Any]) -> Contents:
+        from trueloop import __version__
+
+        state = self.state
+        weights = {"model": self.model} | ({"ema": self.ema.model} if self.ema else {})
+        about = {
+            "trueloop": __version__,
+            "torch": torch.__version__,
+            "step": state.step,
+            "epoch": state.epoch,
+            "batch": state.batch,
+            "best": state.best,
+            "best_step": state.best_step,
+            "metric": self.metric,
+            "recipe": described(self.recipe),
+        }
+        training = {
+            "state": state.to_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "precision": self.precision.state(),
+            "guard": self.guard.state(),
+            "random": randoms,
+        }
+        return taken(about, {name: model.state_dict() for name, model in weights.items()}, training)
+
+    # -- coming back --
+
+    def restore(self, contents: Contents) -> None:
+        """Everything as it was; bit for bit."""
+        self.model.load_state_dict(contents.state_of("model"))
+        if self.ema is not None:
+            self.ema.model.load_state_dict(contents.state_of("ema"))
+        training = contents.training
+        self.optimizer.load_state_dict(training["optimizer"])
+        self.precision.restore(training["precision"])
+        self.state.restore(training["state"])
+        self.guard.restore(training["guard"])
+        self.guard.avoided = set(self.state.avoided)
+        randoms = training["random"]
+        if len(randoms) == self.peers.world:
+            restore_states(randoms[self.peers.rank])
+        else:
+            self.hooks.noted(f"{len(randoms)} processes saved this and {self.peers.world} go on: dropout will draw other numbers.")
+
+    def go_back(self) -> bool:
+        """To the newest whole checkpoint of this run; False: there is none."""
+        self.saver.finish()
+        self.peers.wait()  # the first process writes, and all read what it has written
+        name, contents, troubles = newest_whole(self.saver.store)
+        if len(set(self.peers.gather(name))) > 1:
+            raise BadCheckpoint("The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run.")
+        for trouble in troubles:
+            self.hooks.noted(f"{trouble} It was passed over.")
+        if contents is None:
+            if name is None and troubles:
+                raise BadCheckpoint(f"{troubles[0]} No checkpoint of this run is whole. Nothing was run.")
+            return False
+        self.restore(contents)
+        return True
+
+    def face_nonfinite(self, *, overflow: bool = False) -> bool:
+        """Batches with a loss or a gradient that is no number: no weight has seen them. Stop or go back (True), or skip them, as asked."""
+        held = self.guard.held()
+        for epoch, batch in () if overflow else held:
+            said = self._autopsy(epoch, batch)
+            self.state.skipped += 1
+            if self.recipe.on_nonfinite == "stop" or self.state.skipped > self.recipe.max_nonfinite:
+                limit = "" if self.recipe.on_nonfinite == "stop" else f" That is more than max_nonfinite={self.recipe.max_nonfinite}."
+                self.ending = Ending("nonfinite", self.state.step, f"{said}{limit} No weight has seen it.")
+                return True
+            if self.recipe.on_nonfinite == "rollback" and self._roll_back((epoch, batch), said):
+                return True
+            self.hooks.noted(f"{said} The step was skipped ({self.state.skipped} of at most {self.recipe.max_nonfinite}).")
+        if held and self.ema is not None:
+            self.ema.copy_buffers()  # the model's running statistics have been put back
+        return False
+
+    def _autopsy(self, epoch: int, batch: int) -> str:
+        """The sentence that names the first thing that is no number, on whichever process it is."""
+        step = epoch * self.batches.steps_per_epoch + batch
+        again = self.batches.again(epoch, batch)
+        found = [
+            autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast)
+            for micro in (self.batches.micros(again) if again else [None])
+        ]
+        events = [event for events in self.peers.gather(found) for event in events]
+        event = next((each for each in events if each.origin != "unknown"), events[0])
+        self.hooks.heard(replace(event, skipped=self.recipe.on_nonfinite != "stop"))
+        return sentence(event, epoch, batch)
+
+    def _roll_back(self, at: Position, said: str) -> bool:
+        """To the last checkpoint, remembering which batch to skip when it comes again."""
+        skipped, avoided, rollbacks = self.state.skipped, [*self.state.avoided, at], self.state.rollbacks + 1
+        if not self.go_back():
+            self.hooks.noted("There is no checkpoint to go back to yet.")
+            return False
+        self.state.skipped, self.state.avoided, self.state.rollbacks = skipped, avoided, rollbacks
+        self.guard.avoided = set(avoided)
+        self.hooks.noted(f"{said} Back to the checkpoint of step {self.state.step:,}; that batch will be left out.")
+        return True
+
+    def leave(self, *, saved: bool) -> None:
+        """Asked to stop: save, if this step is not saved yet, and end."""
+        if not saved and not self.face_nonfinite():
+            self.save()
+        signal = max(self.peers.gather(self.stop.signal))
+        self.ending = self.ending or Ending("signal", self.state.step, signal=signal)
+
+    # -- words --
+
+    @property
+    def metric(self) -> str:
+        return self.recipe.metric or self.task.metric
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.task.higher_is_better if self.metric == self.task.metric else self.metric not in ("loss", "mae")
+
+    def epoch(self) -> float:
+        return self.state.step / self.batches.steps_per_epoch
+
+    def _rates(self) -> tuple[float, ...]:
+        return tuple(float(group["lr"]) for group in self.optimizer.param_groups)
+
+
+AGREE_EVERY = 10
+"""Steps between two agreements of several processes on whether to stop."""
+
+
+def memory_mb(device: torch.device) -> float:
+    """The most that was in use: of the device, or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,122 @@
+"""The optimizer of a recipe: fused where torch has it, weight decay on matrices only."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.recipe import Recipe
+
+__all__ = ["build_optimizer", "groups_of", "optimizer_class", "optimizer_mistakes"]
+
+MOMENTUM: Final = "momentum"
+"""SGD with the recipe's momentum: the one name that is not torch's."""
+UNFIT: Final = {
+    "LBFGS": "it wants to compute the loss several times in one step",
+    "SparseAdam": "it takes sparse gradients only",
+}
+"""Optimizers of torch that this loop cannot drive, and why."""
+FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")
+"""Those whose fused step runs on CUDA and MPS too; the others' runs on the CPU only."""
+
+
+def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    _refuse_lazy(model)
+    groups = groups_of(model, recipe.weight_decay)
+    if not groups:
+        raise BadRecipe(f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run.")
+    if callable(recipe.optimizer):
+        return _of_the_users(recipe, groups)
+    mistakes = optimizer_mistakes(recipe)
+    if mistakes:
+        raise BadRecipe(f"{'; '.join(mistakes)}. Nothing was run.")
+    kind = optimizer_class(recipe.optimizer)
+    options: dict[str, Any] = {"lr": recipe.lr, **_options(recipe, kind), **recipe.optimizer_options}
+    if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
+        options["fused"] = device.type == "cpu" or (device.type in ("cuda", "mps") and kind.__name__ in FUSED_EVERYWHERE)
+    try:
+        return kind(groups, **options)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadRecipe(f"{kind.__name__} refuses these parameters or options: {error}. Nothing was run.") from None
+
+
+def optimizer_mistakes(recipe: Recipe) -> list[str]:
+    """What can be told without a model: a name that torch does not have, an option that the class does not take."""
+    if not isinstance(recipe.optimizer, str):
+        return []
+    try:
+        kind = optimizer_class(recipe.optimizer)
+    except BadRecipe as error:
+        return [str(error)]
+    accepted = [name for name in inspect.signature(kind).parameters if name != "params"]
+    found = [
+        f"{name} is a field of the recipe, not an option of its optimizer: give {name}={value!r} there"
+        for name, value in recipe.optimizer_options.items()
+        if name in ("lr", "weight_decay", *_options(recipe, kind))
+    ]
+    found += [
+        f"{kind.__name__} takes no {name!r}.{did_you_mean(name, accepted)} It takes: {', '.join(accepted)}"
+        for name in recipe.optimizer_options
+        if name not in accepted
+    ]
+    if recipe.weight_decay and "weight_decay" not in accepted:
+        found.append(f"{kind.__name__} has no weight decay: give weight_decay=0")
+    return found
+
+
+def optimizer_class(name: str) -> type[torch.optim.Optimizer]:
+    """`momentum`, or the name of a class of torch.optim, in capitals or not. Raises BadRecipe."""
+    known: dict[str, type[torch.optim.Optimizer]] = {each.lower(): kind for each, kind in vars(torch.optim).items() if _is_optimizer(kind)}
+    kind = known.get("sgd" if name == MOMENTUM else name.lower())
+    if kind is None:
+        names = [MOMENTUM, *sorted(each for each, kind in known.items() if kind.__name__ not in UNFIT)]
+        raise BadRecipe(f"there is no optimizer {name!r}.{did_you_mean(name.lower(), names)} There are: {', '.join(names)}")
+    if kind.__name__ in UNFIT:
+        raise BadRecipe(f"optimizer {kind.__name__} cannot be used: {UNFIT[kind.__name__]}; give another, as adamw")
+    return kind
+
+
+def _is_optimizer(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+
+
+def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    assert callable(recipe.optimizer)
+    built = recipe.optimizer(groups, lr=recipe.lr, **recipe.optimizer_options)
+    if not isinstance(built, torch.optim.Optimizer):
+        raise BadRecipe(f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run.")
+    return built
+
+
+def _options(recipe: Recipe, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
+    if recipe.optimizer == MOMENTUM:
+        return {"momentum": recipe.momentum}
+    return {"betas": recipe.betas} if kind in (torch.optim.Adam, torch.optim.AdamW) else {}
+
+
+def _refuse_lazy(model: nn.Module) -> None:
+    lazy = [name for name, parameter in model.named_parameters() if is_lazy(parameter)]
+    if lazy:
+        raise BadRecipe(
+            f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy: what has no shape has no seed and no "
+            "checkpoint. Nothing was run: give the layer its sizes, or send one batch through the model in the function that builds it."
+        )
+
+
+def groups_of(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameters that can learn, each once: those of two and more dimensions with weight decay, the others without.
+
+    The decay stands in each group, also where it is zero: AdamW's own default is not.
+    """
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not weight_decay:
+        return [{"params": learning, "weight_decay": 0.0}] if learning else []
+    matrices = [parameter for parameter in learning if parameter.dim() >= 2]
+    vectors = [parameter for parameter in learning if parameter.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,94 @@
+"""The learning rate as a pure function of the optimizer step: at any batch size, accumulation or number of processes.
+
+Usable alone:
+
+    rate = Schedule("cosine", lr=3e-4, total=10_000, warmup=500)
+    for step in range(10_000):
+        set_rate(optimizer, rate(step))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+__all__ = ["SHAPES", "Schedule", "set_rate"]
+
+START_OF_ONE_CYCLE: Final = 1 / 25
+"""One-cycle begins low, as its authors do."""
+RISE_OF_ONE_CYCLE: Final = 0.3
+"""The share of the run in which one-cycle rises."""
+
+
+def _constant(at: float, of: Schedule) -> float:
+    return 1.0
+
+
+def _cosine(at: float, of: Schedule) -> float:
+    return of.final + (1 - of.final) * (1 + math.cos(math.pi * at)) / 2
+
+
+def _linear(at: float, of: Schedule) -> float:
+    return 1 - (1 - of.final) * at
+
+
+def _one_cycle(at: float, of: Schedule) -> float:
+    # Counted in steps, as torch's OneCycleLR does: the last step of the rise has the highest rate, the last of the run the lowest.
+    steps = max(1, of.total - of.warmup)
+    step, top = at * steps, max(0.0, RISE_OF_ONE_CYCLE * steps - 1)
+    if step < top:
+        return _between(START_OF_ONE_CYCLE, 1.0, step / top)
+    return _between(1.0, of.final, min(1.0, (step - top) / max(1.0, steps - 1 - top)))
+
+
+def _between(first: float, last: float, at: float) -> float:
+    """From one to the other, along half a cosine."""
+    return last + (first - last) * (1 + math.cos(math.pi * at)) / 2
+
+
+SHAPES: Final[dict[str, Callable[[float, Schedule], float]]] = {
+    "constant": _constant,
+    "step": _constant,
+    "cosine": _cosine,
+    "one-cycle": _one_cycle,
+    "linear": _linear,
+    "plateau": _constant,
+}
+"""Name -> the share of lr at a point of the run between 0 and 1. `step` counts by itself; `plateau` follows the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`schedule(step)` is the learning rate of that optimizer step, the first being 0."""
+
+    shape: str
+    lr: float
+    total: int
+    """Optimizer steps of the whole run."""
+    warmup: int = 0
+    final: float = 0.0
+    step_size: int = 0
+    gamma: float = 0.1
+
+    def __call__(self, step: int) -> float:
+        if step < self.warmup:
+            return self.lr * (step + 1) / self.warmup
+        if self.shape == "step":
+            every = self.step_size or max(1, self.total // 3)
+            return self.lr * self.gamma ** ((step - self.warmup) // every)
+        left = max(1, self.total - self.warmup)
+        return self.lr * SHAPES[self.shape](min(1.0, (step - self.warmup) / left), self)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Of every group, times the group's own `lr_scale` if it has one."""
+    for group in optimizer.param_groups:
+        scaled = rate * group.get("lr_scale", 1.0)
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(scaled)
+        else:
+            group["lr"] = scaled

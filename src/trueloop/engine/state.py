@@ -1,0 +1,48 @@
+"""Where a run stands: the counters that a checkpoint carries."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["State"]
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that is counted. What is not here, or in the weights, the optimizer and the random states, does not exist."""
+
+    step: int = 0
+    """Batches that have been learned from, skipped ones included."""
+    epoch: int = 0
+    batch: int = 0
+    """The next batch of this epoch."""
+    clock: int = 0
+    """What the schedule counts: steps that the fp16 scaler did not refuse."""
+    skipped: int = 0
+    """Steps left out because a gradient was no number."""
+    rollbacks: int = 0
+    avoided: list[tuple[int, int]] = field(default_factory=list)
+    """(epoch, batch) that the run went back for: skipped when they come again."""
+    best: float | None = None
+    best_step: int | None = None
+    worse: int = 0
+    """Evaluations since the best one."""
+    plateau_factor: float = 1.0
+    """What the plateau schedule has come down to."""
+    plateau_worse: int = 0
+    over: bool = False
+    """Early stopping has spoken."""
+
+    def advance(self, ends_epoch: bool) -> None:
+        self.step += 1
+        self.epoch, self.batch = (self.epoch + 1, 0) if ends_epoch else (self.epoch, self.batch + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """In place: others hold this very object."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.avoided = [(epoch, batch) for epoch, batch in self.avoided]

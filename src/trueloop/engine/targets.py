@@ -1,0 +1,117 @@
+"""What targets and outputs must be like, and how it is said when they are not: one sentence with the place, the value and the cure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trueloop.errors import BadData
+
+__all__ = [
+    "article",
+    "kind_of",
+    "refuse_no_class_numbers",
+    "refuse_no_tensors",
+    "refuse_not_finite",
+    "refuse_not_zero_or_one",
+    "refuse_other_shape",
+    "refuse_unknown_classes",
+]
+
+
+def refuse_no_tensors(output: Any, targets: Any, at: str, task: str) -> None:
+    if not isinstance(output, Tensor):
+        raise BadData(
+            f"{at}: the model answers {article(output)}, and task={task} needs one tensor. Nothing was trained: return the scores alone, "
+            "or give the recipe a loss of your own."
+        )
+    if not isinstance(targets, Tensor):
+        raise BadData(f"{at}: task={task} needs its targets as one tensor, not {article(targets)}. Nothing was trained.")
+
+
+def article(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def kind_of(value: Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')} of shape {list(value.shape)}"
+
+
+def refuse_not_finite(targets: Tensor, at: str) -> None:
+    if not targets.is_floating_point() or bool(torch.isfinite(targets).all()):
+        return
+    bad = (~torch.isfinite(targets)).nonzero()
+    first = tuple(bad[0].tolist())
+    raise BadData(
+        f"{at}: target {_place(first)} is {targets[first].item()}, and {len(bad):,} of {targets.numel():,} are no numbers. "
+        "Nothing was trained: remove or fill those rows."
+    )
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return f"{index[0]:,}" if len(index) == 1 else str(list(index))
+
+
+def refuse_no_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -> None:
+    """Whole numbers, one per answer; the ways in which they are usually not."""
+    one_hot = task == "multiclass" and targets.shape == output.shape and bool(((targets == 0) | (targets == 1)).all())
+    if one_hot and bool((targets.sum(1) == 1).all()):
+        raise BadData(
+            f"{at}: the targets are one-hot ({kind_of(targets)}), but {task} needs class numbers. Nothing was trained: targets.argmax(1)."
+        )
+    if targets.dtype == torch.int64:
+        return
+    instead = ""
+    if targets.is_floating_point():
+        instead = ", or task='regression' if they are quantities"
+    elif targets.dtype == torch.bool:
+        instead = ", or task='binary' for yes and no"
+    raise BadData(
+        f"{at}: {task} needs class numbers (int64), and these are {kind_of(targets)}. Nothing was trained: use targets.long(){instead}."
+    )
+
+
+def refuse_unknown_classes(targets: Tensor, classes: int, ignore: int, at: str) -> None:
+    counted = targets[targets != ignore]
+    if not len(counted):
+        return
+    low, high = int(counted.min()), int(counted.max())
+    if low >= 0 and high < classes:
+        return
+    wrong = low if low < 0 else high
+    where = tuple((targets == wrong).nonzero()[0].tolist())
+    if low == 1 and high == classes:
+        cure = "the classes seem to be numbered from 1: use targets - 1"
+    elif low == -1:
+        cure = "if -1 marks what does not count, say so: Facts(ignore=-1); if the classes are -1 and 1, use (targets + 1) // 2"
+    elif low < 0:
+        cure = f"number the classes from 0; if {low} marks what does not count, say so: Facts(ignore={low})"
+    else:
+        cure = f"give the model {high + 1} outputs, or number the classes from 0"
+    raise BadData(
+        f"{at}: target {_place(where)} is {wrong}, but the model has {classes} outputs, so classes go from 0 to {classes - 1}. "
+        f"Nothing was trained: {cure}."
+    )
+
+
+def refuse_not_zero_or_one(targets: Tensor, at: str, task: str) -> None:
+    refuse_not_finite(targets, at)
+    odd = ((targets != 0) & (targets != 1)).nonzero()
+    if not len(odd):
+        return
+    first = tuple(odd[0].tolist())
+    value = targets[first].item()
+    cure = "targets -1 and 1 become 0 and 1 by (targets + 1) / 2" if value == -1 else "more than two classes are task='multiclass'"
+    if not float(value).is_integer():
+        cure = "probabilities need a loss of your own; quantities are task='regression'"
+    raise BadData(f"{at}: {task} needs targets 0 or 1, but target {_place(first)} is {value:g}. Nothing was trained: {cure}.")
+
+
+def refuse_other_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:
+    if output.shape != targets.shape:
+        raise BadData(
+            f"{at}: {task} compares outputs {list(output.shape)} with targets {list(targets.shape)} one by one, and these shapes would be "
+            "stretched to fit each other without a word, or not fit at all. Nothing was trained: bring both to one shape."
+        )

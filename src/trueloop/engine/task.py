@@ -1,0 +1,348 @@
+"""What is to be learned: the loss that fits, the checks of the targets, the metrics.
+
+A loss is given as a *sum* over targets, and their number apart: only so is an average over several micro-batches, processes or a small
+last batch the average of the one big batch. What counts as one target:
+
+    multiclass    a class number; those equal to `Facts.ignore` do not count
+    language      a token, likewise
+    binary        a sample
+    multilabel    a label of a sample: N samples of L labels give N * L
+    regression    a number: N samples of D quantities give N * D
+    own loss      a sample
+
+So the averages are those of torch's losses with reduction="mean". Metrics come from sums over all samples, not from averages of batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor
+
+from trueloop.data.source import Facts
+from trueloop.engine.targets import (
+    article,
+    kind_of,
+    refuse_no_class_numbers,
+    refuse_no_tensors,
+    refuse_not_finite,
+    refuse_not_zero_or_one,
+    refuse_other_shape,
+    refuse_unknown_classes,
+)
+from trueloop.errors import BadData, BadRecipe, did_you_mean
+from trueloop.recipe import Recipe
+from trueloop.vet import METRICS
+
+__all__ = ["TASKS", "Binary", "Language", "Multiclass", "Multilabel", "OwnLoss", "Regression", "Task", "build_task"]
+
+TASKS = tuple(METRICS)
+
+
+class Task(ABC):
+    """One kind of question."""
+
+    metric: str
+    """What chooses the best checkpoint."""
+    higher_is_better: bool
+    sums: tuple[str, ...] = ()
+    """Names of what `measures` gives."""
+
+    @abstractmethod
+    def loss_sum(self, output: Any, targets: Any) -> Tensor:
+        """The loss added up over the targets that count."""
+
+    @abstractmethod
+    def count(self, targets: Any) -> int | Tensor:
+        """How many targets count; a tensor where that must be looked up, so that the host need not wait."""
+
+    @abstractmethod
+    def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
+        """Sums over the targets that count, for metrics besides the loss."""
+
+    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
+        """From sums over all samples (`loss`, `count`, those of `measures`) to what is shown: means, unless a task knows better."""
+        return {name: total / totals["count"] for name, total in totals.items() if name != "count"}
+
+    @abstractmethod
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        """Raises BadData with a sentence that teaches, if these targets do not fit this task or this output."""
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        """The same for the targets of a whole data set, of which `output` answers a few."""
+
+
+@final
+class Multiclass(Task):
+    """One of several classes: scores [N, C, ...] against class numbers [N, ...]. Metric: accuracy."""
+
+    metric = "accuracy"
+    higher_is_better = True
+    sums = ("accuracy",)
+
+    def __init__(self, facts: Facts = Facts(), label_smoothing: float = 0.0) -> None:  # noqa: B008 - frozen
+        self.ignore = -100 if facts.ignore is None else facts.ignore
+        self.some_ignored = facts.ignore is not None
+        self.label_smoothing = label_smoothing
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=self.label_smoothing)
+
+    def count(self, targets: Tensor) -> int | Tensor:
+        return (targets != self.ignore).sum() if self.some_ignored else targets.numel()
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": ((output.argmax(1) == targets) & (targets != self.ignore)).sum()}
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        refuse_no_tensors(output, targets, at, "multiclass")
+        refuse_no_class_numbers(output, targets, at, "multiclass")
+        if output.dim() < 2 or output.shape[1] < 2:
+            raise BadData(
+                f"{at}: multiclass needs a score for each class, [N, classes], but the model answers {list(output.shape)}. "
+                "Nothing was trained: give the model one output per class, or use task='binary' for a single one."
+            )
+        fitting = [output.shape[0], *output.shape[2:]]
+        if fitting != list(targets.shape):
+            cure = ": use targets.squeeze(1)" if [*fitting, 1] == list(targets.shape) else ""
+            raise BadData(
+                f"{at}: scores {list(output.shape)} need targets {fitting}, but they are {list(targets.shape)}. Nothing was trained{cure}."
+            )
+        self.check_all(targets, output, at)
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        refuse_unknown_classes(targets, output.shape[1], -100 if not self.some_ignored else self.ignore, at)
+        if not self.some_ignored and bool((targets == self.ignore).any()):
+            raise BadData(
+                f"{at}: some targets are {self.ignore}, which torch leaves out of the loss. Nothing was trained: if they do not "
+                f"count, say so, Facts(ignore={self.ignore}), and the average is over those that do."
+            )
+
+
+@final
+class Language(Task):
+    """The next token: scores [N, T, V] against tokens [N, T]. Metrics: loss per token, accuracy."""
+
+    metric = "loss"
+    higher_is_better = False
+    sums = ("accuracy",)
+
+    def __init__(self, facts: Facts = Facts()) -> None:  # noqa: B008 - frozen
+        self.inner = Multiclass(facts)
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return self.inner.loss_sum(output.flatten(0, -2), targets.flatten())
+
+    def count(self, targets: Tensor) -> int | Tensor:
+        return self.inner.count(targets)
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return self.inner.measures(output.flatten(0, -2), targets.flatten())
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        refuse_no_tensors(output, targets, at, "language")
+        refuse_no_class_numbers(output, targets, at, "language")
+        if output.dim() != 3 or output.shape[:2] != targets.shape:
+            cure = ": scores of the last token alone learn nothing from the others" if output.dim() == 2 else ""
+            raise BadData(
+                f"{at}: language needs scores [batch, time, vocabulary] for targets [batch, time], but they are {list(output.shape)} "
+                f"and {list(targets.shape)}. Nothing was trained{cure}."
+            )
+        self.check_all(targets, output, at)
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        self.inner.check_all(targets, output.flatten(0, -2), at)
+
+
+def _f1(totals: Mapping[str, float]) -> dict[str, float]:
+    """F1 from sums over all samples (over all labels alike: micro): 2 * hits / (said yes + are yes); 0 where neither is."""
+    yes = totals["said_yes"] + totals["are_yes"]
+    means = {name: totals[name] / totals["count"] for name in ("loss", "accuracy")}
+    return {**means, "f1": 2 * totals["hits"] / yes if yes else 0.0}
+
+
+def _yes_or_no(output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    said, are = output > 0, targets > 0.5
+    return {"accuracy": (said == are).sum(), "hits": (said & are).sum(), "said_yes": said.sum(), "are_yes": are.sum()}
+
+
+@final
+class Binary(Task):
+    """Yes or no: one score per sample, [N] or [N, 1], against 0 and 1 (False and True). Metrics: accuracy, f1 of the yes."""
+
+    metric = "accuracy"
+    higher_is_better = True
+    sums = ("accuracy", "hits", "said_yes", "are_yes")
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(output.flatten(), targets.flatten().to(output.dtype), reduction="sum")
+
+    def count(self, targets: Tensor) -> int:
+        return targets.numel()
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return _yes_or_no(output.flatten(), targets.flatten())
+
+    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
+        return _f1(totals)
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        refuse_no_tensors(output, targets, at, "binary")
+        if output.numel() != targets.numel() or len(output) != len(targets):
+            raise BadData(
+                f"{at}: binary needs one score per target, but the model answers {list(output.shape)} for targets {list(targets.shape)}. "
+                "Nothing was trained: give the model one output, or use task='multiclass' for two."
+            )
+        self.check_all(targets, output, at)
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        refuse_not_zero_or_one(targets, at, "binary")
+
+
+@final
+class Multilabel(Task):
+    """Several yes or no at once: scores [N, L] against 0 and 1 of the same shape. Metrics count single labels: accuracy, f1 (micro)."""
+
+    metric = "accuracy"
+    higher_is_better = True
+    sums = ("accuracy", "hits", "said_yes", "are_yes")
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(output, targets.to(output.dtype), reduction="sum")
+
+    def count(self, targets: Tensor) -> int:
+        return targets.numel()
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return _yes_or_no(output, targets)
+
+    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
+        return _f1(totals)
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        refuse_no_tensors(output, targets, at, "multilabel")
+        if targets.dim() == output.dim() - 1 and not targets.is_floating_point():
+            raise BadData(
+                f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are {kind_of(targets)}. "
+                "Nothing was trained: class numbers, one per sample, are task='multiclass'."
+            )
+        refuse_other_shape(output, targets, at, "multilabel")
+        self.check_all(targets, output, at)
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        refuse_not_zero_or_one(targets, at, "multilabel")
+
+
+@final
+class Regression(Task):
+    """Quantities: outputs of the targets' shape; [N, 1] against [N] is meant as [N]. Metrics: loss (mean square error), mae, r2."""
+
+    metric = "loss"
+    higher_is_better = False
+    sums = ("mae", "total", "squares")
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return F.mse_loss(_aligned(output, targets), targets.to(output.dtype), reduction="sum")
+
+    def count(self, targets: Tensor) -> int:
+        return targets.numel()
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        # The spread is a difference of large sums: too coarse in float32. (MPS has nothing finer.)
+        wide = targets.float() if targets.device.type == "mps" else targets.double()
+        return {"mae": (_aligned(output, targets) - targets).abs().sum(), "total": wide.sum(), "squares": (wide * wide).sum()}
+
+    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
+        count = totals["count"]
+        spread = totals["squares"] - totals["total"] ** 2 / count
+        # Targets that are all alike leave nothing to explain.
+        explained = 1 - totals["loss"] / spread if spread > 0 else 0.0
+        return {"loss": totals["loss"] / count, "mae": totals["mae"] / count, "r2": explained}
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        refuse_no_tensors(output, targets, at, "regression")
+        if targets.dtype == torch.bool:
+            raise BadData(f"{at}: the targets are {kind_of(targets)}: yes and no is task='binary'. Nothing was trained.")
+        if not output.is_floating_point():
+            raise BadData(
+                f"{at}: regression needs outputs in floating point, but the model answers {kind_of(output)}. Nothing was trained."
+            )
+        refuse_other_shape(_aligned(output, targets), targets, at, "regression")
+        self.check_all(targets, output, at)
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        refuse_not_finite(targets, at)
+
+
+def _aligned(output: Tensor, targets: Tensor) -> Tensor:
+    """[N, 1] and [N] hold the same numbers; left alone, their difference would be [N, N]."""
+    return output.squeeze(1) if output.dim() == targets.dim() + 1 and output.shape[1] == 1 else output
+
+
+@final
+class OwnLoss(Task):
+    """The user's loss: one number per sample, or a mean, which then counts once per sample. Metric: loss."""
+
+    metric = "loss"
+    higher_is_better = False
+
+    def __init__(self, loss: Callable[[Any, Any], Any]) -> None:
+        self.loss = loss
+
+    def loss_sum(self, output: Any, targets: Any) -> Tensor:
+        value: Tensor = self.loss(output, targets)
+        return value * self.count(targets) if value.dim() == 0 else value.sum() * (self.count(targets) / value.numel())
+
+    def count(self, targets: Any) -> int:
+        first = targets if isinstance(targets, Tensor) else next(iter(targets.values() if isinstance(targets, dict) else targets))
+        return len(first)
+
+    def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
+        return {}
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        value = self.loss(output, targets)
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            got = kind_of(value) if isinstance(value, Tensor) else article(value)
+            raise BadData(
+                f"{at}: the recipe's loss gives {got}; it must be a tensor in floating point, computed from the model's output. "
+                "Nothing was trained: return one loss per sample, or their mean."
+            )
+        if value.dim() and len(value) != self.count(targets):
+            raise BadData(
+                f"{at}: the recipe's loss gives {kind_of(value)} for {self.count(targets)} samples. Nothing was trained: "
+                "return one loss per sample, or their mean."
+            )
+        if value.dim() == 0 and isinstance(output, Tensor) and isinstance(targets, Tensor) and len(output) == len(targets) >= 4:
+            self._refuse_a_sum(output, targets, value, at)
+
+    def _refuse_a_sum(self, output: Tensor, targets: Tensor, value: Tensor, at: str) -> None:
+        """A sum grows with the batch: it would be counted once more for each sample, and change with accumulate."""
+        half = len(output) // 2
+        parts = [self.loss(output[:half], targets[:half]), self.loss(output[half:], targets[half:])]
+        if all(float(part.abs()) > 0 for part in parts) and torch.isclose(value, parts[0] + parts[1], rtol=1e-3, atol=0.0):
+            raise BadData(
+                f"{at}: the recipe's loss seems to add up over the batch (its halves give {float(parts[0]):.4g} and {float(parts[1]):.4g}, "
+                f"the whole {float(value):.4g}). Nothing was trained: return one loss per sample (reduction='none'), or their mean."
+            )
+
+
+def build_task(recipe: Recipe, facts: Facts) -> Task:
+    if recipe.loss is not None:
+        return OwnLoss(recipe.loss)
+    match recipe.task:
+        case "multiclass":
+            return Multiclass(facts, recipe.label_smoothing)
+        case "language":
+            return Language(facts)
+        case "binary":
+            return Binary()
+        case "multilabel":
+            return Multilabel()
+        case "regression":
+            return Regression()
+    raise BadRecipe(f"There is no task {recipe.task!r}.{did_you_mean(recipe.task, TASKS)} Nothing was run. There are: {', '.join(TASKS)}.")
