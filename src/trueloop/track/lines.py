@@ -1,0 +1,65 @@
+"""A plain log, one line at a time, for files, pipes and CI.
+
+step 150/760  epoch   7.9  loss 0.2310  lr 1.2e-03  1,740 samples/s  data 1%  412 MB
+valid  step 152  accuracy 0.9850  loss 0.0541  best
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TextIO, final
+
+from trueloop.hook import Ending, Hook, Row, Start
+from trueloop.track.words import closing, metrics, opening, speed
+
+__all__ = ["Lines"]
+
+
+@final
+class Lines(Hook):
+    """Where it writes may vanish (`| head`, a full disk): the run goes on without it, and says so once on stderr."""
+
+    def __init__(self, to: TextIO | None = None) -> None:
+        self.to: TextIO | None = to or sys.stdout
+        self.total = 0
+        self.folder = ""
+        self.begun = time.monotonic()
+
+    def started(self, start: Start) -> None:
+        self.total, self.folder, self.begun = start.total_steps, start.folder, time.monotonic()
+        for line in opening(start):
+            self._say(line)
+
+    def logged(self, row: Row) -> None:
+        if row.kind in ("layers", "test"):  # too much for a line; told at the end
+            return
+        if row.kind == "train":
+            where = f"step {row.step:>{len(str(self.total))}}/{self.total}  epoch {row.epoch:5.1f}"
+            self._say("  ".join([where, *metrics(row), *speed(row)]))
+        else:
+            self._say("  ".join([f"{row.kind}  step {row.step}", *metrics(row), *(["best"] if row.best else [])]))
+
+    def noted(self, sentence: str) -> None:
+        self._say(sentence)
+
+    def ended(self, ending: Ending) -> None:
+        for line in closing(ending, self.folder, time.monotonic() - self.begun):
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        if self.to is None:
+            return
+        try:
+            print(line, file=self.to, flush=True)
+        except OSError as error:
+            self._lose(self.to, error)
+
+    def _lose(self, stream: TextIO, error: OSError) -> None:
+        self.to = None
+        if stream is sys.stdout:
+            # Python would complain once more when it flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        kept = f" Its metrics are in {self.folder}." if self.folder else ""
+        sys.stderr.write(f"trueloop: the log cannot be written any more ({error.strerror}). The run goes on.{kept}\n")
