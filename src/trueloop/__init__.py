@@ -8,19 +8,69 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from trueloop.data.dataset import Dataset as Dataset
+    from trueloop.data.source import Facts as Facts
+    from trueloop.data.source import Source as Source
+    from trueloop.data.source import Splits as Splits
+    from trueloop.data.tensors import Tensors as Tensors
     from trueloop.doctor.watch import Watch as Watch
     from trueloop.doctor.watch import watch as watch
+    from trueloop.engine.accumulate import accumulate as accumulate
+    from trueloop.engine.checkpoints import Checkpoints as Checkpoints
+    from trueloop.engine.loop import Loop as Loop
+    from trueloop.engine.precision import Precision as Precision
+    from trueloop.engine.schedule import Schedule as Schedule
+    from trueloop.engine.schedule import set_rate as set_rate
     from trueloop.finding import Finding as Finding
     from trueloop.finding import Severity as Severity
+    from trueloop.hook import Hook as Hook
+    from trueloop.recipe import Recipe as Recipe
+    from trueloop.session.train import resume as resume
+    from trueloop.session.train import train as train
 
-__all__ = ["Finding", "Severity", "Watch", "watch"]
+__all__ = [
+    "Checkpoints",
+    "Dataset",
+    "Facts",
+    "Finding",
+    "Hook",
+    "Loop",
+    "Precision",
+    "Recipe",
+    "Schedule",
+    "Severity",
+    "Source",
+    "Splits",
+    "Tensors",
+    "Watch",
+    "accumulate",
+    "resume",
+    "set_rate",
+    "train",
+    "watch",
+]
 
 __version__: Final = "0.1.0"
 
 _HOME: Final = {
+    "Checkpoints": "trueloop.engine.checkpoints",
+    "Dataset": "trueloop.data.dataset",
+    "Facts": "trueloop.data.source",
     "Finding": "trueloop.finding",
+    "Hook": "trueloop.hook",
+    "Loop": "trueloop.engine.loop",
+    "Precision": "trueloop.engine.precision",
+    "Recipe": "trueloop.recipe",
+    "Schedule": "trueloop.engine.schedule",
     "Severity": "trueloop.finding",
+    "Source": "trueloop.data.source",
+    "Splits": "trueloop.data.source",
+    "Tensors": "trueloop.data.tensors",
     "Watch": "trueloop.doctor.watch",
+    "accumulate": "trueloop.engine.accumulate",
+    "resume": "trueloop.session.train",
+    "set_rate": "trueloop.engine.schedule",
+    "train": "trueloop.session.train",
     "watch": "trueloop.doctor.watch",
 }
 

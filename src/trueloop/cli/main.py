@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from trueloop import __version__
-from trueloop.errors import MissingExtra, Misuse, did_you_mean
+from trueloop.errors import CannotSave, MissingExtra, Misuse, did_you_mean
 from trueloop.verdict import ExitCode
 
 __all__ = ["VERBS", "main"]
@@ -17,6 +17,11 @@ __all__ = ["VERBS", "main"]
 VERBS: Final = {
     "check": ("SCRIPT ...", "run a training script, unmodified, and report its silent bugs"),
     "explain": ("RULE", "what a rule sees, why it hurts, and what to write instead"),
+    "train": ("RECIPE", "train a recipe: guarded, resumable, its metrics and checkpoints in runs/NAME"),
+    "resume": ("RUN", "go on with a run that was stopped or killed, to the same bits"),
+    "checkpoint": ("show|verify|convert PATH", "what a checkpoint holds, whether it is whole, and its weights as a plain file"),
+    "runs": ("[FOLDER]", "a table of runs: metric, steps, time, status; needs no torch"),
+    "compare": ("RUN RUN ...", "what differs between runs: recipes, machines, results, and from which step on"),
     "judge": ("RUN", "judge a recorded run again, by the rules of today; needs no torch"),
 }
 """Verb -> what follows it, and what it does. The verb's file has a function of its name."""
@@ -32,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingExtra as error:
         print(f"trueloop: {error}", file=sys.stderr)
         return ExitCode.TRUELOOP_FAILED
+    except CannotSave as error:
+        print(f"trueloop: {error}", file=sys.stderr)
+        return 5
     except BrokenPipeError:
         # The reader (`| head`) has gone: not an error. Python would complain once more when it flushes stdout at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -70,7 +78,7 @@ def _help() -> str:
     rows = [f"  trueloop {f'{verb} {takes}':<{width}}   {does}" for verb, (takes, does) in VERBS.items()]
     return "\n".join(
         [
-            "trueloop finds the PyTorch training bugs that don't crash, in any script, unmodified.",
+            "trueloop finds the PyTorch training bugs that don't crash, in any script, unmodified; and trains, guarded, to the same bits.",
             "",
             *rows,
             "",

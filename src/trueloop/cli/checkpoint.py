@@ -1,0 +1,129 @@
+"""`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is whole, and its weights as a plain file.
+
+PATH is a run's folder, its `checkpoints` folder, or one checkpoint. `show` and `verify` need no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.checkpoint.header import entries_of
+from trueloop.checkpoint.store import Folder
+from trueloop.cli.options import Parser
+from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
+
+__all__ = ["checkpoint"]
+
+ACTIONS: Final = ("show", "verify", "convert")
+
+
+def checkpoint(arguments: list[str]) -> int:
+    parser = Parser("checkpoint", "show|verify|convert PATH [options]", __doc__.partition(": ")[2] if __doc__ else "")
+    parser.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
+    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one checkpoint")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
+    parser.add_argument("--ema", action="store_true", help="convert: the moving average of the weights instead of the weights")
+    parsed = parser.parse_all(arguments)
+    if parsed.action not in ACTIONS:
+        near = did_you_mean(parsed.action or "", ACTIONS)
+        raise Misuse(f"What about the checkpoint?{near} Nothing was done: type `trueloop checkpoint show runs/NAME`, verify or convert.")
+    if parsed.path is None:
+        raise Misuse(f"Which checkpoint? Nothing was done: type `trueloop checkpoint {parsed.action} runs/NAME`.")
+    match parsed.action:
+        case "show":
+            return _show(parsed.path)
+        case "verify":
+            return _verify(parsed.path)
+        case _:
+            return _convert(parsed.path, parsed.to, ema=parsed.ema)
+
+
+def _show(path: Path) -> int:
+    store, names = find_checkpoints(path)
+    name = chosen(store, names)
+    if len(names) > 1:
+        for each in names:
+            print(f"{each}{'   best' if each == store.best() else ''}{'   shown below' if each == name else ''}")
+        print()
+    about = store.manifest(name)
+    print(store.where(name))
+    _table(_facts(about).items())
+    print("files")
+    _table((file, f"{entry['bytes']:,} bytes   sha256 {entry['sha256'][:12]}") for file, entry in sorted(about["files"].items()))
+    for file in sorted(about["files"]):
+        if file.endswith(".safetensors"):
+            _show_tensors(store, name, file)
+    return 0
+
+
+def _facts(about: dict[str, Any]) -> dict[str, str]:
+    """What there is to say, in the order in which people ask."""
+    best = about.get("best")
+    shown = {
+        "step": f"{about['step']:,}" if isinstance(about.get("step"), int) else None,
+        "epoch": f"{about['epoch']}, next batch {about.get('batch')}" if "epoch" in about else None,
+        "best": f"{about.get('metric')} {best:.6g} at step {about.get('best_step'):,}" if best is not None else None,
+        "parts": ", ".join(about["parts"]) if "parts" in about else None,
+        "trueloop": about.get("trueloop"),
+        "torch": about.get("torch"),
+        "recipe": _recipe(about.get("recipe")),
+    }
+    return {key: str(value) for key, value in shown.items() if value is not None}
+
+
+def _recipe(recipe: Any) -> str | None:
+    """Without what is empty."""
+    if not isinstance(recipe, dict):
+        return None
+    return ", ".join(f"{key}={json.dumps(value)}" for key, value in recipe.items() if value not in (None, "", [], {}, False))
+
+
+def _show_tensors(store: Folder, name: str, file: str) -> None:
+    entries = entries_of(store.folder / name / file)
+    print(f"{file}: {len(entries)} tensors, {sum(entry.count for entry in entries):,} numbers")
+    _table((entry.name, f"{'x'.join(map(str, entry.shape)) or '-':<16} {entry.dtype:<5} {entry.count:>12,}") for entry in entries)
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> None:
+    rows = list(rows)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+
+
+def _verify(path: Path) -> int:
+    """0: all are whole; 1: one is not."""
+    store, names = find_checkpoints(path)
+    damaged = 0
+    for name in names:
+        try:
+            files = store.manifest(name)["files"]
+            size = sum(len(store.read(name, file)) for file in files)
+            print(f"{store.where(name)} is whole: {len(files)} files, {size:,} bytes")
+        except BadCheckpoint as error:
+            damaged += 1
+            print(error)
+    if damaged:
+        print(f"{damaged} of {len(names)} damaged. `trueloop resume` passes them over and goes on from the newest that is whole.")
+    return 1 if damaged else 0
+
+
+def _convert(path: Path, to: Path | None, *, ema: bool) -> int:
+    if to is None or to.suffix not in (".safetensors", ".pt"):
+        raise Misuse("Into which file? Nothing was written: add --to FILE.safetensors or --to FILE.pt.")
+    from trueloop.checkpoint.weights import best_contents, write_weights
+
+    contents, where = best_contents(path)
+    if ema and "ema" not in contents.weights:
+        raise Misuse(f"{where} holds no moving average of the weights. Nothing was written: leave --ema away.")
+    models = [name for name in ("ema" if ema else "model", *contents.weights) if name in contents.weights]
+    state = contents.state_of(models[0])
+    left_out = write_weights(state, to)
+    print(f"{to}: {len(state) - len(left_out)} tensors of {where} ({models[0]})")
+    if left_out:
+        print(f"Left out, because they are no tensors: {', '.join(left_out)}")
+    return 0

@@ -1,0 +1,121 @@
+"""`trueloop compare RUN RUN ...`: what differs between runs, and from which step on. No torch is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trueloop.cli.options import Parser
+from trueloop.cli.runs import plain, table
+from trueloop.errors import Misuse, did_you_mean
+from trueloop.session.comparison import Comparison, Parting, compared
+from trueloop.session.runs import find_run
+from trueloop.track.words import duration, number
+
+__all__ = ["compare"]
+
+FORMATS = ("text", "json", "markdown")
+
+
+def compare(arguments: list[str]) -> int:
+    parser = Parser("compare", "[options] RUN RUN ...", "Show what differs between runs: recipes, machines, results, losses.")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run's folder, or its name in the folder of runs")
+    parser.add_argument("--runs", dest="folder", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    parser.add_argument("--format", metavar="NAME", default="text", help=" | ".join(FORMATS))
+    asked = parser.parse_all(arguments)
+    if asked.format not in FORMATS:
+        raise Misuse(f"--format cannot be {asked.format!r}.{did_you_mean(asked.format, FORMATS)} There are: {', '.join(FORMATS)}.")
+    if len(asked.runs) < 2:
+        raise Misuse("Which runs? Name two or more: `trueloop compare runs/A runs/B`; `trueloop runs` lists them.")
+    paths = [find_run(word, asked.folder) for word in asked.runs]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise Misuse("A run does not differ from itself: name each run once. Nothing was compared.")
+    print({"text": _text, "json": _json, "markdown": _markdown}[asked.format](compared(paths)))
+    return 0
+
+
+# -- words --
+
+
+def _sections(comparison: Comparison) -> list[tuple[str, list[list[str]], str]]:
+    """(heading, rows of cells, what to say where there are none)."""
+    return [
+        ("recipe", _rows(comparison.recipe), "the same"),
+        ("machine", _rows(comparison.machine), "the same"),
+        ("result", _rows(comparison.results), "nothing yet"),
+    ]
+
+
+def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[list[str]]:
+    return [["time" if name == "seconds" else name, *(_shown(name, value) for value in each)] for name, each in values.items()]
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "seconds":
+        return duration(value)
+    if name in ("steps", "samples per second"):
+        return f"{value:,.0f}"
+    if name.startswith(("best ", "test ", "last ")):
+        return number(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _sentence(first: str, parting: Parting) -> str:
+    if not parting.compared:
+        return f"{parting.other} and {first}: no loss was logged for the same steps by both."
+    if parting.step is None:
+        return f"{parting.other} and {first}: bit-equal in all {parting.compared:,} losses that both logged."
+    word = "training" if parting.kind == "train" else "validation"
+    return (
+        f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on: "
+        f"{parting.there!r} and {parting.here!r} ({parting.there - parting.here:+.3g})."
+    )
+
+
+def _sentences(comparison: Comparison) -> list[str]:
+    return [_sentence(comparison.labels[0], each) for each in comparison.partings]
+
+
+# -- formats --
+
+
+def _text(comparison: Comparison) -> str:
+    cells = [["", *comparison.labels]]
+    for heading, rows, none in _sections(comparison):
+        cells.append([heading, *[none if not rows and index == 0 else "" for index in range(len(comparison.runs))]])
+        cells += [[f"  {row[0]}", *row[1:]] for row in rows]
+    return "\n".join([*table(cells), "", *_sentences(comparison)])
+
+
+def _markdown(comparison: Comparison) -> str:
+    columns = len(comparison.labels)
+    lines = [f"| | {' | '.join(_escaped(label) for label in comparison.labels)} |", "|---" * (columns + 1) + "|"]
+    for heading, rows, none in _sections(comparison):
+        lines.append(f"| **{heading}** | {'' if rows else none} |{' |' * (columns - 1)}")
+        lines += [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"- {_escaped(sentence)}" for sentence in _sentences(comparison))])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
+
+
+def _json(comparison: Comparison) -> str:
+    """Values stand in lists, in the order of the runs."""
+    losses = [
+        {**asdict(each), "first": comparison.labels[0], "equal": each.compared > 0 and each.step is None} for each in comparison.partings
+    ]
+    document = {
+        "version": 1,
+        "runs": [{"name": label, "path": run.path} for label, run in zip(comparison.labels, comparison.runs, strict=True)],
+        "recipe": comparison.recipe,
+        "machine": comparison.machine,
+        "results": comparison.results,
+        "losses": losses,
+    }
+    return json.dumps(plain(document), indent=2)

@@ -1,0 +1,121 @@
+"""`trueloop train RECIPE --show`: a recipe whole, every field with its value and its meaning; and what `train --help` says of recipes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from trueloop.recipe import GROUPS, Recipe, defaults, described, kinds, meanings
+from trueloop.recipes.catalogue import bundled, summaries
+from trueloop.vet import idle, mistakes_of
+
+__all__ = ["help_page", "recipe_as_json", "recipe_as_text"]
+
+OFTEN: Final = ("lr", "epochs", "steps", "batch", "accumulate", "optimizer", "schedule", "precision", "device", "seed")
+"""The fields that people set most."""
+WIDE: Final = 140
+"""Columns where there is no terminal to ask."""
+VALUE: Final = 28
+"""Columns for a value and the marks before it; after a longer one the meaning stands on the next line."""
+
+
+def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
+    """Grouped; `*` marks what differs from the default, `>` what --set has set."""
+    asked = {name.partition(".")[0] for name in settings}
+    values = {name: as_set(value) for name, value in described(recipe).items()}
+    width = max(map(len, values))
+    lines = [f"{recipe.name}: every field, as --set takes it (* differs from the default, > set here)"]
+    for group, names in _grouped():
+        lines += ["", group]
+        for name in names:
+            mark = ">" if name in asked else "*" if _differs(recipe, name) else " "
+            lines += _folded(f"{mark} {name:<{width}}  {values[name] or repr('')}", meanings()[name], width + VALUE)
+    notes = [*(f"note: {note}" for note in idle(recipe)), *([] if not settings else ["set: " + ", ".join(_pairs(settings))])]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[str] = ()) -> str:
+    values, asked = described(recipe), {name.partition(".")[0] for name in settings}
+    fields = [
+        {
+            "name": name,
+            "group": group,
+            "value": values[name],
+            "default": _plain_default(name),
+            "differs": _differs(recipe, name),
+            "set": name in asked,
+            "meaning": meanings()[name],
+        }
+        for group, names in _grouped()
+        for name in names
+    ]
+    page = {
+        "recipe": recipe.name,
+        "fields": fields,
+        "settings": dict(settings),
+        "notes": idle(recipe),
+        "mistakes": [*mistakes_of(recipe), *more],
+    }
+    return json.dumps(page, indent=2)
+
+
+def help_page() -> str:
+    """The recipes, and the fields that people set most."""
+    own = {"my_recipe.py": "a file of yours, with a `recipe` in it: a Recipe, or a function that returns one"}
+    column = 4 + max(map(len, (*bundled(), *own)))
+    recipes = [line for name, summary in (summaries() | own).items() for line in _folded(f"  {name}", summary, column)]
+    fields = [line for name in OFTEN for line in _folded(f"  {name}", meanings()[name], column)]
+    return "\n".join(
+        [
+            "recipes:",
+            *recipes,
+            "",
+            "often set (--set lr=3e-4; `trueloop train RECIPE --show` lists all):",
+            *fields,
+        ]
+    )
+
+
+def as_set(value: Any) -> str:
+    """As `--set` would take it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={as_set(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ",".join(map(as_set, value)) or "none"
+    return str(value)
+
+
+def _grouped() -> Iterator[tuple[str, list[str]]]:
+    names = list(kinds())
+    starts = [names.index(first) for _, first in GROUPS]
+    for (group, _), start, end in zip(GROUPS, starts, [*starts[1:], len(names)], strict=True):
+        yield group, names[start:end]
+
+
+def _differs(recipe: Recipe, name: str) -> bool:
+    return name in defaults() and getattr(recipe, name) != defaults()[name]
+
+
+def _plain_default(name: str) -> Any:
+    default = defaults().get(name)
+    return list(default) if isinstance(default, tuple) else dict(default) if isinstance(default, Mapping) else default
+
+
+def _pairs(settings: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def _folded(head: str, text: str, column: int) -> list[str]:
+    """The text beside its head, at that column, folded to the terminal; under the head where that is too long."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    folded = textwrap.wrap(text, max(width - column, 40), break_on_hyphens=False)
+    indented = [" " * column + line for line in folded]
+    return [f"{head:<{column}}{folded[0]}", *indented[1:]] if len(head) < column else [head, *indented]

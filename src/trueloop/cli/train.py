@@ -1,0 +1,145 @@
+"""`trueloop train RECIPE`: train a recipe from the beginning, or show it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trueloop.amend import amended, remarks
+from trueloop.cli.failure import with_their_errors
+from trueloop.cli.options import Parser
+from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text
+from trueloop.errors import Misuse, did_you_mean
+from trueloop.finding import Severity
+from trueloop.hook import Ending
+from trueloop.recipe import Recipe
+from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.vet import idle, vetted
+
+if TYPE_CHECKING:
+    from trueloop.session.train import Trained
+
+__all__ = ["exit_code", "finish", "settings_of", "train"]
+
+STOPPED_ITSELF = 5
+"""The exit code of a run that could not go on: a gradient that is no number, a checkpoint that cannot be written."""
+
+
+def train(arguments: list[str]) -> int:
+    parsed = _parsed(arguments)
+    settings = settings_of(parsed.set)
+    given = {name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None}
+
+    def work() -> int:
+        before = find_recipe(parsed.recipe, given)
+        recipe = amended(before, settings)
+        if parsed.show:
+            return _show(recipe, settings, parsed.format)
+        for remark in (*remarks(before, settings), *idle(recipe)):
+            print(f"note: {remark}", file=sys.stderr)
+        return _run(recipe, parsed, {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings})
+
+    return with_their_errors(work)
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    about = "Train a recipe from the beginning; metrics, checkpoints and findings go to runs/NAME, and `trueloop resume runs/NAME` goes on."
+    parser = Parser("train", "[options] RECIPE [TABLE]", about)
+    parser.epilog = help_page() if {"-h", "--help"} & set(arguments) else None
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="one of those below, or a file of yours")
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="tabular: the CSV or Parquet file to learn from")
+    parser.add_argument("--target", metavar="COLUMN", help="tabular: the column to predict")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field of the recipe; may be repeated"
+    )
+    parser.add_argument("--show", action="store_true", help="print the whole recipe, with what --set changes, and train nothing")
+    parser.add_argument("--format", metavar="NAME", help="of --show: text (default) | json")
+    parser.add_argument("--name", default="", help="what to call the run")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
+    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parsed = parser.parse_all(arguments)
+    _refuse(parsed)
+    return parsed
+
+
+def _refuse(parsed: argparse.Namespace) -> None:
+    if parsed.recipe is None:
+        raise Misuse(f"Which recipe? Nothing was run: type `trueloop train digits`. There are: {', '.join(bundled())}; or a file of yours.")
+    if parsed.format is not None and not parsed.show:
+        raise Misuse("--format belongs to --show. Nothing was run: add --show, or leave it out.")
+    if parsed.format not in (None, "text", "json"):
+        raise Misuse(f"--show has no format {parsed.format!r}.{did_you_mean(parsed.format, ('text', 'json'))} There are: text, json.")
+    if parsed.data is not None and not parsed.data.exists():
+        raise Misuse(f"--data {parsed.data}: there is no such folder. Nothing was run.")
+    if parsed.name and (Path(parsed.name).name != parsed.name or parsed.name.startswith(".")):
+        raise Misuse(f"--name {parsed.name} is no name of a folder. Nothing was run: --runs DIR says where runs go.")
+
+
+def settings_of(texts: Iterable[str]) -> dict[str, str]:
+    """What --set was given, by name."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name:
+            raise Misuse(f"--set {text!r} is no NAME=VALUE, as in --set lr=3e-4. Nothing was run.")
+        if name in settings:
+            raise Misuse(f"--set gives {name} twice: {settings[name]} and {value.strip()}. Nothing was run: give it once.")
+        settings[name] = value.strip()
+    return settings
+
+
+def _table(text: str | None) -> str | None:
+    """Absolute, so that a resume from elsewhere finds it."""
+    if text is None:
+        return None
+    if "=" in text and not Path(text).exists():
+        raise Misuse(f"{text!r} is no table. Nothing was run: a field of the recipe is set by --set {text}.")
+    return str(Path(text).absolute())
+
+
+def _word(recipe: str) -> str:
+    return str(Path(recipe).absolute()) if recipe.endswith(".py") else recipe
+
+
+def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
+    from trueloop.engine.rehearse import machine_mistakes
+
+    more = machine_mistakes(recipe)
+    print(recipe_as_json(recipe, settings, more) if format == "json" else recipe_as_text(recipe, settings), flush=True)
+    vetted(recipe, more)
+    return 0
+
+
+def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any]) -> int:
+    from trueloop.session.train import train as run
+
+    data = None if parsed.data is None else parsed.data.absolute()
+    return finish(run(recipe, name=parsed.name, runs=parsed.runs, data=data, download=parsed.download, origin=origin))
+
+
+def finish(done: Trained) -> int:
+    """Tells once more, at the end, what was found; the exit code."""
+    from trueloop.doctor.ranks import is_first
+    from trueloop.report.terminal import print_finding
+
+    for finding in done.findings if is_first() else ():
+        print_finding(finding)
+        print(f"    {finding.fix} More: `trueloop explain {finding.code}`", file=sys.stderr)
+    worst = max((finding.severity for finding in done.findings), default=None)
+    return exit_code(done.ending) or int(worst is Severity.ERROR)
+
+
+def exit_code(ending: Ending) -> int:
+    """docs/exit-codes.md"""
+    match ending.reason:
+        case "signal":
+            return 128 + ending.signal
+        case "nonfinite" | "failed":
+            return STOPPED_ITSELF
+        case _:
+            return 0

@@ -1,0 +1,46 @@
+"""Who listens to a run: metrics file, curves, trackers, rules and display. One audience per run, in its first process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trueloop.finding import Finding
+from trueloop.hook import Hook, Hooks
+from trueloop.recipe import Recipe, described
+from trueloop.session.folder import RunFolder
+from trueloop.session.judging import Judging
+from trueloop.settings import load_settings
+from trueloop.track.curves import Curves
+from trueloop.track.display import choose_display
+from trueloop.track.metrics import MetricsFile
+from trueloop.track.trackers import open_trackers
+
+__all__ = ["Audience", "gather_audience"]
+
+
+@dataclass(frozen=True)
+class Audience:
+    """All hooks of ours as one."""
+
+    hooks: Hook
+    notes: tuple[str, ...] = ()
+    """What to say at the start: a tracker that is not installed."""
+    judging: Judging | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.judging.findings if self.judging else ()
+
+
+def gather_audience(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | None) -> Audience:
+    """`hooks`: who shows the run; None: a bar in a terminal, else a plain log. Guests tell nobody: the first process speaks."""
+    if folder.guest:
+        return Audience(Hooks())
+    shown = list(hooks) if hooks is not None else [choose_display()]
+    said = Hooks(*shown)
+    trackers, notes = open_trackers(recipe.trackers, folder.path, described(recipe), said.noted)
+    judging = Judging(folder.path, said.noted, load_settings(Path.cwd()))
+    everybody = Hooks(MetricsFile(folder.path), Curves(folder.path, said.noted), *trackers, judging, *shown)
+    return Audience(everybody, tuple(notes), judging)

@@ -1,0 +1,114 @@
+"""Two runs or more, side by side: what was asked for, on what, what came of it, and from which step on they part. No torch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trueloop.hook import Row
+from trueloop.session.folder import read_about
+from trueloop.session.runs import RunSummary, summary_of
+from trueloop.track.metrics import read_rows, standing
+
+__all__ = ["Comparison", "Parting", "compared", "parting"]
+
+Values = tuple[Any, ...]
+"""One for each run, in their order; None where a run has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where another run's losses leave the first one's. Floats are compared as they are: to the last bit."""
+
+    other: str
+    compared: int
+    """Losses that both runs logged for the same steps, up to and with the first that differs."""
+    step: int | None = None
+    """The first at which they differ; None: they never do."""
+    kind: Literal["train", "valid"] = "train"
+    here: float = 0.0
+    there: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    runs: tuple[RunSummary, ...]
+    labels: tuple[str, ...]
+    """Their names; their paths where names are shared."""
+    recipe: Mapping[str, Values]
+    """Fields of the recipe that differ."""
+    machine: Mapping[str, Values]
+    """Facts of the machine that differ."""
+    results: Mapping[str, Values]
+    partings: tuple[Parting, ...]
+    """Of each run but the first."""
+
+
+def compared(paths: Sequence[Path]) -> Comparison:
+    runs = tuple(summary_of(path) for path in paths)
+    abouts = [read_about(path) for path in paths]
+    rows = [standing(read_rows(path, ("train", "valid"))) for path in paths]
+    recipes = [{**(about.get("recipe") or {}), **({"--data": about["data"]} if about.get("data") else {})} for about in abouts]
+    names = tuple(run.name for run in runs)
+    labels = names if len(set(names)) == len(names) else tuple(str(path) for path in paths)
+    return Comparison(
+        runs=runs,
+        labels=labels,
+        recipe=_differing(recipes),
+        machine=_differing([about.get("machine") or {} for about in abouts]),
+        results=_results(runs, rows),
+        partings=tuple(parting(label, rows[0], others) for label, others in zip(labels[1:], rows[1:], strict=True)),
+    )
+
+
+def _differing(sides: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    names = dict.fromkeys(name for side in sides for name in side)
+    values = {name: tuple(side.get(name) for side in sides) for name in names}
+    return {name: each for name, each in values.items() if any(value != each[0] for value in each)}
+
+
+def _results(runs: Sequence[RunSummary], rows: Sequence[Sequence[Row]]) -> dict[str, Values]:
+    metrics = dict.fromkeys(run.metric for run in runs if run.metric)
+    tests = dict.fromkeys(name for run in runs for name in run.test or {})
+    results: dict[str, Values] = {"status": tuple(run.status for run in runs), "steps": tuple(run.step for run in runs)}
+    for metric in metrics:
+        results[f"best {metric}"] = tuple(run.best if run.metric == metric else None for run in runs)
+    for name in tests:
+        results[f"test {name}"] = tuple((run.test or {}).get(name) for run in runs)
+    results["last training loss"] = tuple(next(_values(reversed(side), "loss"), None) for side in rows)
+    results["seconds"] = tuple(run.seconds for run in runs)
+    results["samples per second"] = tuple(
+        statistics.median(rates) if (rates := list(_values(side, "samples_per_second"))) else None for side in rows
+    )
+    return results
+
+
+def _values(rows: Sequence[Row] | Iterator[Row], name: str) -> Iterator[float]:
+    return (row.values[name] for row in rows if row.kind == "train" and name in row.values)
+
+
+def parting(other: str, here: Sequence[Row], there: Sequence[Row]) -> Parting:
+    """A training loss is the mean since the row before it, so that it is compared only where both rows begin and end alike."""
+    left, right = _losses(here), _losses(there)
+    common = [key for key in left if key in right]
+    for count, key in enumerate(common, 1):
+        # Written as shortest texts that read back to the same bits, so that equal texts are equal floats; nan equals nan here.
+        if repr(left[key]) != repr(right[key]):
+            kind: Literal["train", "valid"] = "train" if key[2] == "train" else "valid"
+            return Parting(other, count, key[0], kind, left[key], right[key])
+    return Parting(other, len(common))
+
+
+def _losses(rows: Sequence[Row]) -> dict[tuple[int, int, str], float]:
+    """(step, the step of the row before, kind) -> loss, in the order of steps; training before validation."""
+    found: dict[tuple[int, int, str], float] = {}
+    before = 0
+    for row in sorted(rows, key=lambda row: (row.step, row.kind != "train")):
+        if "loss" in row.values:
+            found[row.step, before if row.kind == "train" else 0, row.kind] = row.values["loss"]
+        if row.kind == "train":
+            before = row.step
+    return found

@@ -1,0 +1,168 @@
+"""The folder of a run of ours, and who may write in it.
+
+runs/NAME/run.json         what runs or ran: recipe, machine, status, where it stands
+          metrics.jsonl    one row of metrics a line
+          events.jsonl     facts that rules judge; `trueloop judge runs/NAME` judges them again
+          checkpoints/     see checkpoint/store.py
+          lock             held by the process that trains
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self, final
+
+from trueloop.errors import CannotSave, Misuse, NotARun
+
+__all__ = ["RunFolder", "read_about", "running"]
+
+ABOUT: Final = "run.json"
+FORMAT: Final = 1
+
+
+@final
+class RunFolder:
+    """A run's folder, locked while it is open: two processes must not train into one."""
+
+    def __init__(self, path: Path, about: dict[str, Any], *, guest: bool = False) -> None:
+        self.path, self.about = path, about
+        self.guest = guest
+        """Another process of the same run holds the lock, and writes."""
+        self._lock: int | None = None
+
+    @classmethod
+    def create(cls, runs: Path, name: str, about: dict[str, Any], *, named: bool) -> Self:
+        """A folder of that name; with a number after it if the name was not asked for and is taken."""
+        path = runs / name
+        number = 2
+        # Asking by making it: two runs that start at the same moment must not get one folder.
+        while not _made(path):
+            if named and _never_began(path):
+                break
+            if named:
+                raise Misuse(f"{path} holds a run already. Nothing was run: choose another --name, or type `trueloop resume {path}`.")
+            path, number = runs / f"{name}-{number}", number + 1
+        folder = cls(path, {"format": FORMAT, "kind": "train", "name": path.name, "started": time.time(), **about})
+        folder.acquire()
+        folder.write(status="running")
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """For a run that goes on."""
+        folder = cls(path, read_about(path))
+        folder.acquire()
+        folder.about = read_about(path)  # again: another process may have ended the run since
+        return folder
+
+    def acquire(self) -> None:
+        try:
+            self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+            _locks.add(self._lock)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise Misuse(f"{self.path} is being trained by another process. Nothing was run.") from None
+        except OSError as error:
+            self.close()
+            raise CannotSave(f"{self.path} cannot be written ({error.strerror}). Nothing was run.") from None
+
+    def write(self, **changes: Any) -> None:
+        """run.json, replaced whole."""
+        self.about.update(changes)
+        if self.guest:
+            return
+        aside = self.path / f"{ABOUT}.writing"
+        try:
+            with aside.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(self.about, indent=2) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(self.path / ABOUT)
+        except OSError as error:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise CannotSave(f"{self.path / ABOUT} could not be written ({error.strerror}).") from None
+
+    def close(self) -> None:
+        if self._lock is not None:
+            _locks.discard(self._lock)
+            os.close(self._lock)
+            self._lock = None
+
+    def discard(self) -> None:
+        """Of a run that was refused before its first step: nothing in it is worth a name in the table of runs."""
+        self.close()
+        if not self.guest:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+
+_locks: Final[set[int]] = set()
+"""Open files that hold a lock of this process."""
+
+
+def _let_go() -> None:
+    """In a forked child: a loader's worker that outlives its killed parent must not keep the run locked."""
+    for handle in _locks:
+        os.close(handle)
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _made(path: Path) -> bool:
+    """False: it was there."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise CannotSave(
+            f"The run's folder {path} cannot be made ({error.strerror}). Nothing was run: choose another --runs folder."
+        ) from None
+    return True
+
+
+def _never_began(path: Path) -> bool:
+    """Was a run killed here before it had written a word?"""
+    return path.is_dir() and {each.name for each in path.iterdir()} <= {"lock", f"{ABOUT}.writing"} and not running(path)
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What run.json says. Raises NotARun."""
+    file = path / ABOUT
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotARun(f"{path} holds no run (no {ABOUT}). Nothing was done: `trueloop runs` lists the runs.") from None
+    except (OSError, ValueError) as error:
+        raise NotARun(f"{file} cannot be read ({error}). Nothing was done.") from None
+    if not isinstance(about, dict) or about.get("kind") != "train":
+        raise NotARun(f"{path} is no run of `trueloop train`. Nothing was done.")
+    return about
+
+
+def running(path: Path) -> bool:
+    """Does a process hold its lock?"""
+    try:
+        handle = os.open(path / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

@@ -1,0 +1,179 @@
+"""The rules of `check`, always on: hears the facts that the loop tells, records them, judges them, says at once what is new.
+
+runs/NAME/events.jsonl   the facts, one a line: `trueloop judge runs/NAME` judges them again, by the rules of the day
+          report.json    what was found, as of the run's end
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final, Literal, TextIO, final
+
+from trueloop.allow import at_home, is_excused, sift
+from trueloop.errors import NotARun
+from trueloop.event import EpochStarted, Event, RunEnded
+from trueloop.finding import Finding
+from trueloop.hook import Ending, Hook, Start
+from trueloop.report.evidence import where
+from trueloop.report.json import document
+from trueloop.rules.catalogue import ALWAYS_ON, find_rule, select
+from trueloop.rules.judge import Judge
+from trueloop.rules.rule import Rule
+from trueloop.run import event_to, read_events
+from trueloop.settings import Settings
+from trueloop.verdict import Outcome, Tally, Unjudged, Verdict
+
+__all__ = ["Judging", "always_on"]
+
+REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
+    "finished": "finished",
+    "early-stopped": "finished",
+    "signal": "interrupted",
+    "nonfinite": "interrupted",
+    "failed": "exception",
+}
+"""How the ending of a run of ours is called in its events."""
+
+
+def always_on(settings: Settings) -> tuple[type[Rule], ...]:
+    """The rules that judge a run of ours, as the user's settings want them. Raises UnknownRule for a word that is no rule's."""
+    return tuple(rule for rule in select(settings.select, settings.ignore) if rule.name in ALWAYS_ON)
+
+
+@dataclass
+class _Record:
+    """events.jsonl, line by line, so that a crash loses nothing. A full disk ends the recording, not the training."""
+
+    path: Path
+    say: Callable[[str], None]
+    failure: str = ""
+    _file: TextIO | None = field(default=None, init=False)
+
+    def begin(self, kept: Iterable[Event]) -> None:
+        """Anew, with the events that a resumed run has behind it."""
+        aside = self.path.with_name(f"{self.path.name}.writing")
+
+        def written() -> None:
+            aside.write_text("".join(map(_line, kept)), encoding="utf-8", errors="backslashreplace")
+            aside.replace(self.path)
+            self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+        self._try(written)
+
+    def write(self, event: Event) -> None:
+        file = self._file
+        if file is not None and not self.failure:
+            self._try(lambda: file.write(_line(event)))
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            self._try(file.close)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            if not self.failure:
+                self.failure = (
+                    f"The record of events in {self.path} ended early ({error.strerror or error}): the rules still judge this run."
+                )
+                self.say(self.failure)
+
+
+def _line(event: Event) -> str:
+    return json.dumps(event_to(event), allow_nan=False) + "\n"
+
+
+@final
+class Judging(Hook):
+    """A hook that judges."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None], settings: Settings | None = None) -> None:
+        self.folder, self.say = folder, say
+        self.settings = settings or Settings()
+        self.judge = Judge(always_on(self.settings))
+        self.verdict: Verdict | None = None
+        """Set when the run has ended."""
+        self._tally = Tally()
+        self._record = _Record(folder / "events.jsonl", say)
+        self._said: set[str] = set()
+        self._began = monotonic()
+
+    # -- what the loop says --
+
+    def started(self, start: Start) -> None:
+        kept = self._behind(start.from_step)
+        for event in kept:
+            self._tally.hear(event)
+            self._said |= {finding.code for finding in self.judge.tell(event) if not _may_be_a_symptom(finding)}
+        self._record.begin(kept)
+
+    def heard(self, event: Event) -> None:
+        self._record.write(event)
+        self._tally.hear(event)
+        for finding in at_home(self.judge.tell(event), self._tally.home):
+            if not _may_be_a_symptom(finding) and not is_excused(finding, self.settings):
+                self._say(finding)
+
+    def ended(self, ending: Ending) -> None:
+        """The last facts, what is left to say, and the report in the run's folder."""
+        if self.verdict is not None:
+            return
+        passes = self._tally.counts[EpochStarted]
+        self.heard(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
+        self._record.close()
+        self.verdict = self._conclude(ending)
+        for finding in self.verdict.findings:
+            if finding.code not in self._said:
+                self._say(finding)
+        if self.verdict.failures:
+            self.say(self.verdict.broken())
+        try:
+            (self.folder / "report.json").write_text(document(self.verdict), encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            self.say(f"{self.folder / 'report.json'} could not be written ({error.strerror or error}).")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What has been found so far and is not meant, most severe first."""
+        return sift(at_home(self.judge.findings(), self._tally.home), self.settings)[0]
+
+    # -- how --
+
+    def _behind(self, step: int) -> list[Event]:
+        """What an earlier process told of the steps that the checkpoint has behind it; the later ones are taken again, and told again."""
+        if not step or not self._record.path.is_file():
+            return []
+        try:
+            return [event for event in read_events(self.folder) if event.step < step and not isinstance(event, RunEnded)]
+        except NotARun as error:
+            self.say(f"{error} The rules judge this run from step {step:,} on.")
+            return []
+
+    def _say(self, finding: Finding) -> None:
+        self._said.add(finding.code)
+        at = f" ({where(finding.place)})" if finding.place is not None else ""
+        self.say(f"{finding.severity.word} {finding.code} {finding.name}{at}: {finding.message}")
+
+    def _conclude(self, ending: Ending) -> Verdict:
+        findings, allowed = sift(at_home(self.judge.findings(), self._tally.home), self.settings)
+        unjudged = tuple(Unjudged(code, because) for code, because in self.judge.unjudged())
+        return Verdict(
+            findings=findings,
+            watched=self._tally.watched(len(self.judge.rules) - len(unjudged), monotonic() - self._began),
+            not_judged=unjudged,
+            outcome=Outcome(REASON[ending.reason], 0, ending.message),
+            allowed=allowed,
+            failures=tuple(self.judge.failures),
+            notes=(self._record.failure,) if self._record.failure else (),
+        )
+
+
+def _may_be_a_symptom(finding: Finding) -> bool:
+    """Where another rule may yet name the cause, the finding waits for the run's end."""
+    return bool(find_rule(finding.code).explained_by)

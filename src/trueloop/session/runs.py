@@ -1,0 +1,120 @@
+"""Runs of ours, read from their folders: what `runs` lists and `compare` sets side by side. No torch: an answer takes a moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from trueloop.errors import NotARun, did_you_mean
+from trueloop.session.folder import read_about, running
+from trueloop.track.metrics import last_row, read_rows, standing
+
+__all__ = ["RunSummary", "Status", "by_metric", "find_run", "read_runs", "summary_of"]
+
+Status = Literal["running", "finished", "stopped", "killed", "failed", "damaged"]
+
+STATUS: Final[Mapping[str, Status]] = {"finished": "finished", "early-stopped": "finished", "signal": "stopped", "running": "killed"}
+"""What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it could say more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run in one line. None: not known, or not there yet."""
+
+    path: Path
+    status: Status
+    message: str = ""
+    """Why it failed, or what is damaged."""
+    recipe: str = ""
+    started: float = 0.0
+    """Seconds since 1970."""
+    seconds: float | None = None
+    """For how long it has trained."""
+    step: int = 0
+    total_steps: int | None = None
+    metric: str = ""
+    higher_is_better: bool = True
+    best: float | None = None
+    best_step: int | None = None
+    test: Mapping[str, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def read_runs(folder: Path) -> list[RunSummary]:
+    """The runs in a folder, newest first. A damaged one is listed too, with what is wrong."""
+    found = [_summary_or_damage(path) for path in folder.iterdir() if (path / "run.json").is_file()]
+    return sorted((each for each in found if each is not None), key=lambda each: -each.started)
+
+
+def _summary_or_damage(path: Path) -> RunSummary | None:
+    try:
+        return summary_of(path)
+    except NotARun as error:
+        recorded = (path / "events.jsonl").is_file() and not (path / "lock").exists()
+        if recorded:  # by `trueloop check --record`: whole, but another kind of run
+            return None
+        return RunSummary(path, "damaged", str(error), started=path.stat().st_mtime)
+
+
+def summary_of(path: Path) -> RunSummary:
+    """Raises NotARun. Where the run stands is read from its rows while it runs, and after a kill that left run.json behind."""
+    about = read_about(path)
+    held = running(path)
+    status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
+    rows = standing(read_rows(path, ("valid", "test")))
+    last = last_row(path)
+    metric = str(about.get("metric") or "")
+    higher = bool(about.get("higher_is_better", metric not in ("", "loss")))
+    best, best_step = _number(about.get("best")), about.get("best_step")
+    under_way = status in ("running", "killed")
+    if under_way or best is None:
+        values = [(row.values[metric], row.step) for row in rows if row.kind == "valid" and row.best and metric in row.values]
+        best, best_step = values[-1] if values else (None, None)
+    tests = [row.values for row in rows if row.kind == "test"]
+    return RunSummary(
+        path=path,
+        status=status,
+        message=str(about.get("message") or ""),
+        recipe=str((about.get("recipe") or {}).get("name", "")),
+        started=float(about.get("started") or 0.0),
+        seconds=last.values.get("seconds") if last else None,
+        step=int(about["step"]) if "step" in about and not under_way else last.step if last else 0,
+        total_steps=about.get("total_steps"),
+        metric=metric,
+        higher_is_better=higher,
+        best=best,
+        best_step=best_step,
+        test={name: value for name, value in tests[-1].items() if name != "seconds"} if tests else None,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def by_metric(runs: list[RunSummary]) -> list[RunSummary]:
+    """The best first, by what each run was chosen by: values of different metrics are not compared. Runs without a value come last."""
+
+    def rank(run: RunSummary) -> tuple[bool, str, float]:
+        if run.best is None or math.isnan(run.best):
+            return True, run.metric, 0.0
+        return False, run.metric, -run.best if run.higher_is_better else run.best
+
+    return sorted(runs, key=rank)
+
+
+def find_run(word: str, folder: Path) -> Path:
+    """A run by its path, or by its name in the folder of runs."""
+    for path in (Path(word), folder / word):
+        if (path / "run.json").is_file():
+            return path
+    if Path(word).is_dir():
+        raise NotARun(f"{word} holds no run (no run.json). Nothing was compared: `trueloop runs` lists the runs.")
+    known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
+    raise NotARun(f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was compared: `trueloop runs` lists the runs.")

@@ -1,0 +1,258 @@
+"""`trueloop.train(recipe)` and `trueloop train`: one and the same. Opens the run's folder, trains, tests, closes it with an ending."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from trueloop.checkpoint.contents import read_contents
+from trueloop.checkpoint.store import Folder
+from trueloop.engine.assemble import assemble
+from trueloop.engine.conditions import pick_device
+from trueloop.engine.loop import Loop
+from trueloop.engine.rehearse import machine_mistakes, rehearse
+from trueloop.engine.train import train as run_loop
+from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
+from trueloop.finding import Finding
+from trueloop.hook import Ending, Hook, Row, Start
+from trueloop.parallel.join import joined
+from trueloop.parallel.peers import find_peers
+from trueloop.recipe import DataRequest, Recipe, described
+from trueloop.session.audience import gather_audience
+from trueloop.session.folder import RunFolder
+from trueloop.session.judging import always_on
+from trueloop.session.together import one_folder
+from trueloop.settings import load_settings
+from trueloop.track.trackers import check_trackers
+from trueloop.vet import vetted
+
+__all__ = ["Trained", "resume", "train"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves."""
+
+    ending: Ending
+    model: nn.Module
+    """With the best weights if there is a best checkpoint, else the last."""
+    folder: Path
+    findings: tuple[Finding, ...]
+
+    @property
+    def best_checkpoint(self) -> str | None:
+        store = Folder(self.folder / "checkpoints")
+        name = store.best()
+        return store.where(name) if name else None
+
+
+def train(
+    recipe: Recipe,
+    *,
+    name: str = "",
+    runs: str | Path = "runs",
+    data: str | Path | None = None,
+    download: bool = False,
+    hooks: Iterable[Hook] | None = None,
+    origin: dict[str, Any] | None = None,
+) -> Trained:
+    """Train a recipe from the beginning. `hooks`: who shows it; None: a bar in a terminal, else a plain log.
+    `origin`: how `resume` finds the recipe again."""
+    vetted(recipe, machine_mistakes(recipe))
+    check_trackers(recipe.trackers)
+    always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
+    request = DataRequest(Path(data) if data else None, download, recipe.seed)
+    about = {"recipe": described(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
+    with joined():
+        peers = find_peers(pick_device(recipe.device))
+        folder = one_folder(peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name)))
+        return _run(recipe, request, folder, hooks, go_on=False)
+
+
+def resume(
+    recipe: Recipe,
+    path: str | Path,
+    *,
+    hooks: Iterable[Hook] | None = None,
+    download: bool = False,
+    origin: dict[str, Any] | None = None,
+) -> Trained:
+    """Go on with a run of the same recipe, from its newest whole checkpoint. A finished one goes on if the recipe is longer now."""
+    vetted(recipe, machine_mistakes(recipe))
+    check_trackers(recipe.trackers)
+    always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
+    with joined():
+        peers = find_peers(pick_device(recipe.device))
+        folder = one_folder(peers, lambda: _reopened(Path(path), recipe))
+        folder.about.update(recipe=described(recipe), origin=origin or folder.about.get("origin"))
+        data = folder.about.get("data")
+        request = DataRequest(Path(data) if data else None, download, recipe.seed)
+        return _run(recipe, request, folder, hooks, go_on=True)
+
+
+def _reopened(path: Path, recipe: Recipe) -> RunFolder:
+    folder = RunFolder.open(path)
+    status = folder.about.get("status")
+    if status == "early-stopped" or (status == "finished" and not _is_longer(recipe, folder.about)):
+        folder.close()
+        more = " To go on, make it longer: --set epochs=N." if status == "finished" else ""
+        raise Misuse(f"{path} has finished: there is nothing to resume. `trueloop runs` shows its result.{more}")
+    _refuse_other_numbers(folder, recipe)
+    return folder
+
+
+FREE = {"name", "hooks", "trackers", "keep", "workers", "log_every", "epochs", "steps", "device", "statistics_every", "save_every"}
+"""Fields that may differ in a resumed run without making its past another recipe's."""
+
+
+def _is_longer(recipe: Recipe, about: dict[str, Any]) -> bool:
+    """Does the recipe now ask for more than what the finished run was told to do?"""
+    before = about.get("recipe") or {}
+    if recipe.steps is not None:
+        return recipe.steps > int(about.get("step") or 0)
+    return before.get("epochs") is None or (recipe.epochs or 0) > int(before["epochs"])
+
+
+def _refuse_other_numbers(folder: RunFolder, recipe: Recipe) -> None:
+    before, now = folder.about.get("recipe") or {}, described(recipe)
+    changed = [f"{key}: {before[key]!r}, now {now[key]!r}" for key in now if key in before and key not in FREE and before[key] != now[key]]
+    if changed:
+        folder.close()
+        raise BadRecipe(f"{folder.path} was trained by another recipe ({'; '.join(changed)}). Nothing was run: start a new run instead.")
+
+
+def _run(recipe: Recipe, request: DataRequest, folder: RunFolder, hooks: Iterable[Hook] | None, *, go_on: bool) -> Trained:
+    store = Folder(folder.checkpoints)
+    loop: Loop | None = None
+    try:
+        audience = gather_audience(recipe, folder, hooks)
+        loop = assemble(recipe, request, store, audience.hooks)
+        if not folder.guest:
+            store.sweep()
+        if go_on:
+            loop.go_back()
+        else:
+            rehearse(loop)
+        folder.write(status="running", total_steps=loop.total_steps, metric=loop.metric, higher_is_better=loop.higher_is_better)
+        loop.hooks.started(_start(folder, loop, audience.notes))
+        ending = _ended(loop, run_loop(loop), folder)
+    except CannotSave as error:
+        assert loop is not None
+        ending = Ending("failed", loop.state.step, f"{error} The run stopped. `trueloop resume {folder.path}` goes on once there is room.",
+                        best=loop.state.best, best_step=loop.state.best_step, metric=loop.metric)  # fmt: skip
+    except BaseException as error:
+        _thrown_out(loop, folder, error, refused=not go_on and isinstance(error, (Misuse, MissingExtra)))
+        raise
+    ending = _written(folder, ending)
+    loop.hooks.ended(ending)
+    folder.close()
+    return Trained(ending, loop.model, folder.path, audience.findings)
+
+
+def _thrown_out(loop: Loop | None, folder: RunFolder, error: BaseException, *, refused: bool) -> None:
+    """By an error, or by a second Ctrl-C, which does not even wait for the disk: an unfinished save leaves the one before it."""
+    step = loop.state.step if loop else 0
+    if refused and step == 0:
+        folder.discard()
+        return
+    if isinstance(error, KeyboardInterrupt):
+        ending = Ending("signal", step, f"Left at once at step {step:,}, unsaved. Go on: trueloop resume {folder.path}", signal=2)
+        _written(folder, ending)
+    else:
+        ending = Ending("failed", step)
+        unsaved = _finished_saving(loop)
+        _written(folder, replace(ending, message=f"{type(error).__name__}: {error} {unsaved}".strip()))
+    folder.close()
+    if loop is not None:
+        loop.hooks.ended(ending)
+
+
+def _finished_saving(loop: Loop | None) -> str:
+    """Nothing, or why the last checkpoint could not be written."""
+    try:
+        if loop is not None:
+            loop.saver.finish()
+    except CannotSave as error:
+        return str(error)
+    return ""
+
+
+def _written(folder: RunFolder, ending: Ending) -> Ending:
+    """The ending in run.json. Where even that cannot be written, the sentence is still for a person to read."""
+    try:
+        folder.write(status=ending.reason, step=ending.step, message=ending.message, ended=time.time(),
+                     metric=ending.metric or folder.about.get("metric", ""), best=ending.best, best_step=ending.best_step,
+                     test=ending.test)  # fmt: skip
+    except CannotSave as error:
+        return replace(ending, reason="failed", message=f"{ending.message} {error}".strip())
+    return ending
+
+
+def _start(folder: RunFolder, loop: Loop, notes: Iterable[str] = ()) -> Start:
+    parameters = sum(parameter.numel() for parameter in loop.model.parameters())
+    notes = (loop.batches.note, *loop.splits.notes, *notes)
+    return Start(
+        folder.path.name,
+        type(loop.model).__name__,
+        parameters,
+        str(loop.device),
+        loop.batches.samples,
+        loop.total_steps,
+        loop.batches.steps_per_epoch,
+        loop.state.step,
+        notes,
+        str(folder.path),
+    )
+
+
+def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
+    """With the best value, what the best weights reach on the test data, and the words for a person."""
+    loop.peers.wait()  # the first process has written what all read now
+    state, store = loop.state, loop.saver.store
+    best = store.best()
+    where = store.where(best) if best else ""
+    ending = replace(ending, best=state.best, best_step=state.best_step, metric=loop.metric, best_checkpoint=where)
+    if ending.reason == "signal":
+        return replace(
+            ending, message=f"Stopped by signal {ending.signal} at step {state.step:,}, saved. Go on: trueloop resume {folder.path}"
+        )
+    if ending.reason != "finished":
+        return ending
+    if state.over:
+        ending = replace(ending, reason="early-stopped", message=f"{loop.metric} has not got better for {state.worse} evaluations.")
+    if best is not None:
+        _load_best(loop, best)
+    if loop.splits.test is None:
+        return ending
+    test = loop.measure(loop.model, loop.splits.test)
+    loop.hooks.logged(Row("test", state.best_step or state.step, loop.epoch(), test))
+    return replace(ending, test=test)
+
+
+def _load_best(loop: Loop, best: str) -> None:
+    try:
+        contents = read_contents(loop.saver.store, best)
+    except BadCheckpoint as error:
+        loop.hooks.noted(f"{error} It was the best one: the model keeps the weights of the last step.")
+        return
+    loop.model.load_state_dict(contents.state_of("ema" if "ema" in contents.weights else "model"))
+
+
+def _machine() -> dict[str, Any]:
+    from trueloop import __version__
+
+    return {
+        "trueloop": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cpus": os.cpu_count(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

@@ -1,0 +1,126 @@
+"""`trueloop runs`: a table for people, a list for programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.session.made import FINISHED, made, timed, trained_by_somebody
+from tests.track.told import on_test, trained, validated
+from trueloop.cli.main import main
+from trueloop.verdict import ExitCode
+
+Captured = pytest.CaptureFixture[str]
+ROWS = (trained(50, 0.5), validated(60, 0.9, best=True), trained(100, 0.25), on_test(60, 0.875))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.chdir(tmp_path)
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def table(captured: Captured, *words: str) -> list[str]:
+    assert main(["runs", *words]) == 0
+    printed = captured.readouterr()
+    assert printed.err == ""
+    return printed.out.splitlines()
+
+
+def test_the_table_of_runs(capsys: Captured) -> None:
+    timed(made(Path("runs"), "digits", ROWS, started=1_000_000_000.0, **FINISHED), 48.0)
+    timed(made(Path("runs"), "trial-2", ROWS[:2], started=1_000_000_600.0), 2.0)
+    lines = table(capsys)
+    assert [line.split("  ")[0] for line in lines] == ["run", "trial-2", "digits", "", "trial-2: go on with `trueloop resume runs/trial-2`"]
+    head, second, first = lines[:3]
+    assert head.split() == ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
+    assert first.split() == ["digits", "digits", "accuracy", "0.9850", "0.8750", "200", "2:24", "2001-09-09", "01:46", "finished"]
+    assert second.split() == ["trial-2", "digits", "accuracy", "0.9000", "60/200", "4.0", "s", "2001-09-09", "01:56", "killed"]
+    assert first.index("finished") == second.index("killed") == head.index("status")
+
+
+def test_a_run_that_is_being_trained_is_running(capsys: Captured) -> None:
+    with trained_by_somebody(made(Path("runs"), "digits", ROWS)):
+        assert table(capsys)[1].endswith("running")
+
+
+def test_a_failed_run_says_why_below_the_table(capsys: Captured) -> None:
+    made(Path("runs"), "digits", ROWS, status="nonfinite", message="The loss is nan in layer 3.")
+    lines = table(capsys)
+    assert lines[1].endswith("failed")
+    assert lines[-1] == "digits: The loss is nan in layer 3."
+
+
+def test_sorted_by_metric_the_best_come_first(capsys: Captured) -> None:
+    for name, best, started in (("low", 0.8, 3.0), ("high", 0.99, 2.0), ("middle", 0.9, 1.0)):
+        made(Path("runs"), name, ROWS, **{**FINISHED, "best": best, "started": started})
+    assert [line.split()[0] for line in table(capsys, "--sort", "metric")[1:4]] == ["high", "middle", "low"]
+    assert [line.split()[0] for line in table(capsys)[1:4]] == ["low", "high", "middle"]
+
+
+def test_another_folder_and_a_single_run(capsys: Captured) -> None:
+    made(Path("elsewhere"), "digits", ROWS, **FINISHED)
+    assert table(capsys, "elsewhere")[1].startswith("digits")
+    assert table(capsys, "elsewhere/digits")[1].startswith("digits")
+
+
+def test_a_list_for_programs(capsys: Captured) -> None:
+    made(Path("runs"), "digits", ROWS, **FINISHED)
+    made(Path("runs"), "broken", [validated(60, float("nan"), best=True)], started=5.0)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    assert main(["runs", "--format", "json"]) == 0
+    first, second = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert (first["name"], first["path"], first["status"], first["best"], first["step"]) == (
+        "digits",
+        "runs/digits",
+        "finished",
+        0.985,
+        200,
+    )
+    assert first["test"] == {"accuracy": 0.875, "loss": 0.2}
+    assert second["best"] == "nan"
+
+
+# -- nothing there --
+
+
+def test_no_runs_yet_is_a_sentence_that_says_how_to_make_one(capsys: Captured) -> None:
+    assert table(capsys) == ["There are no runs in runs. `trueloop train digits` makes one."]
+    Path("empty").mkdir()
+    assert table(capsys, "empty") == ["There are no runs in empty. `trueloop train digits` makes one."]
+    assert table(capsys, "--format", "json") == ["[]"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "There is no folder nowhere."),
+        (["--sort", "metrc"], "--sort cannot be 'metrc'. Did you mean metric?"),
+        (["--format", "jsn"], "--format cannot be 'jsn'. Did you mean json?"),
+        (["a", "b"], "'b' is one word too many"),
+        (["--sorted"], "There is no option --sorted. Did you mean --sort?"),
+    ],
+)
+def test_misuse_is_a_sentence(words: list[str], said: str, capsys: Captured) -> None:
+    assert main(["runs", *words]) == ExitCode.MISUSE
+    assert said in capsys.readouterr().err
+
+
+def test_the_table_needs_no_torch() -> None:
+    made(Path("runs"), "digits", ROWS, **FINISHED)
+    slow = {"torch", "numpy", "rich"}
+    code = f"import sys; from trueloop.cli.main import main; assert main(['runs']) == 0; assert not {slow} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
