@@ -31,6 +31,9 @@ lint: .venv/ready  ## ruff and the strict type checker
 fuzz: .venv/ready  ## 2,000 made-up loops against a plain oracle
 	$(BIN)/python -m pytest -n 2 tests/fuzz --hypothesis-profile thorough -m 'long or not long'
 
+torture: .venv/ready  ## kill -9 at 200 random moments, in saves too: every resumed run must end with the same bits
+	$(BIN)/python -m tests.torture.run --kills 200
+
 wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
 
@@ -46,6 +49,13 @@ frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite 
 overhead: .venv/ready  ## what watching costs, watched and plain interleaved
 	$(BIN)/python benchmarks/overhead.py
 
+engine-cost: .venv/ready  ## what a step of ours costs beside the loop by hand and, in their own environment, beside the wrappers
+	$(BIN)/python benchmarks/engine.py
+	test ! -x .venv-frameworks/bin/python || PYTHONPATH=src .venv-frameworks/bin/python benchmarks/engine.py
+
+wrappers: .venv/ready  ## the same small jobs through Lightning, Accelerate, HF Trainer, Ignite (`make frameworks` first) and trueloop: who is right
+	$(BIN)/python benchmarks/wrappers.py --write
+
 peers: .venv/ready  ## ten classic bugs, ours beside the peers (their own environments)
 	$(BIN)/python -m benchmarks.peers.run --install
 
@@ -55,4 +65,4 @@ docs: .venv/ready  ## write the pages of the rules
 gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
 	PYTHONPATH=src:. $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider
 
-.PHONY: help venv demo test lint fuzz wheel-test ecosystem frameworks overhead peers docs gpu-test
+.PHONY: help venv demo test lint fuzz torture wheel-test ecosystem frameworks overhead engine-cost wrappers peers docs gpu-test

@@ -1,0 +1,153 @@
+"""Small recipes that together use everything a resume could get wrong. Each takes about a second."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tests.torture.beacon import Beacon, Phase
+from trueloop.data.dataset import Dataset
+from trueloop.data.source import Batch, Facts, Source, Splits
+from trueloop.data.tensors import Tensors
+from trueloop.recipe import DataRequest, Recipe
+
+__all__ = ["SCENARIOS", "Scenario", "network", "noisy", "splits_of"]
+
+FEATURES, CLASSES, SAMPLES = 12, 4, 200
+
+
+def samples(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Four noisy classes, of unequal size."""
+    draws = torch.Generator().manual_seed(seed)
+    labels = torch.multinomial(torch.tensor([0.5, 0.3, 0.15, 0.05]), count, replacement=True, generator=draws)
+    centres = torch.randn(CLASSES, FEATURES, generator=torch.Generator().manual_seed(7))
+    return centres[labels] + 1.5 * torch.randn(count, FEATURES, generator=draws), labels
+
+
+class Drawing:
+    """A dataset that draws from all three libraries, as people's augmentations do."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
+        self.inputs, self.targets = inputs, labels
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        row = self.inputs[number] * random.uniform(0.8, 1.2)
+        row = row + torch.from_numpy(np.random.normal(0, 0.1, FEATURES)).float()
+        return row + 0.1 * torch.randn(FEATURES), int(self.targets[number])
+
+
+@final
+class Watched(Source):
+    """A source that lights the beacon while it is evaluated."""
+
+    def __init__(self, source: Source, beacon: Beacon) -> None:
+        self.source, self.beacon = source, beacon
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def fetch(self, numbers: Tensor) -> Batch:
+        self.beacon.show(Phase.EVALUATING)
+        batch = self.source.fetch(numbers)
+        if int(numbers[-1]) == len(self.source) - 1:
+            self.beacon.show(Phase.TRAINING)
+        return batch
+
+
+def noisy(inputs: Any, draws: torch.Generator) -> Any:
+    """An augmentation on the device."""
+    return inputs + 0.1 * torch.randn(inputs.shape, generator=draws, device=inputs.device)
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, CLASSES))
+
+
+def splits_of(beacon: Beacon, *, drawing: bool, augment: bool) -> Callable[[DataRequest], Splits]:
+    def read(request: DataRequest) -> Splits:
+        inputs, labels = samples(SAMPLES, 1)
+        valid, test = (Tensors(*samples(160, seed)) for seed in (2, 3))
+        return Splits(
+            train=Dataset(Drawing(inputs, labels)) if drawing else Tensors(inputs, labels),
+            valid=Watched(valid, beacon),
+            test=test,
+            facts=Facts(inputs=(FEATURES,), classes=tuple("abcd")),
+            augment=noisy if augment else None,
+        )
+
+    return read
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A recipe to kill, and what it is there for."""
+
+    name: str
+    covers: str
+    drawing: bool
+    augment: bool
+    settings: dict[str, Any]
+
+    def recipe(self, beacon: Beacon) -> Recipe:
+        basic: dict[str, Any] = {
+            "epochs": 20,
+            "batch": 17,
+            "log_every": 5,
+            "lr": 0.02,
+            "trackers": (),
+            "statistics_every": 0,
+            "device": "cpu",
+        }
+        data = splits_of(beacon, drawing=self.drawing, augment=self.augment)
+        return Recipe(name=self.name, model=network, data=data, **{**basic, **self.settings})
+
+
+SCENARIOS: Final = (
+    Scenario(
+        "resident",
+        "dropout, cosine with warm-up, clip, augmentation on the device",
+        drawing=False,
+        augment=True,
+        settings={"schedule": "cosine", "warmup": 9, "clip": 1.0, "save_every": 7, "evaluate_every": 20},
+    ),
+    Scenario(
+        "workers",
+        "2 workers, python+numpy+torch draws, accumulation, EMA, step schedule",
+        drawing=True,
+        augment=False,
+        settings={"workers": 2, "accumulate": 3, "ema": 0.98, "optimizer": "momentum", "schedule": "step", "save_every": 11, "epochs": 14},
+    ),
+    Scenario(
+        "here",
+        "no workers, python+numpy+torch draws, one-cycle, weight decay, saves after evaluations",
+        drawing=True,
+        augment=True,
+        settings={"schedule": "one-cycle", "weight_decay": 0.1, "evaluate_every": 9, "epochs": 8},
+    ),
+    Scenario(
+        "plateau",
+        "balanced sampling, plateau, early stopping, EMA, RAdam",
+        drawing=False,
+        augment=True,
+        settings={
+            "balanced": True, "schedule": "plateau", "gamma": 0.5, "plateau": 1, "patience": 12, "ema": 0.9, "optimizer": "RAdam",
+            "evaluate_every": 8, "save_every": 5,
+        },
+    ),
+    Scenario(
+        "save-each",
+        "a checkpoint each step, one kept, bf16, accumulation",
+        drawing=False,
+        augment=False,
+        settings={"save_every": 1, "keep": 1, "precision": "bf16", "accumulate": 2, "evaluate_every": 6, "epochs": 6, "schedule": "linear"},
+    ),
+)  # fmt: skip
