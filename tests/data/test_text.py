@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,10 +57,10 @@ def test_all_numbers_are_within_the_vocabulary_and_none_is_padding() -> None:
 
 def test_buckets_are_the_same_in_every_process() -> None:
     code = "from trueloop.data.text import Vocabulary; print(Vocabulary.of(['a film'], buckets=999).row('a fine film'))"
-    rows = {
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, text=True).stdout
-        for seed in ("1", "2")
-    }
+    rows = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        rows.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True).stdout)
     assert rows == {f"{Vocabulary.of(['a film'], buckets=999).row('a fine film')}\n"}
 
 

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from tests.golden.short_runs import KINDS, SHORT, fingerprint, losses_of, record_file
+from tests.golden.short_runs import KINDS, SHORT, fingerprint, record_file, twice_in_a_fresh_process
 
 
 def main(names: list[str]) -> None:
@@ -22,7 +22,7 @@ def main(names: list[str]) -> None:
         losses = dict(before.get("losses", {})) if before.get("fingerprint") == fingerprint() else {}
         for kind in KINDS.get(name, ("real", "stand-in")):
             if kind == "stand-in" or name in KINDS or os.environ.get("TRUELOOP_DATA"):
-                losses[kind] = losses_of(name, kind)
+                losses[kind] = twice_in_a_fresh_process(name, kind)[0]
                 print(f"{name} ({kind}): {losses[kind][0]:.4f} to {losses[kind][-1]:.4f} in {len(losses[kind])} steps")
             else:
                 print(f"{name} ({kind}): {'as before' if kind in losses else 'not recorded'}; set TRUELOOP_DATA to record it")

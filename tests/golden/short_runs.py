@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, cast, final
 
 import torch
 
@@ -20,7 +23,9 @@ from trueloop.hook import Hook, Row
 from trueloop.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 
-__all__ = ["KINDS", "SHORT", "Kind", "fingerprint", "losses_of", "read_record", "record_file", "short"]
+__all__ = ["KINDS", "SHORT", "Kind", "fingerprint", "losses_of", "read_record", "record_file", "short", "twice_in_a_fresh_process"]
+
+ROOT = Path(__file__).parent.parent.parent
 
 Kind = Literal["real", "stand-in"]
 """On which data: those the recipe is for, or small made-up ones in the same files."""
@@ -78,14 +83,32 @@ def losses_of(name: str, kind: Kind) -> list[float]:
     return heard.losses
 
 
+def twice_in_a_fresh_process(name: str, kind: Kind) -> list[list[float]]:
+    """Two runs, one after the other, in a process that has done nothing else: what tests before it have set up is no part of a recipe."""
+    command = [sys.executable, "-m", "tests.golden.short_runs", name, kind]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [[float.fromhex(loss) for loss in losses] for losses in json.loads(done.stdout.splitlines()[-1])]
+
+
 def fingerprint() -> dict[str, Any]:
     """What the last bits of a sum may depend on."""
     return {
         "torch": torch.__version__,
         "machine": platform.machine(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
+        "model": _cpu_model(),
     }
+
+
+def _cpu_model() -> str:
+    """Which processor: one with other instructions takes other kernels. What it can do is shortened to a hash."""
+    told = Path("/proc/cpuinfo")
+    if not told.is_file():
+        return platform.processor()
+    words = ("model name", "CPU implementer", "CPU part", "CPU variant", "flags", "Features")
+    lines = {line for line in told.read_text(encoding="utf-8").splitlines() if line.startswith(words)}
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]
 
 
 def record_file(name: str) -> Path:
@@ -95,3 +118,9 @@ def record_file(name: str) -> Path:
 def read_record(name: str) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(record_file(name).read_text(encoding="utf-8"))
     return record
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    of = sys.argv[1], cast(Kind, sys.argv[2])
+    print(json.dumps([[loss.hex() for loss in losses_of(*of)] for _ in range(2)]))

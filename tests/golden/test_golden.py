@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.golden.short_runs import KINDS, SHORT, Kind, fingerprint, losses_of, read_record
+from tests.golden.short_runs import KINDS, SHORT, Kind, fingerprint, read_record, twice_in_a_fresh_process
 from trueloop.recipes.catalogue import bundled
 
 NEAR = 1e-3
@@ -17,8 +17,8 @@ CASES = [(name, kind) for name in SHORT for kind in KINDS.get(name, ("real", "st
 
 
 @cache
-def first_run(name: str, kind: Kind) -> list[float]:
-    return losses_of(name, kind)
+def runs(name: str, kind: Kind) -> list[list[float]]:
+    return twice_in_a_fresh_process(name, kind)
 
 
 def needs_data(name: str, kind: Kind) -> None:
@@ -37,7 +37,7 @@ def test_every_bundled_recipe_has_golden_losses() -> None:
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_two_runs_give_the_same_losses_to_the_last_bit(name: str, kind: Kind) -> None:
     needs_data(name, kind)
-    first, second = first_run(name, kind), losses_of(name, kind)
+    first, second = runs(name, kind)
     assert len(first) == SHORT[name]["steps"]
     assert [loss.hex() for loss in first] == [loss.hex() for loss in second]
 
@@ -46,7 +46,7 @@ def test_two_runs_give_the_same_losses_to_the_last_bit(name: str, kind: Kind) ->
 def test_the_losses_are_the_recorded_ones(name: str, kind: Kind) -> None:
     needs_data(name, kind)
     record = read_record(name)
-    losses, recorded = first_run(name, kind), record["losses"][kind]
+    losses, recorded = runs(name, kind)[0], record["losses"][kind]
     if record["fingerprint"] == fingerprint():
         assert [loss.hex() for loss in losses] == [loss.hex() for loss in recorded], "meant? `python -m tests.golden.record` records anew"
     else:

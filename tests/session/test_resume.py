@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -22,8 +22,12 @@ from tests.torture.victim import begin
 from trueloop.cli.train import exit_code
 from trueloop.errors import BadRecipe, Misuse, NotARun
 from trueloop.recipe import Recipe
+from trueloop.session import train as session
 from trueloop.session.folder import RunFolder, read_about, running
-from trueloop.session.train import resume, train
+
+# Signals are part of these tests, not their end.
+train = partial(session.train, hand_on_signals=False)
+resume = partial(session.resume, hand_on_signals=False)
 
 ALL = [scenario.name for scenario in SCENARIOS]
 

@@ -119,7 +119,8 @@ def begin(recipe: Recipe, folder: Path, beacon: Beacon) -> Victim:
         os.dup2(said, 2)
         torch.set_num_threads(1)
         hooks = [beacon]
-        done = resume(recipe, folder, hooks=hooks) if (folder / "run.json").exists() else _anew(recipe, folder, beacon)
+        begun = (folder / "run.json").exists()
+        done = resume(recipe, folder, hooks=hooks, hand_on_signals=False) if begun else _anew(recipe, folder, beacon)
         print(done.ending.message)
         code = exit_code(done.ending)
     except KeyboardInterrupt:
@@ -133,4 +134,4 @@ def begin(recipe: Recipe, folder: Path, beacon: Beacon) -> Victim:
 
 
 def _anew(recipe: Recipe, folder: Path, beacon: Beacon) -> Trained:
-    return train(recipe, name=folder.name, runs=folder.parent, hooks=[beacon])
+    return train(recipe, name=folder.name, runs=folder.parent, hooks=[beacon], hand_on_signals=False)

@@ -49,7 +49,7 @@ def resume(arguments: list[str]) -> int:
         from trueloop.session.train import resume as go_on
 
         kept = {**origin, "settings": _merged(origin["settings"], settings)}
-        return finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept))
+        return finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False))
 
     return with_their_errors(work)
 

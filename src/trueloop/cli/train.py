@@ -119,7 +119,9 @@ def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any]) -> 
     from trueloop.session.train import train as run
 
     data = None if parsed.data is None else parsed.data.absolute()
-    return finish(run(recipe, name=parsed.name, runs=parsed.runs, data=data, download=parsed.download, origin=origin))
+    return finish(
+        run(recipe, name=parsed.name, runs=parsed.runs, data=data, download=parsed.download, origin=origin, hand_on_signals=False)
+    )
 
 
 def finish(done: Trained) -> int:

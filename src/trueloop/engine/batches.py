@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
@@ -45,7 +44,8 @@ class _Key(NamedTuple):
     """What a worker is asked for: these samples, drawn under this seed."""
 
     seed: int
-    numbers: Tensor
+    numbers: Any
+    """A tensor; an array on its way to a worker."""
 
 
 @final
@@ -59,14 +59,15 @@ class _Keyed(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, key: _Key) -> Batch | TrueloopError | None:
         """None: there is nothing to fetch. A fault of the data is handed over, not raised: a loader would bury its sentence in a trace."""
-        if not len(key.numbers):
+        numbers = torch.as_tensor(key.numbers)
+        if not len(numbers):
             return None
         if self.here:
             with fence(key.seed):
-                return self.source.fetch(key.numbers)
+                return self.source.fetch(numbers)
         seed_all(key.seed)
         try:
-            return self.source.fetch(key.numbers)
+            return self.source.fetch(numbers)
         except TrueloopError as error:
             return error
 
@@ -79,7 +80,8 @@ class _Keys:
         self.make = make
 
     def __iter__(self) -> Iterator[_Key]:
-        return self.make()
+        # As arrays: a tensor would travel to a worker as shared memory, a file handle for each batch.
+        return (_Key(key.seed, key.numbers.numpy()) for key in self.make())
 
 
 def home_of(source: Source, recipe: Recipe, device: torch.device) -> tuple[Source | None, str]:

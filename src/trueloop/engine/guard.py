@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import moved
+from trueloop.engine.direct import Direct
 
 __all__ = ["Guard", "Position", "Statistics", "clear", "clip", "norm_of"]
 
@@ -90,6 +91,7 @@ class Guard:
         self, optimizer: torch.optim.Optimizer, device: torch.device, model: nn.Module | None = None, *, ask_each_step: bool = False
     ) -> None:
         self.optimizer = optimizer
+        self._direct = Direct(optimizer)
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
         """Held back by the device itself: what happened is known when `held` is next called."""
         self.avoided: set[Position] = set()
@@ -111,16 +113,11 @@ class Guard:
             found = self._flags[len(self._asked)].copy_(bad)
             self._asked.append(at)
             self._count(loss.masked_fill(bad, 0.0))
-            self.optimizer.found_inf = found  # type: ignore[attr-defined]
-            self.optimizer.grad_scale = None  # type: ignore[attr-defined]
-            try:
-                self.optimizer.step()
-            finally:
-                del self.optimizer.found_inf, self.optimizer.grad_scale  # type: ignore[attr-defined]
+            self._direct.step(found)
             return True
         value = loss.item()
         if math.isfinite(value) and math.isfinite(norm.item()):
-            self.optimizer.step()
+            self._direct.step()
             self._count(value)
             self.statistics.keep()
             return True

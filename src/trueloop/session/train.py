@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ def train(
     download: bool = False,
     hooks: Iterable[Hook] | None = None,
     origin: dict[str, Any] | None = None,
+    hand_on_signals: bool = True,
 ) -> Trained:
     """Train a recipe from the beginning. `hooks`: who shows it; None: a bar in a terminal, else a plain log.
     `origin`: how `resume` finds the recipe again."""
@@ -74,7 +76,8 @@ def train(
     with joined():
         peers = find_peers(pick_device(recipe.device))
         folder = one_folder(peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name)))
-        return _run(recipe, request, folder, hooks, go_on=False)
+        done = _run(recipe, request, folder, hooks, go_on=False)
+    return _handed_on(done) if hand_on_signals else done
 
 
 def resume(
@@ -84,6 +87,7 @@ def resume(
     hooks: Iterable[Hook] | None = None,
     download: bool = False,
     origin: dict[str, Any] | None = None,
+    hand_on_signals: bool = True,
 ) -> Trained:
     """Go on with a run of the same recipe, from its newest whole checkpoint. A finished one goes on if the recipe is longer now."""
     vetted(recipe, machine_mistakes(recipe))
@@ -95,7 +99,16 @@ def resume(
         folder.about.update(recipe=described(recipe), origin=origin or folder.about.get("origin"))
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
-        return _run(recipe, request, folder, hooks, go_on=True)
+        done = _run(recipe, request, folder, hooks, go_on=True)
+    return _handed_on(done) if hand_on_signals else done
+
+
+def _handed_on(done: Trained) -> Trained:
+    """Whoever sends SIGTERM wants the process to go: a script that went on after the run was saved, and ended with 0, would be taken for
+    finished. So the signal that the run has taken is given to the program again; Ctrl-C becomes its KeyboardInterrupt."""
+    if done.ending.reason == "signal":
+        signal.raise_signal(done.ending.signal)
+    return done
 
 
 def _reopened(path: Path, recipe: Recipe) -> RunFolder:
