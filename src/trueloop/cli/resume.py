@@ -11,7 +11,7 @@ from trueloop.amend import amended, remarks
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.cli.train import finish, settings_of
-from trueloop.errors import Misuse
+from trueloop.errors import Misuse, NotARun
 from trueloop.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.session.folder import read_about
@@ -40,6 +40,10 @@ def resume(arguments: list[str]) -> int:
         raise Misuse(
             f"{parsed.run} was started from Python. Nothing was run: call trueloop.resume(recipe, {str(parsed.run)!r}) in that script."
         )
+    if not _names_a_recipe(origin):
+        raise NotARun(
+            f"{parsed.run}/run.json is damaged: its origin does not name a recipe. Nothing was run; the checkpoints are untouched."
+        )
 
     def work() -> int:
         before = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
@@ -52,6 +56,14 @@ def resume(arguments: list[str]) -> int:
         return finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False))
 
     return with_their_errors(work)
+
+
+def _names_a_recipe(origin: object) -> bool:
+    return (
+        isinstance(origin, dict)
+        and isinstance(origin.get("recipe"), str)
+        and all(isinstance(origin.get(part), dict) for part in ("arguments", "settings"))
+    )
 
 
 def _lengthened(before: Recipe, now: Recipe) -> Iterator[str]:
