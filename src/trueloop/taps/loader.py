@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from torch.utils.data import DataLoader
 
@@ -25,6 +27,8 @@ class LoaderTap(Tap):
         self._on_start = on_start
         """Told also while the wire sleeps: a new pass may be a validation, and worth waking up for."""
         self._patches: list[Patch] = []
+        self._loaders: WeakKeyDictionary[Any, ref[DataLoader[Any]]] = WeakKeyDictionary()
+        """Whose iterator it is; the iterator itself does not say."""
 
     def install(self) -> None:
         self._patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
@@ -42,15 +46,22 @@ class LoaderTap(Tap):
                 self._on_start(place)
                 if not passes_by(self.wire):
                     self.wire.tell("loader_started", LoaderStart(loader, place))
-            return original(loader)
+            iterator = original(loader)
+            self._loaders[iterator] = ref(loader)
+            return iterator
 
         return __iter__
 
     def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:
+            if passes_by(self.wire):
+                return original(iterator)
+            began = perf_counter_ns()
             batch = original(iterator)
-            if not passes_by(self.wire):
-                self.wire.tell("batch_drawn", BatchDrawn(None, batch, stacks_samples(iterator)))
+            waited = perf_counter_ns() - began
+            loader = self._loaders.get(iterator)
+            drawn = BatchDrawn(None if loader is None else loader(), batch, stacks_samples(iterator), waited)
+            self.wire.tell("batch_drawn", drawn)
             return batch
 
         return __next__

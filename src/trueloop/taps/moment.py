@@ -194,6 +194,8 @@ class BatchDrawn:
     batch: Any
     stacked: bool = False
     """PyTorch's own collate made it: the first dimension of its tensors counts the samples."""
+    waited_ns: int = 0
+    """How long the loop stood still for it."""
 
 
 @dataclass(slots=True)
@@ -231,6 +233,8 @@ class StateLoad:
 @dataclass(slots=True)
 class StateSave:
     value: object
+    file: object
+    """What torch.save was told to write into: a path, or something with a write method."""
     place: Place | None
 
 

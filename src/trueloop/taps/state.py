@@ -62,9 +62,9 @@ class StateTap(Tap):
         return load_state_dict
 
     def _wrap_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def save(obj: object, *args: Any, **kwargs: Any) -> Any:
+        def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._quiet():
-                self.wire.tell("state_saving", StateSave(obj, here(2)))
-            return original(obj, *args, **kwargs)
+                self.wire.tell("state_saving", StateSave(obj, f, here(2)))
+            return original(obj, f, *args, **kwargs)
 
         return save

@@ -1,0 +1,40 @@
+"""How a run began and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trueloop.event.base import Event
+
+__all__ = ["Crashed", "RunEnded", "RunStarted"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    script: str
+    arguments: tuple[str, ...]
+    python: str
+    torch: str
+    rank: int
+    world_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed(Event):
+    """The script ended with an exception that trueloop can explain."""
+
+    kind: str
+    exception: str
+    explanation: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Event):
+    reason: Literal["finished", "cut", "exception", "interrupted", "exit"]
+    epochs: int
+    """Passes over loaders that were started."""
+    forwards: int
+    unwatched_steps: int
+    """Steps that went by while the probes slept, to stay inside the budget."""
