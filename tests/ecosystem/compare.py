@@ -14,6 +14,8 @@ _VOLATILE: Final = (
         rf"\b(?:time|elapsed|eta|mfu|sps|ms/batch|step_time|dt|Time|Data|Elapsed|SPS)\b\W{{0,4}}\s*{_NUMBER}\s*(?:\(\s*{_NUMBER}\))?"
     ),
     re.compile(rf"ms/batch\s+{_NUMBER}"),
+    re.compile(rf"\w*(?:runtime|per_second)\b\W{{0,12}}{_NUMBER}"),
+    re.compile(rf"took {_NUMBER}"),
     re.compile(r"\d\d?:\d\d(?::\d\d)?(?:\.\d+)?"),
     re.compile(r"0x[0-9a-f]+"),
     re.compile(r"\b1[5-9]\d{8}\b"),

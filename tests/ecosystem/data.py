@@ -89,6 +89,33 @@ def citations(source: Path, into: Path, train: int, test: int) -> None:
     (into / "cora.cites").write_text("\n".join(f"{a} {b}" for a, b in pairs) + "\n", encoding="utf-8")
 
 
+def pairs(source: Path, into: Path, train: int, test: int) -> None:
+    """train.csv and dev.csv of two lines each, and whether the second is the first in another order."""
+    random = np.random.default_rng(0)
+    lines = (source / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8").replace(",", "").replace('"', "").splitlines()
+    lines = [line for line in lines if len(line.split()) > 4]
+    into.mkdir(parents=True, exist_ok=True)
+    for name, start, count in (("train", 0, train), ("dev", train, test)):
+        rows = ["label,sentence1,sentence2"]
+        for index, line in enumerate(lines[start : start + count]):
+            same = bool(random.integers(2))
+            second = " ".join(random.permutation(line.split())) if same else lines[len(lines) - 1 - index]
+            rows.append(f"{'equivalent' if same else 'not_equivalent'},{line},{second}")
+        (into / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def photographs(source: Path, into: Path, train: int, test: int) -> None:
+    """Made up: folders of coloured pictures, a folder for each class, as PPM files named .png because readers look at the content."""
+    random = np.random.default_rng(0)
+    for split, count in (("train", train), ("val", test)):
+        for kind, colour in (("blue", (40, 60, 200)), ("green", (50, 190, 60)), ("red", (200, 50, 40))):
+            folder = into / split / kind
+            folder.mkdir(parents=True)
+            for index in range(count):
+                picture = np.clip(np.array(colour) + random.normal(0, 60, size=(32, 32, 3)), 0, 255).astype(np.uint8)
+                (folder / f"{index}.png").write_bytes(b"P6 32 32 255\n" + picture.tobytes())
+
+
 def names(source: Path, into: Path, train: int, test: int) -> None:
     into.mkdir(parents=True, exist_ok=True)
     shutil.copy(source / "names" / "names.txt", into / "names.txt")
@@ -100,6 +127,8 @@ KINDS: dict[str, Callable[[Path, Path, int, int], None]] = {
     "corpus": corpus,
     "mnist": mnist,
     "names": names,
+    "pairs": pairs,
+    "photographs": photographs,
     "pictures": pictures,
     "shakespeare": shakespeare,
 }

@@ -1,6 +1,6 @@
 """Public scripts, run plain and under `trueloop check`: the same ending, the same numbers, no finding that is not explained.
 
-    python -m tests.ecosystem.run --mirror FOLDER [--install] [--only NAME ...] [--list]
+    python -m tests.ecosystem.run --mirror FOLDER [--install] [--only NAME ...] [--list] [--write docs/ecosystem.md]
 
 FOLDER holds checkouts as owner+name (see checkout.py); TRUELOOP_DATA names the folder of data sets. Nothing of either is kept: each script
 runs in a temporary copy. `--install` makes .venv-ecosystem, with torchvision and what else the scripts import. Which scripts, how, and
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,10 @@ ROOT = HERE.parent.parent
 HOME = ROOT / ".venv-ecosystem"
 KEPT = ROOT / "build" / "ecosystem"
 """What each run printed, and its report."""
-PACKAGES: Final = ("numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich")
+PACKAGES: Final = (
+    "numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich", "tqdm", "scikit-learn",
+    "accelerate", "datasets", "evaluate", "lightning", "pytorch-ignite", "timm", "torch_geometric", "torchmetrics", "transformers",
+)  # fmt: skip
 TORCHVISION: Final = "torchvision==0.28.0"
 """The version that goes with the torch of constraints.txt."""
 
@@ -47,7 +51,7 @@ class Script:
     arguments: tuple[str, ...]
     cwd: str
     data: tuple[Mapping[str, Any], ...]
-    """kind, into (relative to cwd), train, test."""
+    """kind, into (relative to cwd), train, test. Kind 'repository': the files of another one, its `folder` at `commit`, as `into`."""
     before: tuple[tuple[str, ...], ...]
     """Python commands to run first."""
     environment: Mapping[str, str]
@@ -55,11 +59,11 @@ class Script:
     """End both runs after so many optimizer steps; None: to the script's own end."""
     timeout: int
     expected: tuple[Mapping[str, Any], ...]
-    """rule, line or lines, reason."""
+    """rule, line or lines of which at least one must be reported, reason, and whether it is a bug of the script's."""
 
-    @property
-    def allowed(self) -> set[tuple[str, int]]:
-        return {(e["rule"], line) for e in self.expected for line in (e["line"] if isinstance(e["line"], list) else [e["line"]])}
+    def expectations(self) -> list[set[tuple[str, int]]]:
+        """For each expected finding, what it may look like."""
+        return [{(e["rule"], line) for line in (e["line"] if isinstance(e["line"], list) else [e["line"]])} for e in self.expected]
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,10 @@ def set_up(script: Script, mirror: Path, data: Path, work: Path, python: Path) -
     (work / script.cwd).mkdir(parents=True, exist_ok=True)
     for wanted in script.data:
         into = work / script.cwd / wanted["into"]
+        if wanted["kind"] == "repository":
+            check_out(mirror, wanted["repository"], wanted["commit"], wanted["folder"], into.parent)
+            (into.parent / wanted["folder"]).rename(into)
+            continue
         prepare(wanted["kind"], data, into, wanted.get("train", 0), wanted.get("test", 0))
     for command in script.before:
         ending = execute([python, *command], script, work)
@@ -226,13 +234,15 @@ def judge(script: Script, plain: Ending, checked: Ending, report: Path) -> Answe
         told = json.loads(report.read_text(encoding="utf-8"))
         problems += [f"trueloop broke: {last_line(failure)}" for failure in told["watched"]["failures"]]
         for finding in told["findings"]:
-            known = (finding["name"], finding["line"]) in script.allowed
+            known = any((finding["name"], finding["line"]) in one for one in script.expectations())
             loud = finding["severity"] != "advice" and not known
             unexpected += loud
             mark = "unexpected " if loud else "expected " if known else ""
             found.append(
                 f"{mark}{finding['severity']} {finding['code']} {finding['name']} {finding['path']}:{finding['line']}: {finding['message']}"
             )
+        seen = {(finding["name"], finding["line"]) for finding in told["findings"]}
+        problems += [f"expected and not found: {sorted(one)}" for one in script.expectations() if not one & seen]
     elif not problems:
         problems.append("no report was written")
     return Answer(script, tuple(problems), tuple(found), unexpected, checked.seconds / max(plain.seconds, 1e-3))
@@ -251,6 +261,31 @@ def show(answer: Answer) -> None:
         print(f"    {line}", flush=True)
 
 
+def page(answers: list[Answer]) -> str:
+    """The table as a page of the documentation."""
+    rows = []
+    for answer in answers:
+        if not answer.skipped:
+            loud = "<br>".join(f"{e['rule']}, line {e['line']}: {e['reason']}" for e in answer.script.expected)
+            numbers = "the same" if answer.good else "; ".join(answer.problems) or "unexpected finding"
+            rows.append(f"| {answer.script.name} | {numbers} | {loud or 'none'} | {answer.ratio or 0:.2f}x |")
+    skipped = [f"- {answer.script.name}: {answer.skipped}" for answer in answers if answer.skipped]
+    ran = [answer for answer in answers if not answer.skipped]
+    repositories = {answer.script.repository for answer in ran}
+    return (
+        "# Public scripts under `trueloop check`\n\nWritten by `make ecosystem MIRROR=folder`: each script runs plain and checked, as it "
+        "stands in its repository, on small data.\nExit code and every printed number must be the same, and no finding may appear that "
+        "is not explained here. "
+        "Advice is not listed.\n\n"
+        f"{len(ran)} scripts of {len(repositories)} repositories, {sum(a.good for a in ran)} as they should, "
+        f"{sum(a.unexpected for a in ran)} unexpected findings. Time is CPU time of the whole process, checked to plain.\n\n"
+        "| script | exit code and numbers | errors and warnings, and why they are right | time |\n|---|---|---|---|\n"
+        + "\n".join(rows)
+        + "\n"
+        + ("\nNot run:\n\n" + "\n".join(skipped) + "\n" if skipped else "")
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror", type=Path, help="the folder of checkouts")
@@ -258,6 +293,8 @@ def main() -> int:
     parser.add_argument("--install", action="store_true", help="make .venv-ecosystem first")
     parser.add_argument("--only", nargs="*", default=[], help="scripts whose name holds one of these words")
     parser.add_argument("--list", action="store_true", help="show the scripts and run none")
+    parser.add_argument("--write", type=Path, help="write the table there")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="scripts at a time")
     options = parser.parse_args()
     scripts = read_scripts(options.only)
     if options.list:
@@ -272,9 +309,13 @@ def main() -> int:
     if not python.exists():
         parser.error("there is no .venv-ecosystem. Nothing was run: --install makes it.")
     answers = []
-    for script in scripts:
-        answers.append(examine(script, options.mirror.resolve(), Path(options.data).resolve(), python))
-        show(answers[-1])
+    mirror, data = options.mirror.resolve(), Path(options.data).resolve()
+    with ProcessPoolExecutor(options.processes) as pool:  # processes, because each counts the CPU time of its own children
+        for future in [pool.submit(examine, script, mirror, data, python) for script in scripts]:
+            answers.append(future.result())
+            show(answers[-1])
+    if options.write:
+        options.write.write_text(page(answers), encoding="utf-8")
     ran = [answer for answer in answers if not answer.skipped]
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)

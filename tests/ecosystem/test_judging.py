@@ -20,6 +20,8 @@ from tests.ecosystem.run import Ending, Script, judge, read_scripts
         ("| ms/batch 12.30 | loss  5.1", "| ms/batch 19.80 | loss  5.1"),
         ("Epoch: [0][1/9]\tTime  0.512 ( 0.9)\tLoss 7.1", "Epoch: [0][1/9]\tTime  0.733 ( 1.2)\tLoss 7.1"),
         ("Step: 2m13s | Tot: 1h2m | Loss: 2.4", "Step: 42s119ms | Tot: 59m3s | Loss: 2.4"),
+        ("eval_steps_per_second   =     17.858", "eval_steps_per_second   =      9.1"),
+        ("'train_runtime': '0.93', 'loss': '0.7'", "'train_runtime': '1.21', 'loss': '0.7'"),
         ("saved at 0x7f001122 on 12:30:59", "saved at 0x7f998877 on 12:31:02"),
     ],
 )
@@ -68,6 +70,12 @@ def test_an_expected_finding_and_advice_pass(tmp_path: Path) -> None:
     assert len(answer.findings) == 2
 
 
+def test_an_expected_finding_that_stays_away_fails(tmp_path: Path) -> None:
+    answer = judge(SCRIPT, _ending(), _ending(), _report(tmp_path))
+    assert not answer.good
+    assert "not-shuffled" in answer.problems[0]
+
+
 @pytest.mark.parametrize("change", [{"line": 8}, {"name": "gradients-vanish"}])
 def test_an_unexpected_finding_fails(tmp_path: Path, change: dict[str, object]) -> None:
     assert not judge(SCRIPT, _ending(), _ending(), _report(tmp_path, {**FINDING, **change})).good
@@ -85,10 +93,11 @@ def test_a_script_that_fails_by_itself_is_skipped(tmp_path: Path) -> None:
 
 def test_the_list_is_well_formed() -> None:
     scripts = read_scripts([])
-    assert len(scripts) >= 10
+    assert len(scripts) >= 40
+    assert len({script.repository for script in scripts}) >= 12
     assert len({script.name for script in scripts}) == len(scripts)
     for script in scripts:
-        assert {wanted["kind"] for wanted in script.data} <= set(KINDS)
+        assert {wanted["kind"] for wanted in script.data} <= {*KINDS, "repository"}
         assert all(entry["reason"] for entry in script.expected)
 
 
