@@ -1,0 +1,164 @@
+"""The pages of every rule, ours beside the peers: the first broken and the first healthy script of each.
+
+    python -m benchmarks.peers.pages [--only trueloop torcheck ...]
+
+Writes PAGES.md. A peer is counted generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the
+healthy scripts, whether or not that alarm names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck,
+which needs minutes for each script, is left to the ten scripts of `run.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from benchmarks.peers.run import ENVIRONMENTS, HERE
+from tests.conftest import check_script, in_child
+from tests.pages import EXAMPLES, Example
+from trueloop.finding import Severity
+
+PEERS = ("torch-audit", "torchtest2", "guardtower", "torcheck")
+
+
+@dataclass
+class Score:
+    """What became of one tool."""
+
+    caught: set[str] = field(default_factory=set)
+    alarmed: set[str] = field(default_factory=set)
+    """Healthy scripts on which it raised an alarm."""
+    ran: int = 0
+    refused: int = 0
+    """Scripts to which it could not be applied, or that it broke."""
+    ratios: list[float] = field(default_factory=list)
+
+
+def chosen() -> list[Example]:
+    """One broken and one healthy script for each page, of those that a single process without a GPU can run."""
+    first: dict[tuple[str, bool], Example] = {}
+    for example in EXAMPLES:
+        if not example.cuda and example.ranks == 1:
+            first.setdefault((example.rule, example.broken), example)
+    return list(first.values())
+
+
+def alarms_of(python: Path, tool: str, examples: list[Example]) -> Iterator[tuple[Example, dict[str, object]]]:
+    with TemporaryDirectory() as folder:
+        cases = Path(folder) / "cases.json"
+        cases.write_text(json.dumps({example.name: example.text for example in examples}), encoding="utf-8")
+        command = [python, HERE / "stage_pages.py", tool, cases]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE)
+    said = {answer["case"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    yield from ((example, said[example.name]) for example in examples)
+
+
+def kind_of(alarm: str) -> str:
+    """An alarm without its numbers and names of layers: what sort of alarm it is."""
+    return re.sub(r"[-+]?\d[\d.e+-]*|'[^']*'|`[^`]*`", "_", alarm)[:80]
+
+
+def judge_peer(name: str, examples: list[Example], plain: dict[str, float]) -> Score:
+    score = Score()
+    answers = list(alarms_of(ENVIRONMENTS / name / "bin" / "python", name, examples))
+    usual: set[str] = set()
+    for example, answer in answers:
+        alarms = answer["alarms"]
+        assert isinstance(alarms, list)
+        if answer["failed"] and not alarms:
+            score.refused += 1
+            continue
+        score.ran += 1
+        score.ratios.append(float(str(answer["seconds"])) / max(plain[example.name], 1e-3))
+        if not example.broken:
+            usual |= {kind_of(alarm) for alarm in alarms}
+            score.alarmed |= {example.name} if alarms else set()
+    for example, answer in answers:
+        alarms = answer["alarms"]
+        assert isinstance(alarms, list)
+        if example.broken and any(kind_of(alarm) not in usual for alarm in alarms):
+            score.caught.add(example.name)
+    return score
+
+
+def judge_ours(examples: list[Example], plain: dict[str, float]) -> Score:
+    score = Score()
+    for example in examples:
+        with TemporaryDirectory() as folder:
+
+            def work(example: Example = example, folder: str = folder) -> tuple[set[tuple[str, int]], float]:
+                checked = check_script(Path(folder), example.text)
+                used = resource.getrusage(resource.RUSAGE_CHILDREN)
+                loud = {(f.name, f.place.line if f.place else 0) for f in checked.findings if f.severity >= Severity.ADVICE}
+                return loud, used.ru_utime + used.ru_stime
+
+            found, seconds = in_child(work)
+        score.ran += 1
+        score.ratios.append(seconds / max(plain[example.name], 1e-3))
+        if example.broken and {pair for pair in example.expected() if pair[0] == example.rule} <= found:
+            score.caught.add(example.name)
+        if not example.broken and found:
+            score.alarmed.add(example.name)
+    return score
+
+
+def page(scores: dict[str, Score], examples: list[Example]) -> str:
+    broken, healthy = sum(e.broken for e in examples), sum(not e.broken for e in examples)
+    rows = "\n".join(
+        f"| {name} | {len(s.caught)} of {broken} | {len(s.alarmed)} of {healthy} | {s.refused} | {median(s.ratios or [0]):.2f}x |"
+        for name, s in scores.items()
+    )
+    return f"""# The rules' own pages, ours beside the peers
+
+Made by `python -m benchmarks.peers.pages`: the first broken and the first healthy script of every rule's page that one process
+without a GPU can run.
+
+| tool | spoke on broken scripts | raised an alarm on healthy scripts | could not be applied | CPU time to the plain run, median |
+|---|---|---|---|---|
+{rows}
+
+For trueloop *spoke* means the right rule at the marked line, and every finding on a healthy script, advice included, is an alarm. For the
+peers it means any alarm that they raise on no healthy script: an upper bound of what they catch. They are applied by the adapters in
+`adapters/`, where the script starts to train. The pages were written for trueloop's rules, so this table shows coverage of that
+catalogue, no more; the ten classic bugs of `RESULTS.md` are the fairer comparison, and TrainCheck is measured only there. The scripts are
+tiny, so the times are mostly set-up.
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="these tools")
+    options = parser.parse_args()
+    examples = chosen()
+    plain = {example.name: float(str(answer["seconds"])) for example, answer in alarms_of(Path(sys.executable), "plain", examples)}
+    scores: dict[str, Score] = {}
+    for name in ("trueloop", *PEERS):
+        if options.only and name not in options.only:
+            continue
+        if name != "trueloop" and not (ENVIRONMENTS / name / "ready").exists():
+            print(f"{name} is left out: `make peers` makes its environment", file=sys.stderr)
+            continue
+        scores[name] = judge_ours(examples, plain) if name == "trueloop" else judge_peer(name, examples, plain)
+        print(
+            f"{name}: {len(scores[name].caught)} caught, {len(scores[name].alarmed)} false, {scores[name].refused} refused", file=sys.stderr
+        )
+    text = page(scores, examples)
+    print(text)
+    if not options.only:
+        (HERE / "PAGES.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
