@@ -38,7 +38,13 @@ wheel-test: .venv/ready  ## build the wheel, install it into an empty environmen
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
 
 ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts, TRUELOOP_DATA=folder of small data sets
-	$(BIN)/python -m tests.ecosystem.run --install --mirror $(MIRROR)
+	$(BIN)/python -m tests.ecosystem.run --install --mirror $(MIRROR) --write docs/ecosystem.md
+
+mutate: .venv/ready  ## mechanical bugs in healthy scripts: caught, missed, or the same; writes docs/mutation.md
+	$(BIN)/python -m tests.mutation.run --write docs/mutation.md
+
+reports: .venv/ready  ## SARIF by its published schema (MIRROR=folder of checkouts), the HTML page in a real browser
+	TRUELOOP_MIRROR=$(MIRROR) $(BIN)/python -m pytest tests/report/test_published.py -m long -rs
 
 frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite under check, in their own environment
 	test -x .venv-frameworks/bin/python || $(PYTHON) -m venv .venv-frameworks
@@ -65,4 +71,4 @@ docs: .venv/ready  ## write the pages of the rules
 gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
 	PYTHONPATH=src:. $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider
 
-.PHONY: help venv demo test lint fuzz torture wheel-test ecosystem frameworks overhead engine-cost wrappers peers docs gpu-test
+.PHONY: help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test

@@ -18,11 +18,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.rules.table import cross_table
 from trueloop import source
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
 from trueloop.finding import Finding
+from trueloop.rules.catalogue import all_rules
 from trueloop.verdict import Verdict
 
 torch.set_num_threads(1)
@@ -70,13 +72,18 @@ def in_child(work: Callable[[], Any]) -> Any:
     return value
 
 
-def check_script(folder: Path, text: str, *arguments: str, **options: Any) -> Checked:
-    """Write a script into the folder and check it there, in a child."""
+def check_script(folder: Path, text: str, *arguments: str, ranks: int = 1, **options: Any) -> Checked:
+    """Write a script into the folder and check it there, in a child; or in several that are one run."""
+    if ranks > 1:
+        from tests.several_ranks import check_on_ranks
+
+        return check_on_ranks(folder, text, ranks, arguments, options)
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
 
     def work() -> Checked:
         os.chdir(folder)
+        torch.seed()  # a fresh interpreter's: this process may have been seeded by another test
         printed = folder / "printed.txt"
         sys.stdout = printed.open("w", encoding="utf-8")
         sys.stderr = sys.stdout
@@ -103,6 +110,16 @@ def _stand_nowhere() -> Iterator[None]:
 def check(tmp_path: Path) -> Callable[..., Checked]:
     """`check(text, *arguments, **options)` -> what was found."""
     return lambda text, *arguments, **options: check_script(tmp_path, text, *arguments, **options)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The cross-table of the rules' pages, if they were among the tests."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
+    spoken = [value for report in reports for name, value in report.user_properties if name == "spoken" and report.when == "call"]
+    if spoken:
+        terminalreporter.section("which rules speak on whose pages")
+        for line in cross_table(spoken, len(all_rules())):
+            terminalreporter.line(line)
 
 
 settings.register_profile("ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -12,14 +12,14 @@ from trueloop.finding import Severity
 __all__ = ["apply", "assert_mended"]
 
 
-def apply(folder: Path, text: str, diff: str) -> Checked:
+def apply(folder: Path, text: str, diff: str, ranks: int = 1) -> Checked:
     """The script with the diff applied, checked again; read byte by byte, so that no line end changes on the way."""
     script = folder / "train.py"
     script.write_bytes(text.encode())
     done = subprocess.run(["patch", "-p0"], input=diff.encode(), cwd=folder, capture_output=True)
     assert done.returncode == 0, f"{done.stdout.decode()}\n{diff}"
     assert b"fuzz" not in done.stdout, f"{done.stdout.decode()}\n{diff}"
-    return check_script(folder, script.read_bytes().decode())
+    return check_script(folder, script.read_bytes().decode(), ranks=ranks)
 
 
 def loud(result: Checked) -> Counter[str]:

@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FAMILY_BASES = {
     "rules": {"rule", "judge", "catalogue"},
     "probes": {"probe", "roster", "assemble"},
-    "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin"},
+    "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
     "crash": {"explain", "explanation", "origin", "scene"},
 }
 """Files that a family's members share. Members never import one another; a base that gathers them (`board`) may."""

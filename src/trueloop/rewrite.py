@@ -26,6 +26,7 @@ __all__ = [
     "moved",
     "owns_its_lines",
     "says_monte_carlo",
+    "shuffled",
     "sole_call",
     "trains",
 ]
@@ -131,6 +132,19 @@ def loop_without_graph(source: Source, place: Place) -> Edit | None:
     if not loops or trains(loops[0]) or not imports_torch(source):
         return None
     return indented(source, loops[0], "with torch.no_grad():")
+
+
+def shuffled(source: Source, place: Place | None) -> Edit | None:
+    """`shuffle=True` for the one DataLoader that is built at a place; None where it has a sampler, or takes its arguments by stars."""
+    calls = source.calls(place.line, "DataLoader") if place is not None and place.path == source.path else []
+    if len(calls) != 1 or len(calls[0].args) > 2 or any(isinstance(argument, ast.Starred) for argument in calls[0].args):
+        return None
+    call, given = calls[0], {keyword.arg: keyword.value for keyword in calls[0].keywords}
+    if None in given or given.keys() & {"sampler", "batch_sampler"} or call.lineno != call.end_lineno:
+        return None
+    if "shuffle" in given:
+        return source.replacing(given["shuffle"], "True") if isinstance(given["shuffle"], ast.Constant) else None
+    return source.replacing(call, f"{source.text(call).removesuffix(')').rstrip().removesuffix(',')}, shuffle=True)")
 
 
 def model_called(source: Source, place: Place | None) -> str:

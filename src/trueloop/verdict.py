@@ -35,8 +35,8 @@ class ExitCode(IntEnum):
 class Outcome:
     """How the script itself ended."""
 
-    reason: Literal["finished", "cut", "exception", "interrupted", "exit"]
-    """cut: ended early because we were asked to (--steps, --fail-fast)."""
+    reason: Literal["finished", "cut", "exception", "interrupted", "exit", "hung"]
+    """cut: ended early because we were asked to (--steps, --fail-fast); hung: ended by us, because its ranks could never meet again."""
     exit_code: int = 0
     exception: str = ""
     """`RuntimeError: mat1 and mat2 ...`, or what interrupted it, in one line."""
@@ -53,6 +53,8 @@ class Outcome:
                 return f"The script itself ended with sys.exit({self.exit_code}).{passed_on}"
             case "cut":
                 return "The run was ended early, as asked."
+            case "hung":
+                return "The run was ended: its ranks waited for one another, and would have waited on."
             case _:
                 return ""
 
@@ -181,6 +183,8 @@ class Verdict:
     """What a reader must know besides: 'the report of rank 1 is missing: its process died'."""
     crash: CrashExplanation | None = None
     """What the script's own exception means, if it is of a known kind."""
+    facts: tuple[Event, ...] = ()
+    """What this rank says about itself for the ranks to be judged together."""
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), default=None)
@@ -191,6 +195,8 @@ class Verdict:
             return self.outcome.exit_code
         if self.failures:
             return ExitCode.TRUELOOP_FAILED
+        if self.outcome.reason == "hung":
+            return ExitCode.FINDINGS  # also with --fail-on never: the script did not come to its end
         worst = self.worst()
         found = fail_on is not None and worst is not None and worst >= fail_on
         return ExitCode.FINDINGS if found else ExitCode.CLEAN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import sysconfig
@@ -10,12 +11,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
 from trueloop.event import Place
-from trueloop.source import source_of
+from trueloop.source import called_name, calls_in, source_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["assigned_place", "birthplace", "claim", "class_place", "is_users", "users_classes"]
+__all__ = ["assigned_place", "birthplace", "built_place", "claim", "class_place", "draws_in_training", "is_users", "users_classes"]
 
 _LIBRARY: Final = tuple(
     os.path.realpath(path) + os.sep
@@ -28,6 +29,24 @@ _LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-pack
 
 _CELLS: Final = ("<ipython", "<command-", "<stdin")
 """What notebooks and the prompt call a piece of the user's code; every other name in angle brackets is made by a library."""
+
+_DRAWS: Final = frozenset(
+    (
+        "rand",
+        "rand_like",
+        "randn",
+        "randn_like",
+        "randint",
+        "randint_like",
+        "normal",
+        "normal_",
+        "uniform_",
+        "bernoulli",
+        "bernoulli_",
+        "rsample",
+    )
+)
+"""Functions that draw."""
 
 _claimed: list[str] = []
 _users: dict[str, bool] = {}
@@ -78,6 +97,20 @@ def users_classes(module: nn.Module) -> Iterator[tuple[type, Place]]:
             yield cls, place
 
 
+def draws_in_training(cls: type) -> bool:
+    """Is a random number drawn in a class of the user's under an `if self.training`? Then its mode matters, as a dropout's does."""
+    place = class_place(cls)
+    node = source_of(place.path).class_named(cls.__name__) if place is not None else None
+    if node is None:
+        return False
+    branches = [inner for inner in ast.walk(node) if isinstance(inner, (ast.If, ast.IfExp)) and "self.training" in ast.unparse(inner.test)]
+    return any(
+        isinstance(inner, ast.Call) and ast.unparse(inner.func).split(".")[-1] in _DRAWS
+        for branch in branches
+        for inner in ast.walk(branch)
+    )
+
+
 def assigned_place(owner: nn.Module, attribute: str) -> Place | None:
     """The line `self.attribute = ...` of a class of the user's; the class itself if it is not written so; None for a library's class."""
     places = list(users_classes(owner))
@@ -96,3 +129,15 @@ def birthplace(root: nn.Module, name: str) -> Place | None:
         if place is not None:
             return place
     return None
+
+
+def built_place(root: nn.Module, name: str, file: str) -> Place | None:
+    """The user's line that makes a layer; where no class of the user's does, the call in this file, if it makes just the model's layers."""
+    place = birthplace(root, name)
+    if place is not None or not name:
+        return place
+    kind = type(root.get_submodule(name))
+    alike = [path for path, module in root.named_modules() if type(module) is kind]
+    source = source_of(file)
+    calls = sorted((call.lineno, call.col_offset) for call in calls_in(source.tree) if called_name(call) == kind.__name__)
+    return Place(file, calls[alike.index(name)][0]) if len(calls) == len(alike) and name in alike else None

@@ -102,6 +102,11 @@ def test_a_budget_that_is_no_share_is_refused(budget: str, capsys: Captured) -> 
     assert f"--budget cannot be {budget!r}" in refused(capsys, "check", f"--budget={budget}", "x.py")
 
 
+@pytest.mark.parametrize("seconds", ["0", "0.5", "-3", "nan", "inf", "soon", ""])
+def test_a_time_to_hang_that_is_none_is_refused(seconds: str, capsys: Captured) -> None:
+    assert f"--hang-after cannot be {seconds!r}" in refused(capsys, "check", f"--hang-after={seconds}", "x.py")
+
+
 @pytest.mark.parametrize("steps", ["0", "-1", "1.5", "many", ""])
 def test_steps_must_be_a_number_of_steps(steps: str, capsys: Captured) -> None:
     assert f"--steps cannot be {steps!r}" in refused(capsys, "check", f"--steps={steps}", "x.py")

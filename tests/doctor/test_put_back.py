@@ -25,6 +25,7 @@ from trueloop.doctor.watch import Watch
 
 OWNERS: tuple[Any, ...] = (
     *(torch, Tensor, functional, nn.Module, utils, clip_grad, torch.autograd, Optimizer, data.DataLoader, torch.amp.GradScaler),
+    *(torch.distributed, torch.distributed.distributed_c10d, nn.parallel.DistributedDataParallel),
     *(dataloader._BaseDataLoaderIter, compiler_of_modules, traceback.TracebackException, threading, traceback),
     *(value for value in vars(lr_scheduler).values() if isinstance(value, type)),
     *(value for value in vars(nn).values() if isinstance(value, type)),

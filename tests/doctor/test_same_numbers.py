@@ -270,6 +270,34 @@ CASES = {
             train(model, loss_of=loss_of)
         end(model)
     """,
+    "half precision: scaled steps that are left out, weights in bfloat16, guards against nan": """
+        for fused in (False, True):
+            model, optimizer = (made := mlp()), torch.optim.AdamW(made.parameters(), 1e-3, fused=fused)
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+            for i in range(40):
+                optimizer.zero_grad()
+                with torch.autocast("cpu", dtype=torch.float16):
+                    loss = F.cross_entropy(model(x[:16]), y[:16])
+                scaler.scale(loss).backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1e3)
+                scaler.step(optimizer)
+                scaler.update()
+                print(scaler.get_scale())
+            end(model)
+        model = mlp().to(torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
+        for i in range(20):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x[:16].to(torch.bfloat16)).float(), y[:16]) / (i % 5)
+            if not torch.isfinite(loss):
+                continue
+            loss.backward()
+            for p in model.parameters():
+                p.grad.nan_to_num_()
+            optimizer.step()
+            say(loss)
+        end(model.float())
+    """,
     "a recurrent net that keeps its state, two backwards, hooks of its own": """
         cell, head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 3)
         cell.register_forward_hook(lambda module, given, made: print("hook", type(module).__name__))

@@ -24,7 +24,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0); np.random.seed(0); random.seed(0)
-data = TensorDataset(torch.randn(128, 8), torch.randint(0, 3, (128,)))
+inputs = torch.randn(192, 8)
+train_data = TensorDataset(inputs[:128], inputs[:128, :3].argmax(1))
+valid_data = TensorDataset(inputs[128:], inputs[128:, :3].argmax(1))
+data = train_data
 
 def net():
     return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Dropout(0.2), nn.Linear(32, 3))

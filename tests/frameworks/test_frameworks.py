@@ -35,14 +35,15 @@ SCRIPTS = {
         model = Lit()
         trainer = L.Trainer(max_epochs=4, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
                             enable_model_summary=False, gradient_clip_val=1.0, accumulate_grad_batches=2)
-        trainer.fit(model, DataLoader(data, batch_size=16, shuffle=True), DataLoader(data, batch_size=64))
+        trainer.fit(model, DataLoader(train_data, batch_size=16, shuffle=True), DataLoader(valid_data, batch_size=64))
         end(model)
     """,
     "transformers": """
         from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
         class Texts(torch.utils.data.Dataset):
-            ids = torch.randint(0, 50, (48, 12))
+            def __init__(self):
+                self.ids = torch.randint(0, 50, (48, 12))
             def __len__(self):
                 return 48
             def __getitem__(self, i):
@@ -63,7 +64,7 @@ SCRIPTS = {
         model = net()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=16)
-        train, valid = DataLoader(data, batch_size=16, shuffle=True), DataLoader(data, batch_size=64)
+        train, valid = DataLoader(train_data, batch_size=16, shuffle=True), DataLoader(valid_data, batch_size=64)
         model, optimizer, train, valid, schedule = accelerator.prepare(model, optimizer, train, valid, schedule)
         for epoch in range(4):
             model.train()
@@ -91,7 +92,7 @@ SCRIPTS = {
         criterion = nn.CrossEntropyLoss()
         trainer = create_supervised_trainer(model, optimizer, criterion)
         evaluator = create_supervised_evaluator(model, metrics={"accuracy": Accuracy(), "loss": Loss(criterion)})
-        train, valid = DataLoader(data, batch_size=16, shuffle=True), DataLoader(data, batch_size=64)
+        train, valid = DataLoader(train_data, batch_size=16, shuffle=True), DataLoader(valid_data, batch_size=64)
 
         @trainer.on(Events.EPOCH_COMPLETED)
         def validate(engine):

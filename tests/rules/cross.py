@@ -1,6 +1,6 @@
 """Some rules over every script of the tests: the pages of all rules, the healthy programs, the classic bugs. Prints where they speak.
 
-    python -m tests.rules.cross DAT101 PRC ... [--only WORD]
+python -m tests.rules.cross DAT101 PRC ... [--only WORD]
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from tempfile import TemporaryDirectory
 
 from tests.conftest import check_script
 from tests.healthy.test_healthy import PROGRAMS
-from tests.pages import EXAMPLES
+from tests.pages import EXAMPLES, HANG_AFTER
 from tests.test_classic_bugs import SCRIPTS
 
 __all__ = ["scripts"]
 
 
-def scripts() -> Iterator[tuple[str, str, set[tuple[str, int]]]]:
-    """(name, text, the findings that are marked in it)."""
+def scripts() -> Iterator[tuple[str, str, int, set[tuple[str, int]]]]:
+    """(name, text, the ranks it runs on, the findings that are marked in it)."""
     for example in EXAMPLES:
-        yield example.name, example.text, example.expected()
+        if example.cuda:
+            continue
+        yield example.name, example.text, example.ranks, example.expected()
     for file in (*PROGRAMS, *SCRIPTS):
-        yield f"{file.parent.parent.name}/{file.stem}", file.read_text(encoding="utf-8"), set()
+        yield f"{file.parent.parent.name}/{file.stem}", file.read_text(encoding="utf-8"), 1, set()
 
 
 def main() -> int:
@@ -33,11 +35,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="scripts whose name holds this word")
     options = parser.parse_args()
     spoken = 0
-    for name, text, expected in scripts():
+    for name, text, ranks, expected in scripts():
         if options.only not in name:
             continue
         with TemporaryDirectory() as folder:
-            checked = check_script(Path(folder), text, select=options.rules)
+            checked = check_script(Path(folder), text, ranks=ranks, select=options.rules, hang_after=HANG_AFTER)
         lines = [f"broke: {failure.splitlines()[-1]}" for failure in checked.verdict.failures]
         for finding in checked.findings:
             line = finding.place.line if finding.place else 0

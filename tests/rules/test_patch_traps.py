@@ -109,9 +109,49 @@ for i in range(16):
         optimizer.zero_grad()
 """,
     },
+    "whole-model-pickled": {
+        "two models, over several lines, and another file that is read": """
+maker, judge = nn.Linear(4, 4), nn.Linear(4, 1)
+torch.save({
+    "names": ["é", "maker"], "maker": maker,
+    "judge": judge, "epoch": 3,
+}, "both.pt")
+torch.save(torch.ones(3), "numbers.pt")
+print(torch.load("numbers.pt"))
+""",
+    },
+    "optimizer-built-each-step": {
+        "an epoch around the batches": """
+model = nn.Linear(4, 1)
+for epoch in range(2):
+    for _ in range(4):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # anew
+        x = torch.randn(8, 4)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
+        optimizer.step()
+""",
+    },
 }
 
 BY_HAND = {
+    "whole-model-pickled": {
+        "a function of the same file reads it": """
+import os, tempfile
+path = os.path.join(tempfile.mkdtemp(), "model.pt")
+def read(path):
+    model = torch.load(path, weights_only=False)
+    return model.eval()
+model = nn.Linear(4, 1)
+torch.save(model, path)
+with torch.no_grad():
+    print(read(path)(torch.ones(1, 4)))
+""",
+        "made in the call": """
+import os, tempfile
+torch.save(nn.Linear(4, 1), os.path.join(tempfile.mkdtemp(), "model.pt"))
+""",
+    },
     "sigmoid-before-bce-with-logits": {
         "a threshold reads the probabilities": module("self.head = nn.Linear(4, 1)", "return torch.sigmoid(self.head(x))")
         + training(YES_NO)

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, ReportOptions, add_report_options, report_options
 from trueloop.doctor.allow import chosen_rules
+from trueloop.doctor.hang import HANG_AFTER
 from trueloop.errors import Misuse
 from trueloop.settings import load_settings
 from trueloop.source import stand_in
@@ -20,6 +21,7 @@ from trueloop.source import stand_in
 if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
     from trueloop.finding import Finding
+    from trueloop.verdict import Verdict
 
 __all__ = ["check"]
 
@@ -34,6 +36,7 @@ class CheckOptions:
     budget: float | None
     record: Path | None
     fail_fast: bool
+    hang_after: float
 
 
 def check(arguments: list[str]) -> int:
@@ -57,6 +60,8 @@ def check(arguments: list[str]) -> int:
         settings=settings,
         script=program.shown,
         on_error=_at_once(options),
+        hang_after=options.hang_after,
+        on_hang=_ending(delivery, options),
     )
     delivery.take_stdout()
     come_last()
@@ -77,11 +82,14 @@ def _options(arguments: list[str]) -> tuple[CheckOptions, list[str]]:
     run.add_argument("--budget", metavar="SHARE", type=_budget, help="what watching may cost: 5%% or 0.05; probes sample to stay inside it")
     run.add_argument("--record", metavar="DIR", type=Path, help="keep the run's events there, for `trueloop judge DIR`")
     run.add_argument("--fail-fast", action="store_true", help="end the run at the first error found")
+    waits = f"when to look why one of several ranks stands still ({HANG_AFTER:.0f})"
+    run.add_argument("--hang-after", metavar="SECONDS", type=_seconds, default=HANG_AFTER, help=waits)
     add_report_options(parser)
     parsed, target = parser.split(arguments)
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with our options before it and its own after it.")
-    return CheckOptions(report_options(parsed), parsed.steps, parsed.budget, parsed.record, parsed.fail_fast), target
+    own = CheckOptions(report_options(parsed), parsed.steps, parsed.budget, parsed.record, parsed.fail_fast, parsed.hang_after)
+    return own, target
 
 
 def _program(target: list[str]) -> Program:
@@ -109,6 +117,21 @@ def _at_once(options: CheckOptions) -> Callable[[Finding], bool]:
     return tell
 
 
+def _ending(delivery: Delivery, options: CheckOptions) -> Callable[[Verdict], NoReturn]:
+    """Shows what was found when the ranks hang, and ends this process: its own thread stands in a collective and cannot be called back."""
+    from trueloop.doctor.ranks import told
+
+    def end(verdict: Verdict) -> NoReturn:
+        if not verdict.told_elsewhere:
+            delivery.deliver(verdict)
+            told()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(verdict.exit_code(options.report.fail_on))
+
+    return end
+
+
 def _may_be_a_symptom(finding: Finding) -> bool:
     """Where another rule may yet name the cause, this finding may be gone from the report: it is not called out early."""
     from trueloop.rules.catalogue import find_rule
@@ -120,6 +143,16 @@ def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise Misuse(f"--steps cannot be {text!r}. Nothing was run: write a number of optimizer steps, as in --steps 100.")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 1 <= seconds < math.inf:
+        raise Misuse(f"--hang-after cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in --hang-after 60.")
+    return seconds
 
 
 def _budget(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trueloop.doctor.launch import Program, run
-from trueloop.doctor.ranks import told_once
+from trueloop.doctor.ranks import stay_to_tell, told_once
 from trueloop.doctor.traceback import leave, show
 from trueloop.doctor.watch import Watch
 from trueloop.verdict import Verdict
@@ -21,4 +21,5 @@ def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | No
         if error is not None:
             show(error)
         leave(error, outcome.exit_code)
-    return told_once(watch.stop(outcome, error)), error
+    stay_to_tell()
+    return told_once(watch.stop(outcome, error), watch.bench), error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trueloop.allow import at_home, sift
-from trueloop.event import EpochStarted, Event, Forward, RunEnded
+from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded
 from trueloop.rules.catalogue import ALWAYS_ON
 from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
@@ -26,10 +26,13 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
     end: RunEnded | None = None
     for event in read_events(folder):
         tally.hear(event)
-        judge.tell(event)
-        end = event if isinstance(event, RunEnded) else end
-    if end is None:
-        judge.tell(_breaks_off(tally))
+        if isinstance(event, RunEnded):
+            end = event
+        else:
+            judge.tell(event)
+    for fact in _facts_of_other_ranks(folder):
+        judge.tell(fact)
+    judge.tell(_breaks_off(tally) if end is None else end)
     found = at_home(judge.findings(), tally.home) if ours else judge.findings()
     findings, allowed = sift(found, settings)
     unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
@@ -43,6 +46,12 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
         allowed=allowed,
         failures=tuple(judge.failures),
     )
+
+
+def _facts_of_other_ranks(folder: Path) -> Iterator[Event]:
+    """What the other ranks of the run, recorded beside the first, say for all to be judged together."""
+    for other in sorted(folder.glob("rank-*")):
+        yield from (event for event in read_events(other) if isinstance(event, RankFact))
 
 
 def _breaks_off(tally: Tally) -> Event:

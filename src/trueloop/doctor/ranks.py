@@ -1,7 +1,9 @@
 """Several ranks of one run (torchrun): each watches itself, and one of them tells what all have found.
 
 The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives, which hang when a
-rank has died. In it are, by rank, `1.pid` (I have begun) and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it).
+rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called) and `1.verdict` (I have ended), and
+`teller` (I tell, says the first to make it). A verdict brings facts that mean something only beside those of the other ranks; who tells
+has them judged together. Of a rank that has ended without a word, its collectives can still be read.
 When the folder is gone, it has been told. Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends
 waits for that; but nobody waits for the dead, and one that failed does not wait long: then it tells itself, and says whose report
 is missing.
@@ -14,18 +16,24 @@ import contextlib
 import os
 import pickle
 import shutil
+import signal
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self, final
+from typing import Final, Literal, Self, final
 
+from trueloop.doctor.together import Bench, Joint
+from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
+from trueloop.rules.catalogue import find_rule
+from trueloop.taps.journal import read_journal
 from trueloop.verdict import Unjudged, Verdict
 
-__all__ = ["Rank", "announce", "is_first", "merged", "own_folder", "told", "told_once"]
+__all__ = ["Rank", "announce", "is_first", "meeting", "merged", "own_folder", "stay_to_tell", "told", "told_once"]
 
 PATIENCE: Final = 8.0
 """Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun itself waits 30."""
@@ -92,12 +100,13 @@ class Rank:
 
     def has_died(self, number: int) -> bool:
         try:
-            os.kill(int((self.folder / f"{number}.pid").read_bytes()), 0)
+            process = int((self.folder / f"{number}.pid").read_bytes())
+            os.kill(process, 0)
         except ProcessLookupError:
             return True
         except (OSError, ValueError):
             return False
-        return False
+        return _is_zombie(process)
 
     # -- waiting --
 
@@ -130,6 +139,11 @@ class Rank:
         files = {number: self.folder / f"{number}.verdict" for number in range(self.first, self.first + self.peers)}
         return {number: pickle.loads(file.read_bytes()) for number, file in files.items() if file.exists()}
 
+    def last_seen(self, number: int) -> CollectivesCalled:
+        """The collectives of a rank that has not ended, or not told."""
+        ended: Literal["died", "running"] = "died" if self.has_died(number) else "running"
+        return CollectivesCalled(0, None, number, read_journal(number, self.folder), ended, "")
+
 
 # -- the run's own words --
 
@@ -155,7 +169,13 @@ def announce() -> None:
         me.put(f"{me.number}.pid", str(os.getpid()).encode())
 
 
-def told_once(verdict: Verdict) -> Verdict:
+def meeting() -> Path | None:
+    """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody to meet."""
+    me = Rank.here()
+    return me.folder if me is not None and me.folder.exists() and me.is_trusted() else None
+
+
+def told_once(verdict: Verdict, bench: Bench | None = None) -> Verdict:
     """The verdict of all ranks for the one that is to tell it; for the others their own, marked as told elsewhere."""
     me = Rank.here()
     if me is None:
@@ -164,11 +184,12 @@ def told_once(verdict: Verdict) -> Verdict:
         return replace(verdict, told_elsewhere=True)  # it has been told, without us: we were too late
     if not me.is_trusted():
         return verdict
+    stay_to_tell()
     me.put(f"{me.number}.verdict", pickle.dumps(verdict))
     missing: dict[int, str] = {}
     if me.number == me.first:
         missing = me.wait_for_others()
-    elif me.wait_until_told(PATIENCE if verdict.outcome.exit_code else float("inf")):
+    elif me.wait_until_told(PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")):
         return replace(verdict, told_elsewhere=True)
     if not me.claim():
         me.wait_until_told(PATIENCE)
@@ -176,7 +197,15 @@ def told_once(verdict: Verdict) -> Verdict:
     atexit.register(told)
     found = {me.number: verdict, **me.verdicts()}
     late = {number: "it was still running" for number in me.others if number not in found and number not in missing}
-    return merged(verdict, found, missing | late)
+    silent = [me.last_seen(number) for number in sorted(missing | late)]
+    facts: list[Event] = [fact for one in found.values() for fact in one.facts]
+    return merged(verdict, found, missing | late, Joint() if bench is None else bench.judge([*facts, *silent]))
+
+
+def stay_to_tell() -> None:
+    """torchrun ends all ranks when one has died. The script of this one has ended anyway; what is left to do takes less than its grace."""
+    if Rank.here() is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def told() -> None:
@@ -189,18 +218,26 @@ def told() -> None:
 # -- one verdict of many --
 
 
-def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str]) -> Verdict:
-    """The teller's verdict, with what the other ranks have found."""
+_ALONE: Final = Joint()
+
+
+def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str], joint: Joint = _ALONE) -> Verdict:
+    """The teller's verdict, with what the other ranks have found, and what was found by comparing them."""
     together: dict[object, dict[int, Finding]] = {}
     for number, verdict in sorted(found.items()):
         for finding in verdict.findings:
             together.setdefault((finding.code, finding.place and (finding.place.path, finding.place.line)), {})[number] = finding
-    findings = [_one(finding_on, len(found)) for finding_on in together.values()]
+    findings = _unexplained([*(_one(finding_on, len(found)) for finding_on in together.values()), *joint.findings])
+    alone = _judged_by_none([verdict.not_judged for verdict in found.values()])
+    not_judged = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
+    broken = [f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures]
     return replace(
         own,
         findings=tuple(sorted(findings, key=lambda f: -f.severity)),
-        not_judged=_judged_by_none([verdict.not_judged for verdict in found.values()]),
-        failures=tuple(f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures),
+        watched=replace(own.watched, rules=own.watched.rules + len(own.not_judged) - len(not_judged)),
+        not_judged=not_judged,
+        allowed=own.allowed + joint.allowed,
+        failures=(*broken, *joint.failures),
         notes=(*own.notes, *(f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items()))),
     )
 
@@ -215,6 +252,20 @@ def _one(finding_on: Mapping[int, Finding], ranks: int) -> Finding:
         count=sum(finding.count for finding in finding_on.values()),
         first_step=min(finding.first_step for finding in finding_on.values()),
     )
+
+
+def _unexplained(findings: list[Finding]) -> list[Finding]:
+    """One finding per cause: a rank's own finding may explain what the comparison shows, and the other way round."""
+    spoken = {finding.name for finding in findings}
+    return [finding for finding in findings if not spoken & set(find_rule(finding.code).explained_by)]
+
+
+def _is_zombie(process: int) -> bool:
+    """Has it ended, and nobody has asked how? Then it still counts as a process. Only Linux says so."""
+    try:
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except (OSError, IndexError):
+        return False
 
 
 def _words(numbers: Iterable[int]) -> str:

@@ -6,22 +6,25 @@ import atexit
 import multiprocessing
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, NoReturn, Self
 
 import torch
 
 from trueloop.crash.explain import explained
 from trueloop.doctor.allow import chosen_rules, is_excused, sift
+from trueloop.doctor.hang import HANG_AFTER, Watchdog
 from trueloop.doctor.launch import outcome_of
-from trueloop.doctor.ranks import announce, own_folder, told, told_once
+from trueloop.doctor.ranks import Rank, announce, meeting, own_folder, told, told_once
+from trueloop.doctor.together import Bench
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.errors import Misuse
-from trueloop.event import EpochStarted, Event, Forward, RunEnded, RunStarted
+from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
 from trueloop.probes.assemble import assemble
 from trueloop.rules.judge import Judge
@@ -30,7 +33,7 @@ from trueloop.settings import Settings, load_settings
 from trueloop.taps.board import Board
 from trueloop.taps.moment import RunEnd
 from trueloop.taps.wire import Wire
-from trueloop.verdict import Outcome, Tally, Unjudged, Verdict
+from trueloop.verdict import ExitCode, Outcome, Tally, Unjudged, Verdict
 
 __all__ = ["Watch", "watch"]
 
@@ -49,16 +52,29 @@ class Watch:
         settings: Settings | None = None,
         script: str = "",
         on_error: Callable[[Finding], bool] | None = None,
+        hang_after: float = HANG_AFTER,
+        on_hang: Callable[[Verdict], object] | None = None,
         show: Callable[[Verdict], None] | None = None,
         instead: Watch | Literal["elsewhere"] | None = None,
     ) -> None:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
-        self.judge = Judge(chosen_rules(self.settings, select, ignore))
+        rules = chosen_rules(self.settings, select, ignore)
+        self.judge = Judge(rules)
+        self.bench = Bench(rules, self.settings)
+        """Who judges the facts of all ranks, if this is the one that tells."""
         self.script = script or sys.argv[0]
         self.verdict: Verdict | None = None
         """Set when the watch has ended."""
         self._on_error = on_error
         """Told of each error at once; True asks the run to end."""
+        self._hang_after = hang_after
+        self._on_hang = on_hang
+        """Shows the verdict of a run whose ranks can never meet again, and ends the process; nobody watches for that without it."""
+        self._watchdog: Watchdog | None = None
+        self._ended_by: int | None = None
+        """The thread that ends the run: its own, or the one that watches for ranks that hang."""
+        self._end_lock = threading.Lock()
+        self._facts: list[Event] = []
         self._show = show
         self._instead = instead
         """Who watches, where this one has nothing to do: a watch that runs already, or one in another process."""
@@ -84,6 +100,8 @@ class Watch:
             raise Misuse("This watch has ended, and its verdict stands: call trueloop.watch() for another one.")
         _running = self
         announce()
+        self._wire.meeting = meeting()
+        self._wire.when_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         self._hear(RunStarted(0, None, self.script, tuple(sys.argv[1:]), sys.version.split()[0], torch.__version__, rank, size))
@@ -99,8 +117,12 @@ class Watch:
         """End the watch, put torch back as it was, and judge. The error is what ended the run, if anything did."""
         global _running
         outcome = outcome or Outcome("finished")
+        if not self._may_end():
+            threading.Event().wait()  # the thread that found the ranks hanging is about to end this process
         if self.verdict is not None:
             return self.verdict
+        if self._watchdog is not None:
+            self._watchdog.leave()
         self._wire.last_words(RunEnd(outcome.reason, error))
         self._board.remove()
         self._tracebacks.remove()
@@ -125,7 +147,7 @@ class Watch:
             return
         if error is not None:
             strip(error)
-        verdict = told_once(self.stop(outcome_of(error), error))
+        verdict = told_once(self.stop(outcome_of(error), error), self.bench)
         if self._show is not None and not verdict.told_elsewhere:
             self._show(verdict)
             told()
@@ -137,10 +159,36 @@ class Watch:
             return self._instead.findings
         return self.verdict.findings if self.verdict is not None else sift(self.judge.findings(), self.settings)[0]
 
+    # -- ranks that hang --
+
+    def _watch_for_hangs(self) -> None:
+        me = Rank.here()
+        if self._on_hang is None or self._wire.meeting is None or self._wire.journal is None or me is None:
+            return
+        self._watchdog = Watchdog(me, self._wire.journal, self.bench, self._hang_after, self._end_hung)
+        self._watchdog.start()
+
+    def _may_end(self) -> bool:
+        """Of two threads that would end the run, the first does; ending again is for the same one to do."""
+        with self._end_lock:
+            self._ended_by = self._ended_by or threading.get_ident()
+        return self._ended_by == threading.get_ident()
+
+    def _end_hung(self) -> None:
+        """Called by the watchdog: the script's own thread will not come back."""
+        if self._on_hang is None or not self._may_end():
+            return
+        try:
+            self._on_hang(told_once(self.stop(Outcome("hung")), self.bench))
+        finally:
+            os._exit(ExitCode.TRUELOOP_FAILED)  # only if showing it failed: it ends the process itself
+
     # -- events --
 
     def _hear(self, event: Event) -> None:
         self._tally.hear(event)
+        if isinstance(event, RankFact):
+            self._facts.append(event)
         if self._recorder is not None:
             self._recorder.write(event)
         for finding in self.judge.tell(event):
@@ -165,6 +213,7 @@ class Watch:
             overhead_measured=measured is not None,
             allowed=allowed,
             failures=(*self._wire.failures, *self.judge.failures, *recording),
+            facts=tuple(self._facts),
         )
 
 
@@ -196,9 +245,19 @@ def watch(
     if _running is not None and _running._show is None:
         return Watch(instead=_running)  # `trueloop check` of a script that has this line
     folder = None if record is None else Path(record)
-    made = Watch(select=select, ignore=ignore, budget=budget, record=folder, show=print_verdict).start()
+    made = Watch(select=select, ignore=ignore, budget=budget, record=folder, show=print_verdict, on_hang=_show_and_end).start()
     _report_at_exit(made)
     return made
+
+
+def _show_and_end(verdict: Verdict) -> NoReturn:
+    from trueloop.report.terminal import print_verdict
+
+    if not verdict.told_elsewhere:
+        print_verdict(verdict)
+        told()
+    sys.stdout.flush()
+    os._exit(ExitCode.FINDINGS)
 
 
 def _report_at_exit(made: Watch) -> None:

@@ -3,22 +3,28 @@
 The loop, drawn, with each event beside the line that makes it happen:
 
     model = Net()                                   ModelSeen       once, when its first forward has ended
-    optimizer = SGD(model.parameters())
+    optimizer = SGD(model.parameters())             OptimizerRebuilt  only if another one held the same parameters before
+    model.load_state_dict(torch.load(path))         FileOpened, Resumed  when the first step after it has been taken
     scheduler = CosineAnnealingLR(optimizer, 10)    ScheduleBuilt
     for epoch in range(10):
         for x, y in loader:                         EpochStarted    once per pass over a loader
             out = model(x)                          Forward         when its fate is known: trained, dropped, or graphless
-            loss = criterion(out, y)                LossComputed
-            loss.backward()                         Backward, GraphsAlive
+            loss = criterion(out, y)                LossComputed, OutputsCompared
+            loss.backward()                         Backward, GraphsAlive, ActivationsMeasured
             clip_grad_norm_(model.parameters(), 1)  Clipped
             optimizer.step()                        Stepped, GradientsMeasured, ParametersAccounted, UnitsCompared
                                                     SteppedWhileEvaluating  only if the model was in eval mode
+                                                    WeightsCompared, WeightsMoved, FrozenMoved, FrozenStatisticsMoved  on a few steps
+                                                    DecaySeen       on the first step, if it decays weights
+                                                    TieBroken       only if two names had shared a weight and no longer do
             optimizer.zero_grad()                   (seen by the next Stepped.cleared)
-        scheduler.step()                            ScheduleStepped
+        scheduler.step()                            ScheduleStepped, PlateauFed
         model.eval()                                ModeSet
         best = model.state_dict()                   StateReused     only if it is used after the weights moved on
+        torch.save(best, path)                      FileWritten
                                                     ScheduleEnded   one for each schedule, when the run ends
-                                                    SamplesCompared, FutureCompared  counterfactual replays of a forward
+                                                    LossFollowed, ChanceCompared  the course of the losses, when the run ends
+                                                    SamplesCompared, FutureCompared, EvaluationRepeated  counterfactual replays of a forward
                                                     NotFinite       the first value that is no number, and where it arose
 
 Every event is a frozen, slotted dataclass of numbers, names, shapes and places, so that it can be written to disk and

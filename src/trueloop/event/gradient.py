@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Backward", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient"]
+__all__ = ["Backward", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient", "WeightsCompared", "WrittenWeight"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +87,33 @@ class GradientsMeasured(Event):
     total: float
     clipped: bool
     learning_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenWeight:
+    """A weight that changed between two steps of its optimizer, judged by some of its numbers."""
+
+    name: str
+    explained: bool
+    """The change is a multiple of the gradient plus a multiple of the weight, to the last bit that rounding leaves."""
+    of_gradient: float
+    """That multiple of the gradient: -0.01 for `p -= 0.01 * p.grad`."""
+    of_weight: float
+    """That multiple of the weight: -0.001 for `p *= 0.999`."""
+    share: float
+    """Length of the gradient's part over that of the whole change."""
+    weight_decay: float
+    """Of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsCompared(Event):
+    """Some weights as an optimizer's step left them, and as its next step found them: on a few of its steps."""
+
+    optimizer: int
+    name: str
+    index: int
+    """Of the step that left them."""
+    looked: int
+    written: tuple[WrittenWeight, ...]
+    """Those that changed."""

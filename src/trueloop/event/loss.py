@@ -7,7 +7,7 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["LossComputed", "NotFinite"]
+__all__ = ["ChanceCompared", "LossComputed", "LossFollowed", "NotFinite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,64 @@ class LossComputed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ChanceCompared(Event):
+    """The losses of one line over the run, against the best that one and the same answer to every sample would have got.
+
+    Told when the run ends, for each line that computed a mean loss of PyTorch's with a graph.
+    """
+
+    function: str
+    calls: int
+    """How often the line ran with a graph."""
+    looks: int
+    """Calls whose targets were looked at, and whose loss itself (or a multiple of it) went into backward."""
+    targets: int
+    """Targets in those."""
+    classes: int
+    """Distinct ones; 0 where they are no classes."""
+    one_sided: int
+    """Looks whose targets were all the same, or all different (as those of contrastive losses, which number the samples)."""
+    first: float
+    """Mean loss of the first quarter of the looks,"""
+    third: float
+    """of the third,"""
+    last: float
+    """and of the last."""
+    third_chance: float
+    """What the targets of the third quarter cost if each is answered by the frequencies of the classes, or by the mean of the targets;"""
+    chance: float
+    """and those of the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossFollowed(Event):
+    """The course of the losses at the line that called backward most often, told when the run ends. `place` is that line."""
+
+    count: int
+    """Backwards there,"""
+    share: float
+    """and what share of all backwards of the run they are."""
+    seen: int
+    """Losses of an even sample of them, which the following numbers are taken from."""
+    first: tuple[float, ...]
+    """The first five."""
+    peak: float
+    """The highest level: of the medians of five in a row, which one odd loss does not move."""
+    end: float
+    """The median of the last quarter."""
+    swing: float
+    """How many times the low losses of the last quarter (a tenth lie below) the high ones (a tenth lie above) are."""
+    below_zero: bool
+    """Some loss was negative, or no number."""
+    closures: bool
+    """Some backward ran inside an optimizer's step."""
+    optimizers: int
+    """Optimizers that took steps in this run."""
+    bootstrapped: int
+    """Steps in which a model was also called without recording a graph: to make targets, or to validate."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotFinite(Event):
     """The first non-finite loss or gradient, and what a replay of the forward says of its origin."""
 
@@ -61,3 +119,9 @@ class NotFinite(Event):
     learning_rates: tuple[float, ...]
     skipped: bool = False
     """The step was left out, as the user had asked for: the weights have not seen it."""
+    sample: int | None = None
+    """With origin input: the first sample of the batch that holds one."""
+    loader: int | None = None
+    """The loader that the latest batch came from, counted in the order of first use; None without one."""
+    batch: int | None = None
+    """Which batch of its pass that was, from 0."""

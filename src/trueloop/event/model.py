@@ -7,7 +7,20 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Forward", "FutureCompared", "HiddenPart", "LooseTensor", "ModelExamined", "ModelSeen", "SamplesCompared", "UnitsCompared"]
+__all__ = [
+    "ActivationsMeasured",
+    "Forward",
+    "FutureCompared",
+    "HiddenPart",
+    "LayerActivations",
+    "LooseTensor",
+    "ModelExamined",
+    "ModelSeen",
+    "OutputsCompared",
+    "SamplesCompared",
+    "TieBroken",
+    "UnitsCompared",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,11 @@ class Forward(Event):
     """Backwards of the run, and gradients taken, before this call: calls with the same number had no training between them."""
     passes: int = 0
     """Passes over loaders that had been started before this call."""
+    moved: bool = False
+    """Without a graph, in train mode: an optimizer that has stepped holds parameters of it, perhaps as a part of another model."""
+    active_noises: int = 0
+    """Modules of the user's that draw random numbers of their own `if self.training`, and did."""
+    idle_noises: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +174,65 @@ class FutureCompared(Event):
     repeat: float
     layer: str
     defined: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerActivations:
+    """What came out of the activation behind one layer, all its uses in one backward's graph taken together."""
+
+    model: str
+    layer: str
+    """Name of the layer that feeds the activation."""
+    function: Literal["relu", "sigmoid", "tanh"]
+    units: int
+    observations: int
+    """Values per unit: samples, and positions of each."""
+    silent: int
+    """Units (relu) that were zero for every sample of this look and of the looks before it that make up a row."""
+    railed: float
+    """The share of the values (sigmoid, tanh) at the ends of their range, where the slope is next to nothing."""
+    looks: int
+    """How often this layer has been looked at, this time included."""
+    defined: Place | None
+    """The line that builds the layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationsMeasured(Event):
+    """Hidden activations in the graph of a backward, read on a few of the backwards of a line."""
+
+    backward: int
+    """Which backward of this line, counted from 1."""
+    layers: tuple[LayerActivations, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsCompared(Event):
+    """What a model gave for the samples of one batch, compared with each other; a few times per run, for outputs that a loss uses."""
+
+    model: int
+    name: str
+    training: bool
+    batch: int
+    different: int
+    """Samples whose input is not that of the first one."""
+    spread: float
+    """The largest difference between two samples' outputs, in any place of the output."""
+    scale: float
+    """The largest output, by size."""
+
+
+@dataclass(frozen=True, slots=True)
+class TieBroken(Event):
+    """A model is trained with two parameters where there was one under two names. `place` is the line that parted them, if seen."""
+
+    model: int
+    name: str
+    first: str
+    second: str
+    shape: tuple[int, ...]
+    tied_at: Place | None
+    """The line that had tied them."""
+    steps: int
+    """Steps taken while they were one."""
+    by: Literal["assignment", "loading", "moving", "unknown"]

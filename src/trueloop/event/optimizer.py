@@ -7,7 +7,23 @@ from typing import Final, Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["SCALE_FREE", "ParameterAccount", "ParametersAccounted", "ScheduleBuilt", "ScheduleEnded", "ScheduleStepped", "Stepped"]
+__all__ = [
+    "SCALE_FREE",
+    "DecaySeen",
+    "FrozenMoved",
+    "FrozenStatisticsMoved",
+    "OptimizerIdle",
+    "OptimizerRebuilt",
+    "ParameterAccount",
+    "ParametersAccounted",
+    "PlateauFed",
+    "ScheduleBuilt",
+    "ScheduleEnded",
+    "ScheduleStepped",
+    "Stepped",
+    "WeightMove",
+    "WeightsMoved",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,72 @@ class ParametersAccounted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OptimizerIdle(Event):
+    """An optimizer that was never stepped, though gradients came to its parameters and were cleared. `place` is where it was built."""
+
+    optimizer: int
+    name: str
+    backwards: int
+    """Backwards that brought gradients to its parameters."""
+    cleared: int
+    """How often they were cleared before the next one."""
+    backward_place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerRebuilt(Event):
+    """An optimizer was built over exactly the parameters that an earlier one held, which had taken steps. `place` is where it was built."""
+
+    line: int
+    """A number for this set of parameters."""
+    name: str
+    """The class of the earlier one."""
+    steps: int
+    """Steps that the earlier one had taken."""
+    kept: int
+    """Parameters for which it held state."""
+    closure: bool
+    """Its steps called a closure."""
+    goes_on: bool
+    """The weights are those that its last step left."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenMoved(Event):
+    """A step moved parameters that need no gradient, and had needed none at the step before."""
+
+    optimizer: int
+    name: str
+    parameters: tuple[str, ...]
+    """Names of those that moved; '' where no model has it."""
+    moved: int
+    frozen: int
+    """How many frozen parameters the optimizer holds."""
+    gradients: Literal["zero", "stale"]
+    """What it found: zeros, or gradients that nothing had touched since the step before."""
+    change: float
+    """The largest change of one number."""
+    decay: float
+    """The largest weight decay of the groups."""
+    momentum: bool
+    """The optimizer remembers earlier gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenStatisticsMoved(Event):
+    """Batch norm layers whose weights are frozen, in a model that trains, took new running statistics from the batches."""
+
+    model: str
+    layers: tuple[str, ...]
+    """Names of the first few."""
+    count: int
+    steps: int
+    """Steps between the two looks."""
+    change: float
+    """The largest change of a running mean."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleBuilt(Event):
     schedule: int
     name: str
@@ -129,6 +211,69 @@ class ScheduleEnded(Event):
     inner: bool
     """Another schedule holds it, and steps it in its own time."""
     built_in_view: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DecaySeen(Event):
+    """An optimizer that decays weights takes its first step. `place` is where it was built."""
+
+    optimizer: int
+    name: str
+    decays: tuple[float, ...]
+    """weight_decay of each group."""
+    folded: bool
+    """It is torch's own Adam, which adds the decay to the gradient before it divides by the gradient's size."""
+    learning_rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlateauFed(Event):
+    """A ReduceLROnPlateau was told a value. `place` is the line that told it."""
+
+    schedule: int
+    index: int
+    """How often it had been told one before."""
+    value: float
+    whole: bool
+    """The value is a whole number of Python's (an int), not a measurement."""
+    mode: str
+    """min or max."""
+    patience: int
+    learning_rates: tuple[float, ...]
+    """After it."""
+    optimizer_steps: int
+    """Steps its optimizer had taken by then."""
+    built: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightMove:
+    """How far one weight matrix has moved, judged by some of its numbers."""
+
+    name: str
+    size: int
+    """Numbers in the whole of it."""
+    length: float
+    """Root mean square of its numbers at the first look: what lies near zero there has no scale to be measured by."""
+    update: float | None
+    """Length of this step's change over the weight's own; None where no step was measured."""
+    travelled: float
+    """Length of the way from the first look to here, over the weight's length at the first look."""
+    pull: float | None
+    """Length of the gradient times that of the weight: about what the loss would change by if the weight changed by its own length."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsMoved(Event):
+    """What a step did to the weights of an optimizer: on a few of its steps, and at the end of the run. `place` is where it was built."""
+
+    optimizer: int
+    name: str
+    steps: int
+    """Steps that the optimizer took since the first look, this one included."""
+    learning_rate: float
+    """The largest of its groups."""
+    moves: tuple[WeightMove, ...]
 
 
 SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")

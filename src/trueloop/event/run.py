@@ -32,7 +32,7 @@ class Crashed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
-    reason: Literal["finished", "cut", "exception", "interrupted", "exit"]
+    reason: Literal["finished", "cut", "exception", "interrupted", "exit", "hung"]
     epochs: int
     """Passes over loaders that were started."""
     forwards: int

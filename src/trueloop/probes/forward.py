@@ -23,6 +23,7 @@ from trueloop.probes.roster import Roster, class_place, unwrapped
 from trueloop.taps.moment import BackwardCall, DecisionCall, LoaderStart, LossCall, ModeChange, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.note import FORWARD, write_note
 from trueloop.taps.wire import Wire
+from trueloop.written import draws_in_training
 
 __all__ = ["ForwardProbe"]
 
@@ -33,6 +34,8 @@ HABIT: Final = 6
 half of the cost of watching a call."""
 WAITING: Final = 256
 """Later calls of a model that an open call may hold back. An output that somebody keeps for the whole run must not silence the rest."""
+IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")
+"""What is at rest in eval mode, by the names of the facts."""
 REMEMBERED: Final = 64
 """Calls of a model that are remembered from one step to the next, for the modes they were in."""
 
@@ -84,12 +87,14 @@ class _Pending:
 class _Moody:
     """The layers of a model that behave differently in train and in eval mode."""
 
-    __slots__ = ("dropouts", "functions", "norms")
+    __slots__ = ("dropouts", "functions", "noises", "norms")
 
     def __init__(self, model: nn.Module, functions: int) -> None:
         layers = list(model.modules())
         self.dropouts: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _drops(layer)]
         self.norms: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _keeps_statistics(layer)]
+        noisy = {cls for cls in set(map(type, layers)) if draws_in_training(cls)}
+        self.noises: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if type(layer) in noisy]
         self.functions = functions
         """The most calls of dropout functions that were active in one call of the model."""
 
@@ -97,12 +102,15 @@ class _Moody:
         """How many were active in a call, and how many idle."""
         active = _active(self.dropouts)
         norms = _active(self.norms)
+        noises = _active(self.noises)
         self.functions = max(self.functions, call.dropouts)
         return {
             "active_dropouts": max(active, call.dropouts),
             "active_batch_norms": norms,
             "idle_dropouts": max(len(self.dropouts) - active, self.functions - max(active, call.dropouts)),
             "idle_batch_norms": len(self.norms) - norms,
+            "active_noises": noises,
+            "idle_noises": len(self.noises) - noises,
         }
 
 
@@ -218,6 +226,7 @@ class ForwardProbe(Probe):
             "eval_place": self._eval_place.get(model),
             "backwards": self._backwards,
             "passes": self._passes,
+            "moved": call.training and not call.grad and self._is_moved(model),
             **moody.count(call),
         }
         usual = call.training and call.grad and self._habits[number, call.place] >= HABIT and not self.wire.deep
@@ -250,6 +259,10 @@ class ForwardProbe(Probe):
                 defined=class_place(type(model)),
             )
         )
+
+    def _is_moved(self, model: nn.Module) -> bool:
+        ids = {id(parameter) for parameter in model.parameters()}
+        return any(known.steps and not ids.isdisjoint(known.ids) for known in self.roster.optimizers.values())
 
     def _same_input(self, model: int, inputs: list[Tensor]) -> bool:
         before = self._inputs.get(model)
@@ -293,13 +306,13 @@ class ForwardProbe(Probe):
         if any(pending.training for pending in used):
             self._trained.update((known.number, pending.facts["model"]) for pending in used)
             return
-        idle = [pending.facts for pending in used if pending.facts["idle_dropouts"] or pending.facts["idle_batch_norms"]]
+        idle = [pending.facts for pending in used if any(pending.facts[name] for name in IDLE)]
         root = self.roster.models[idle[-1]["model"]].ref() if idle else None
         if root is not None and not any(layer.training for layer in root.modules()):  # a head may be left in train mode on purpose
             self._tell_mode(idle[-1], known.number, len(used), held)
 
     def _tell_mode(self, facts: dict[str, Any], optimizer: int, forwards: int, held: _Held) -> None:
-        same = ("step", "place", "model", "name", "idle_dropouts", "idle_batch_norms", "eval_place")
+        same = ("step", "place", "model", "name", "eval_place", *IDLE)
         self.wire.emit(
             SteppedWhileEvaluating(
                 **{name: facts[name] for name in same},

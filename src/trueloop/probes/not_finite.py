@@ -24,8 +24,9 @@ from trueloop.probes.roster import Roster, parameters_of, unwrapped
 from trueloop.source import called_name, source_of
 from trueloop.taps.autopsy import Origin, Replay, autocast_now, bounds, not_finite
 from trueloop.taps.graph import node_name
-from trueloop.taps.moment import BackwardCall, LossCall, ModuleCall, StepCall, tensors_in
+from trueloop.taps.moment import BackwardCall, BatchDrawn, LoaderStart, LossCall, ModuleCall, StepCall, tensors_in
 from trueloop.taps.note import FORWARD, note_on
+from trueloop.taps.rows import bad_rows
 from trueloop.taps.wire import Wire
 
 __all__ = ["NotFiniteProbe"]
@@ -59,6 +60,8 @@ class _Forward:
     kwargs: Rebuild
     autocast: tuple[str, torch.dtype] | None
     place: Place | None
+    made: torch.Size | None
+    """The shape of its output, if that is a tensor."""
 
 
 @dataclass(slots=True)
@@ -87,13 +90,29 @@ class NotFiniteProbe(Probe):
         self._steep: Origin | None = None
         """An operation of the latest loss that stood where its slope has no value; looked for on deep steps."""
         self._loss: weakref.ref[Tensor] | None = None
+        self._loader: int | None = None
+        self._drawn: dict[int, int] = {}
+        """Batches of each loader's pass so far."""
+        self._sample: int | None = None
+
+    # -- which batch it is --
+
+    def loader_started(self, start: LoaderStart) -> None:
+        self._drawn[self.wire.ordinal("loader", start.loader)] = 0
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        if drawn.number is not None:
+            self._loader = drawn.number
+            self._drawn[drawn.number] = self._drawn.get(drawn.number, 0) + 1
 
     # -- what is remembered of a step: weak references only --
 
     def module_call_ended(self, call: ModuleCall) -> None:
         if self._told or call.failed or not call.grad:
             return
-        self._forwards.append(_Forward(weakref.ref(call.module), _weakened(call.args), _weakened(call.kwargs), autocast_now(), call.place))
+        made = call.output.shape if type(call.output) is Tensor else None
+        given = _weakened(call.args), _weakened(call.kwargs)
+        self._forwards.append(_Forward(weakref.ref(call.module), *given, autocast_now(), call.place, made))
 
     def loss_called(self, loss: LossCall) -> None:
         if not self._told:
@@ -174,11 +193,15 @@ class NotFiniteProbe(Probe):
         return found or ("unknown", Origin(self.roster.name_of(parameter), "", self._backward_place, None, ""))
 
     def _inputs(self) -> tuple[Source, Origin] | None:
-        """A batch that holds nan, or infinity above; minus infinity alone is a mask."""
+        """A batch that holds nan, or infinity above; minus infinity alone is a mask. What an earlier call may have made is no batch."""
+        made: set[torch.Size | None] = set()
         for forward in self._forwards:
-            inputs = [t for t in tensors_in(_alive(forward)) if t.is_floating_point()]
+            given = tensors_in(_alive(forward))
+            inputs = [t for t in given if t.is_floating_point() and t.grad_fn is None and t.shape not in made]
+            made.add(forward.made)
             bad = [t for t in inputs if bool(t.isnan().any()) or bool(t.isposinf().any())]
             if bad:
+                self._sample = next((found[0] for tensor in bad if (found := bad_rows(tensor)) is not None), None)
                 module = forward.module()
                 name = "" if module is None else type(unwrapped(module)).__name__
                 return "input", Origin(name, "", forward.place, bounds(bad), _kind(bad[0]))
@@ -208,6 +231,8 @@ class NotFiniteProbe(Probe):
         for loss in self._losses:
             scores, target, output = loss.input(), loss.target(), loss.output()
             if target is not None and not_finite(target):
+                found = bad_rows(target)
+                self._sample = None if found is None else found[0]
                 return "input", Origin("", f"{loss.function}, target", loss.place, bounds([target]), _kind(target))
             if scores is not None and output is not None and not_finite(output) and not not_finite(scores):
                 return "loss", Origin("", loss.function, loss.place, bounds([scores]), _kind(output))
@@ -227,6 +252,9 @@ class NotFiniteProbe(Probe):
                 learning_rates=tuple(
                     float(group.get("lr", 0.0)) for _, optimizer in self.roster.living_optimizers() for group in optimizer.param_groups
                 ),
+                sample=self._sample if source == "input" else None,
+                loader=self._loader,
+                batch=None if self._loader is None else self._drawn[self._loader] - 1,
             )
         )
 

@@ -14,19 +14,26 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.taps.activation import ActivationTap
 from trueloop.taps.backward import BackwardTap
+from trueloop.taps.built_loader import BuiltLoaderTap
 from trueloop.taps.clip import ClipTap
+from trueloop.taps.collective import CollectiveTap
 from trueloop.taps.cut import CutTap
 from trueloop.taps.decision import DecisionTap
 from trueloop.taps.dropout import DropoutTap
+from trueloop.taps.guard import GuardTap
 from trueloop.taps.loader import LoaderTap
 from trueloop.taps.loss import LossTap
 from trueloop.taps.mode import ModeTap
 from trueloop.taps.module import ModuleTap
+from trueloop.taps.moment import ROWS
+from trueloop.taps.moved import MovedTap
 from trueloop.taps.optimizer import OptimizerTap
+from trueloop.taps.parameter import ParameterTap
 from trueloop.taps.scaler import ScalerTap
 from trueloop.taps.schedule import ScheduleTap
 from trueloop.taps.state import StateTap
 from trueloop.taps.tap import Tap
+from trueloop.taps.transfer import TransferTap
 from trueloop.taps.wire import Wire
 
 __all__ = ["Board"]
@@ -41,6 +48,8 @@ LONGEST_PAUSE: Final = 2000
 """However small the budget, a change in a long run (another phase, a thawed layer) is to be seen at some time."""
 WATCHED_PASSES: Final = 3
 """Passes over data, from each line, that wake the taps: more would leave no pause where epochs are short."""
+EDGES: Final = frozenset(edge for row in ROWS for edge in (row.start, row.stop))
+"""Steps at which a row of closely watched ones begins, or has ended."""
 REMEMBERED: Final = 200
 """Step times kept on each side for the median."""
 
@@ -55,9 +64,11 @@ class Board:
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
+            BuiltLoaderTap(wire), MovedTap(wire),
             ModuleTap(wire), LossTap(wire), ActivationTap(wire), DecisionTap(wire), DropoutTap(wire), BackwardTap(wire), ScalerTap(wire),
-            CutTap(wire), ClipTap(wire), ScheduleTap(wire), ModeTap(wire), StateTap(wire),
+            CutTap(wire), ClipTap(wire), GuardTap(wire), ScheduleTap(wire), ModeTap(wire), StateTap(wire), ParameterTap(wire),
             OptimizerTap(wire, self._after_step), LoaderTap(wire, self._after_loader_start),
+            CollectiveTap(wire), TransferTap(wire),  # the last to patch, which they do while the run goes on: the first to be taken out
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
         self._taps = [tap for tap in every if isinstance(tap, always) or wire.hears(*tap.moments)]
@@ -100,9 +111,20 @@ class Board:
         if self.last_step is not None and wire.step >= self.last_step:
             wire.stop_asked = f"--steps {self.last_step}"
         wire.deep = wire.step < wire.deep_until
+        if wire.step in EDGES:
+            self._turn_rows()
         if self.budget is not None and wire.step >= self._next_change:
             self._fall_asleep() if wire.awake else self._wake_up()
             self._stepped_at = 0
+
+    def _turn_rows(self) -> None:
+        for tap in tuple(self._taps):
+            try:
+                tap.row_turned()
+            except Exception:  # noqa: BLE001 - as above
+                self.wire.fail(f"{type(tap).__name__} does not fit this torch and was left out")
+                self._taps.remove(tap)
+                tap.remove()
 
     def _after_loader_start(self, place: Place | None) -> None:
         """A new pass over data may be a validation in the wrong mode: look at the first few from each line."""

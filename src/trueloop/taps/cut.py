@@ -12,7 +12,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from trueloop.taps.moment import GraphCut
-from trueloop.taps.place import is_users, place_in
+from trueloop.taps.place import caller_of, is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
 from trueloop.taps.wire import Wire
 
@@ -40,7 +40,7 @@ class CutTap(Tap):
 
         def cut(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
             if not passes_by(wire) and wire.deep and not wire.in_backward and tensor.grad_fn is not None:
-                caller = sys._getframe(1)  # a library's own detach is none of the user's doing
+                caller = caller_of(sys._getframe(1))  # a library's own detach is none of the user's doing
                 if is_users(caller.f_code.co_filename):
                     wire.tell("graph_cut", GraphCut(function, tensor, place_in(caller)))
             return original(tensor, *args, **kwargs)

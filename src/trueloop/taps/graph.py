@@ -18,6 +18,7 @@ __all__ = [
     "LossShape",
     "Survey",
     "broadcast_in",
+    "is_view",
     "node_name",
     "nodes",
     "reduction_of",
@@ -55,6 +56,11 @@ def node_name(node: Any) -> str:
 
 def _plain(node: Any) -> str:
     return node_name(node).rstrip("0123456789").removesuffix("Backward")
+
+
+def is_view(node: Any) -> bool:
+    """Does the operation hand values on unchanged?"""
+    return _plain(node) in _VIEWS
 
 
 def _next(node: Any) -> list[Any]:

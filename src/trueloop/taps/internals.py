@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from types import CodeType, FrameType
 from typing import Any, Final
 
 import torch
 import torch._dynamo.variables.nn_module as compiler_of_modules  # the first optimizer loads it anyway; it must see torch unpatched
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
+from torch._dynamo import utils as compiler_notes
 from torch._dynamo.eval_frame import OptimizedModule, skip_code
 from torch.jit import _builtins
 from torch.optim import Optimizer
 from torch.utils.data import default_collate
+from torch.utils.data._utils import worker as loader_worker
 from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
 
 __all__ = [
     "UNSEEN",
     "LoaderIterator",
+    "OptimizedModule",
+    "become_worker",
     "compiler_listens",
+    "compiler_said",
     "dispatch_modes",
     "forget_builtin",
+    "forget_collective",
     "hide_from_compiler",
     "is_compiled",
     "is_transformed",
     "record_builtin",
+    "saved_result",
+    "show_collective",
     "show_compiler",
     "stacks_samples",
     "steps_running",
@@ -50,11 +59,28 @@ def stacks_samples(iterator: Any) -> bool:
     return bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
 
 
+def become_worker(number: int, workers: int, seed: int, dataset: Any) -> None:
+    """Let `get_worker_info` answer as in a worker process; for a copy of the process only."""
+    loader_worker._worker_info = loader_worker.WorkerInfo(id=number, num_workers=workers, seed=seed, dataset=dataset)
+
+
 def record_builtin(original: object, wrapper: object) -> None:
     """TorchScript knows torch.softmax by identity: let it know the wrapper as the same thing."""
     name = _builtins._find_builtin(original)  # type: ignore[no-untyped-call]
     if name is not None:
         _builtins._register_builtin(wrapper, name)
+
+
+def saved_result(node: Any, name: str = "result") -> torch.Tensor | None:
+    """A tensor that an operation keeps for its backward; None where there is none, or where taking it would run somebody's hook."""
+    kept = getattr(node, f"_raw_saved_{name}", None)
+    if kept is None or getattr(kept, "unpack_hook", kept) is not None:
+        return None  # checkpointing would compute it anew
+    try:
+        value = getattr(node, f"_saved_{name}")
+    except RuntimeError:  # freed, or written over: the backward will say so
+        return None
+    return value if isinstance(value, torch.Tensor) else None
 
 
 def forget_builtin(wrapper: object) -> None:
@@ -78,6 +104,14 @@ def show_compiler(wrapper: Any) -> Any:
     return known
 
 
+def compiler_said() -> tuple[int, list[tuple[str, list[traceback.FrameSummary]]], dict[CodeType, list[str]]]:
+    """What torch.compile has noted in this process, or since it was reset: graphs made; graph breaks, with reason and stack (the innermost
+    frame last); and for each function the guards that failed, one entry `3/1: reason` for each compiled version that did not fit."""
+    graphs = compiler_notes.counters["stats"]["unique_graphs"] if "stats" in compiler_notes.counters else 0
+    breaks = [(str(note.reason), list(note.user_stack)) for note in compiler_notes.graph_break_reasons if note.graph_break]
+    return graphs, breaks, {code: list(reasons) for code, reasons in compiler_notes.guard_failures.items()}
+
+
 def steps_running() -> int:
     """How many calls of some optimizer's step are under way, the caller's included."""
     count = 0
@@ -90,3 +124,18 @@ def steps_running() -> int:
 
 _STEP: Final = Optimizer.profile_hook_step(lambda: None).__code__
 """The frame that torch puts around every step, and calls the hooks from."""
+
+
+def show_collective(original: Any, wrapper: Any) -> None:
+    """The compiler knows dist.all_reduce by identity, and puts it into its graphs: let it know the wrapper as the same thing."""
+    known = _known_collectives()
+    if original in known:
+        known[wrapper] = known[original]
+
+
+def forget_collective(wrapper: Any) -> None:
+    _known_collectives().pop(wrapper, None)
+
+
+def _known_collectives() -> dict[Any, Any]:
+    return getattr(sys.modules.get("torch.distributed._functional_collectives"), "traceable_collective_remaps", {})

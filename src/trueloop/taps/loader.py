@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
-from typing import Any
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
 from torch.utils.data import DataLoader
@@ -18,6 +18,9 @@ from trueloop.taps.wire import Wire
 
 __all__ = ["LoaderTap"]
 
+TIMED_STEPS: Final = 256
+"""Steps in which the time that a thread computes is measured: the question costs half a microsecond, which is not to be paid for ever."""
+
 
 class LoaderTap(Tap):
     moments = ("loader_started", "batch_drawn")
@@ -27,7 +30,7 @@ class LoaderTap(Tap):
         self._on_start = on_start
         """Told also while the wire sleeps: a new pass may be a validation, and worth waking up for."""
         self._patches: list[Patch] = []
-        self._loaders: WeakKeyDictionary[Any, ref[DataLoader[Any]]] = WeakKeyDictionary()
+        self._loaders: WeakKeyDictionary[Any, tuple[ref[DataLoader[Any]], int]] = WeakKeyDictionary()
         """Whose iterator it is; the iterator itself does not say."""
 
     def install(self) -> None:
@@ -47,7 +50,7 @@ class LoaderTap(Tap):
                 if not passes_by(self.wire):
                     self.wire.tell("loader_started", LoaderStart(loader, place))
             iterator = original(loader)
-            self._loaders[iterator] = ref(loader)
+            self._loaders[iterator] = (ref(loader), self.wire.ordinal("loader", loader))
             return iterator
 
         return __iter__
@@ -56,11 +59,13 @@ class LoaderTap(Tap):
         def __next__(iterator: Any) -> Any:
             if passes_by(self.wire):
                 return original(iterator)
+            computed = thread_time_ns() if self.wire.step < TIMED_STEPS else None
             began = perf_counter_ns()
             batch = original(iterator)
             waited = perf_counter_ns() - began
-            loader = self._loaders.get(iterator)
-            drawn = BatchDrawn(None if loader is None else loader(), batch, stacks_samples(iterator), waited)
+            loader, number = self._loaders.get(iterator, (None, None))
+            computed = None if computed is None else thread_time_ns() - computed
+            drawn = BatchDrawn(None if loader is None else loader(), batch, stacks_samples(iterator), waited, computed, number)
             self.wire.tell("batch_drawn", drawn)
             return batch
 

@@ -6,16 +6,22 @@ from typing import Any, Final
 
 from torch import Tensor
 
-__all__ = ["ACTIVATION", "FORWARD", "KEPT", "SCALED", "WALKED", "note_on", "write_note"]
+__all__ = ["ACTIVATION", "BATCH", "FORWARD", "KEPT", "LOOKED", "SCALED", "SCALER_OFF", "WALKED", "note_on", "write_note"]
 
 ACTIVATION: Final = "trueloop.activation"
 """On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
+BATCH: Final = "trueloop.batch"
+"""On the nodes of what a model made of a batch: an object that dies with the graph."""
 FORWARD: Final = "trueloop.forward"
 """On the nodes of a model's outputs: an object that dies with the graph."""
 SCALED: Final = "trueloop.scaled"
 """On the node of a loss that a GradScaler multiplied: a weak reference to the scaler."""
+SCALER_OFF: Final = "trueloop.scaler_off"
+"""On the node of a loss that a GradScaler gave back as it was, because it is switched off: a weak reference to the scaler."""
 KEPT: Final = "trueloop.kept"
 """On the node of a loss: an object that is counted until it dies with the graph."""
+LOOKED: Final = "trueloop.looked"
+"""On the node of a loss: what was read of it and of its targets, to be kept if a backward comes."""
 WALKED: Final = "trueloop.walked"
 """On every node that was walked: the stamp of the first walk that met it."""
 

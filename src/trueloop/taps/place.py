@@ -7,9 +7,10 @@ import sys
 from types import CodeType, FrameType
 
 from trueloop.event import Place
+from trueloop.taps.internals import UNSEEN
 from trueloop.written import claim, is_users
 
-__all__ = ["claim", "frame_here", "here", "is_users", "place_in"]
+__all__ = ["caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
 
 _places: dict[tuple[CodeType, int], Place] = {}
 
@@ -24,10 +25,22 @@ def frame_here(depth: int = 1) -> FrameType | None:
     return None
 
 
+def caller_of(frame: FrameType) -> FrameType:
+    """The frame itself, or the one that called it where it belongs to another patch of ours on the same function."""
+    while frame.f_code.co_filename == UNSEEN and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
 def here(depth: int = 1) -> Place | None:
     """The user's line that is being executed."""
     frame = frame_here(depth + 1)
     return None if frame is None else place_in(frame)
+
+
+def is_direct(depth: int = 1) -> bool:
+    """Is the caller itself the user's, with no library between? Depth 1 asks for the function that calls the one that asks."""
+    return is_users(sys._getframe(depth + 1).f_code.co_filename)
 
 
 def place_in(frame: FrameType) -> Place:

@@ -1,4 +1,4 @@
-"""Gradient scalers: a scaled loss is marked in its graph node, and the wire knows that steps may be skipped."""
+"""Gradient scalers: a scaled loss is marked in its graph node, each step is told with whether it was left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from trueloop.taps.moment import UnscaleCall
-from trueloop.taps.note import SCALED, write_note
+from trueloop.taps.moment import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCall
+from trueloop.taps.note import SCALED, SCALER_OFF, write_note
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
 from trueloop.taps.wire import Wire
@@ -20,26 +20,41 @@ __all__ = ["ScalerTap"]
 
 
 class ScalerTap(Tap):
-    moments = ("backward_started", "schedule_stepped", "unscale_started", "unscale_ended")
+    moments = (
+        "backward_started", "schedule_stepped", "unscale_started", "unscale_ended", "scaler_built", "scaler_stepped", "scaler_updated",
+    )  # fmt: skip
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        self._patches = [Patch(GradScaler, "scale", self._wrap_scale), Patch(GradScaler, "unscale_", self._wrap_unscale)]
+        wraps = {"scale": self._wrap_scale, "unscale_": self._wrap_unscale}
+        if self.wire.hears("scaler_built", "scaler_stepped", "scaler_updated"):
+            wraps |= {"__init__": self._wrap_init, "step": self._wrap_step, "update": self._wrap_update}
+        self._patches = [Patch(GradScaler, name, wrap) for name, wrap in wraps.items()]
 
     def remove(self) -> None:
         for patch in self._patches:
             patch.undo()
 
+    def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(scaler: GradScaler, *args: Any, **kwargs: Any) -> None:
+            original(scaler, *args, **kwargs)
+            if not passes_by(self.wire):
+                self.wire.tell("scaler_built", BuiltScaler(scaler, here(2)))
+
+        return __init__
+
     def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: GradScaler, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
-            if not passes_by(self.wire) and scaler.is_enabled():
-                self.wire.scaler_used = True
-                if isinstance(scaled, Tensor):
-                    write_note(scaled, SCALED, weakref.ref(scaler))
+            if not passes_by(self.wire):
+                on = scaler.is_enabled()
+                self.wire.scaler_used = self.wire.scaler_used or on
+                for loss in scaled if isinstance(scaled, (list, tuple)) else (scaled,):
+                    if isinstance(loss, Tensor):
+                        write_note(loss, SCALED if on else SCALER_OFF, weakref.ref(scaler))
             return scaled
 
         return scale
@@ -55,3 +70,34 @@ class ScalerTap(Tap):
             return result
 
         return unscale_
+
+    def _wrap_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if passes_by(wire) or not scaler.is_enabled():
+                return original(scaler, optimizer, *args, **kwargs)
+            taken, version = wire.step, _version(optimizer)
+            result = original(scaler, optimizer, *args, **kwargs)
+            hidden = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+            skipped = None if hidden else wire.step == taken and _version(optimizer) == version
+            wire.tell("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
+            return result
+
+        return step
+
+    def _wrap_update(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def update(scaler: GradScaler, *args: Any, **kwargs: Any) -> Any:
+            result = original(scaler, *args, **kwargs)
+            if not passes_by(self.wire) and scaler.is_enabled():
+                self.wire.tell("scaler_updated", ScalerUpdate(scaler))
+            return result
+
+        return update
+
+
+def _version(optimizer: Optimizer) -> int:
+    """Of the first parameter with a gradient: a compiled step is not counted by the hooks, but it moves this."""
+    parameters = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+    first = next(parameters, None)
+    return -1 if first is None else int(first._version)

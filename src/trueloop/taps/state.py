@@ -1,15 +1,19 @@
-"""Weights taken (`state_dict`), put back (`load_state_dict`) and written (`torch.save`). Told also while the wire sleeps."""
+"""Weights taken (`state_dict`), put back (`load_state_dict`), written (`torch.save`) and read (`torch.load`).
+
+Told also while the wire sleeps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.amp import GradScaler
 
-from trueloop.taps.moment import StateLoad, StateSave, StateTaken
-from trueloop.taps.place import here
+from trueloop.taps.moment import FileRead, Restored, StateLoad, StateSave, StateTaken
+from trueloop.taps.place import here, is_direct
 from trueloop.taps.tap import Patch, Tap
 from trueloop.taps.wire import Wire
 
@@ -17,7 +21,7 @@ __all__ = ["StateTap"]
 
 
 class StateTap(Tap):
-    moments = ("state_taken", "state_loading", "state_saving")
+    moments = ("state_taken", "state_loading", "state_saving", "state_saved", "file_read", "state_restored")
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
@@ -30,6 +34,13 @@ class StateTap(Tap):
             Patch(nn.Module, "load_state_dict", self._wrap_load),
             Patch(torch, "save", self._wrap_save),
         ]
+        if self.wire.hears("file_read", "state_restored"):
+            self._patches += [
+                Patch(torch, "load", self._wrap_read),
+                Patch(torch, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
+                Patch(torch.random, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
+                Patch(GradScaler, "load_state_dict", lambda original: self._wrap_restore(original, "scaler")),
+            ]
 
     def remove(self) -> None:
         for patch in self._patches:
@@ -56,15 +67,39 @@ class StateTap(Tap):
         def load_state_dict(module: nn.Module, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if self._quiet():
                 return original(module, state_dict, *args, **kwargs)
-            self.wire.tell("state_loading", StateLoad(module, state_dict, here(2)))
+            self.wire.tell("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
             return original(module, state_dict, *args, **kwargs)
 
         return load_state_dict
 
     def _wrap_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._quiet():
-                self.wire.tell("state_saving", StateSave(obj, f, here(2)))
-            return original(obj, f, *args, **kwargs)
+            if self._quiet():
+                return original(obj, f, *args, **kwargs)
+            call = StateSave(obj, f, here(2), is_direct())
+            self.wire.tell("state_saving", call)
+            result = original(obj, f, *args, **kwargs)
+            self.wire.tell("state_saved", call)
+            return result
 
         return save
+
+    def _wrap_read(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def load(f: Any, map_location: Any = None, pickle_module: Any = None, **kwargs: Any) -> Any:
+            value = original(f, map_location, pickle_module, **kwargs)
+            if not self._quiet():
+                asked = kwargs.get("weights_only")
+                unsafe = asked is False or (asked is None and pickle_module is not None)
+                self.wire.tell("file_read", FileRead(value, f, unsafe, here(2), is_direct()))
+            return value
+
+        return load
+
+    def _wrap_restore(self, original: Callable[..., Any], kind: Literal["scaler", "random"]) -> Callable[..., Any]:
+        def restore(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if not self._quiet() and is_direct():
+                self.wire.tell("state_restored", Restored(kind))
+            return result
+
+        return restore

@@ -39,6 +39,9 @@ class Tap(ABC):
     def wake(self) -> None:
         """The wire listens again."""
 
+    def row_turned(self) -> None:
+        """A row of closely watched steps (`ROWS`) begins, or has ended. Taps that patch during those only override this."""
+
 
 class Patch:
     """One attribute of torch's, replaced by a wrapper of itself, and put back."""

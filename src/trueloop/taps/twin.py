@@ -51,10 +51,10 @@ class Twin:
         self._model = model
         self._chance = _Chance()
 
-    def run(self, inputs: Inputs, trace: Trace | None = None) -> Any:
-        """The output for these inputs, in eval mode, with the random numbers of this moment."""
+    def run(self, inputs: Inputs, trace: Trace | None = None, seed: int | None = None) -> Any:
+        """The output for these inputs, in eval mode, with the random numbers of this moment, or with those of a seed."""
         try:
-            with self._chance.kept(), _quiet(), torch.no_grad(), _uncached_casts():
+            with self._chance.kept(seed), _quiet(), torch.no_grad(), _uncached_casts():
                 model = copy.deepcopy(self._model, _memo(self._model)).eval()
                 args, kwargs = mapped(inputs, Tensor.clone)  # a forward may write into what it is given
                 watch = trace or Trace()
@@ -115,12 +115,22 @@ class _Chance:
         self._numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self, seed: int | None = None) -> Iterator[None]:
         self._put_back()
         try:
+            if seed is not None:
+                self._take(seed)
             yield
         finally:
             self._put_back()
+
+    def _take(self, seed: int) -> None:
+        """Other numbers, from the generators that are there: torch.manual_seed would also seed a device that is not in use yet."""
+        for generator in (torch.default_generator, *(torch.cuda.default_generators if self._cuda else ())):
+            generator.manual_seed(seed)
+        random.seed(seed)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.seed(seed)
 
     def _put_back(self) -> None:
         torch.set_rng_state(self._torch)

@@ -12,12 +12,14 @@ import traceback
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, Final
 
 from trueloop.event import Event
 from trueloop.taps.internals import dispatch_modes, is_transformed, tracing_state
+from trueloop.taps.journal import Journal
 from trueloop.taps.moment import MOMENTS, ModuleCall, RunEnd
 
 __all__ = ["DEEP_BACKWARDS", "DEEP_STEPS", "StopTheRun", "Wire"]
@@ -59,6 +61,12 @@ class Wire:
         """A GradScaler is in use: steps may be skipped for it, and losses are multiplied."""
         self.taken: Counter[int] = Counter()
         """Steps that each optimizer, by its number, has taken, also those while the wire slept."""
+        self.meeting: Path | None = None
+        """The folder in which the ranks of this machine can read one another's journals."""
+        self.journal: Journal | None = None
+        """The collectives of this rank; None as long as it is not one of several."""
+        self.when_joined: Callable[[], None] = _nothing
+        """Called when this process has become one of several ranks."""
         self.spent_ns = 0
         self.failures: list[str] = []
         self._listeners: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(MOMENTS, ())
@@ -140,3 +148,7 @@ class Wire:
             self._counts[kind] = self._ordinals[key] + 1
             weakref.finalize(thing, self._ordinals.pop, key, None).atexit = False
         return self._ordinals[key]
+
+
+def _nothing() -> None:
+    """Nobody waits for this."""

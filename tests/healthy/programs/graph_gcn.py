@@ -48,7 +48,7 @@ class GCN(nn.Module):
 
 
 model = GCN()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=5e-4)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=5e-4)
 best_loss, best_state, patience = float("inf"), None, 0
 for epoch in range(100):
     model.train()

@@ -36,7 +36,7 @@ scheduler = lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=3 * len(l
 for epoch in range(3):
     for xb, yb in loader:
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.float16):
             loss = criterion(model(xb), yb)
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)

@@ -50,7 +50,7 @@ train_loader = DataLoader(Ratings(slice(0, 2000)), batch_size=100, shuffle=True)
 test_loader = DataLoader(Ratings(slice(2000, None)), batch_size=200)
 model = MatrixFactorization()
 criterion = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.03, weight_decay=1e-5)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.03, weight_decay=1e-5)
 scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="min", factor=0.5, patience=1)
 best, best_weights = np.inf, None
 for epoch in range(6):

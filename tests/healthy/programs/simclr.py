@@ -76,7 +76,7 @@ def knn(net, memory_set, test_set, k=5):
 train_set, test_set = TwoViews(384), TwoViews(96)
 loader = DataLoader(train_set, batch_size=64, shuffle=True, drop_last=True)
 net = Net()
-optimizer = torch.optim.Adam(net.parameters(), lr=3e-3, weight_decay=1e-6)
+optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-6)
 epochs = 5
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * len(loader))
 for epoch in range(1, epochs + 1):

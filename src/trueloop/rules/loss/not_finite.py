@@ -55,7 +55,7 @@ class NotFiniteValue(Rule):
     name = "not-finite"
     severity = Severity.ERROR
     unjudged = "no backward was seen"
-    explained_by = ("loss-diverges", "target-of-wrong-kind")
+    explained_by = ("loss-diverges", "target-of-wrong-kind", "not-finite-inputs")
 
     def on_backward(self, event: Backward) -> None:
         """Each was looked at: a run that has none to report has been judged."""

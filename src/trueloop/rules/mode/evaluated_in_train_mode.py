@@ -3,8 +3,9 @@
 What it sees
 ------------
 A model that is trained in this run is also called with no backward following, on batch after batch, while it is in train mode and has
-dropout that drops or batch norm that uses (and updates) batch statistics. Such a pass is an evaluation if losses or decisions (argmax) are
-taken from it, or if it runs over a loader of its own. A single call counts when it is scored and comes back (full-batch validation).
+dropout that drops, batch norm that uses (and updates) batch statistics, or noise that a class of the user's draws `if self.training`.
+Such a pass is an evaluation if losses or decisions (argmax) are taken from it, or if it runs over a loader of its own. A single call
+counts when it is scored and comes back (full-batch validation).
 
 Why it hurts
 ------------
@@ -123,7 +124,7 @@ class EvaluatedInTrainMode(Rule):
         found, story.current = story.current, None
         if found is None or not (_is_pass(story, found, passes) or _is_recurring_single(story, found, at_the_end=passes is None)):
             return
-        if story.trained:
+        if story.trained or found.first.moved:
             yield self._speak(found)
         else:
             story.waiting.append(found)
@@ -142,6 +143,7 @@ class EvaluatedInTrainMode(Rule):
                 "scored_calls": found.scored,
                 "active_dropouts": call.active_dropouts,
                 "active_batch_norms": call.active_batch_norms,
+                "active_noises": call.active_noises,
                 "batch": call.batch,
                 "gradients_recorded": call.grad,
             },
@@ -150,14 +152,19 @@ class EvaluatedInTrainMode(Rule):
 
 
 def _active_layers(call: Forward) -> Iterator[tuple[int, str]]:
-    for count, what in ((call.active_dropouts, "dropout layer"), (call.active_batch_norms, "batch norm layer")):
+    kinds = (
+        (call.active_dropouts, "dropout layer"),
+        (call.active_batch_norms, "batch norm layer"),
+        (call.active_noises, "noise layer"),
+    )
+    for count, what in kinds:
         if count:
             yield count, what if count == 1 else f"{what}s"
 
 
 def _could_be_evaluation(story: _Story, call: Forward) -> bool:
     """In train mode, with something active, and neither recalibration, nor chance by name, nor a training batch that was skipped."""
-    if not call.training or not (call.active_dropouts or call.active_batch_norms) or call.recalibration:
+    if not call.training or not (call.active_dropouts or call.active_batch_norms or call.active_noises) or call.recalibration:
         return False
     if call.fate == "dropped" and call.place in story.training_places:
         return False

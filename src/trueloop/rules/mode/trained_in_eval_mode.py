@@ -67,7 +67,7 @@ class TrainedInEvalMode(Rule):
         count = self._steps[event.model, event.place] = self._steps[event.model, event.place] + 1
         if count != STEPS:
             return
-        layers = [(event.idle_dropouts, "dropout"), (event.idle_batch_norms, "batch norm")]
+        layers = [(event.idle_dropouts, "dropout"), (event.idle_batch_norms, "batch norm"), (event.idle_noises, "noise")]
         idle = " and ".join(f"{count} {what} layer{'s' if count > 1 else ''}" for count, what in layers if count)
         before_that = " after steps in train mode" if event.trained_before else ""
         yield self.finding(

@@ -1,0 +1,53 @@
+"""Loaders: what each was asked for, told once, at its first pass."""
+
+from __future__ import annotations
+
+import os
+
+from torch.utils.data import IterableDataset
+
+from trueloop.event import LoaderSeen, Place
+from trueloop.probes.probe import Probe
+from trueloop.probes.roster import Roster
+from trueloop.taps.moment import BuiltLoader, LoaderStart
+from trueloop.taps.wire import Wire
+
+__all__ = ["LoaderSeenProbe"]
+
+
+class LoaderSeenProbe(Probe):
+    emits = (LoaderSeen,)
+
+    def __init__(self, wire: Wire, roster: Roster) -> None:
+        super().__init__(wire, roster)
+        self._built: dict[int, Place | None] = {}
+        """Where each was built, by its number in the order of building."""
+        self._told: set[int] = set()
+
+    def loader_built(self, built: BuiltLoader) -> None:
+        self._built[self.wire.ordinal("built loader", built.loader)] = built.place
+
+    def loader_started(self, start: LoaderStart) -> None:
+        loader, number = start.loader, self.wire.ordinal("loader", start.loader)
+        if number in self._told:
+            return
+        self._told.add(number)
+        self.wire.emit(
+            LoaderSeen(
+                step=self.wire.step,
+                place=self._built.get(self.wire.ordinal("built loader", loader)) or start.place,
+                loader=number,
+                workers=loader.num_workers,
+                cores=_cores(),
+                batch_size=loader.batch_size,
+                pinned=loader.pin_memory,
+                stream=isinstance(loader.dataset, IterableDataset),
+            )
+        )
+
+
+def _cores() -> int:
+    """Cores that this process may use: a container or a batch system often gives fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS and Windows do not say

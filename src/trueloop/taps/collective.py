@@ -1,0 +1,266 @@
+"""Ranks: when they join, the collectives they call, and DistributedDataParallel, whose own collectives happen inside backward.
+
+Every call is written into the rank's journal before it is entered, also while the wire sleeps: the journals of all ranks are compared by
+count, so none may be left out. A run of one process costs nothing: there is no journal.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from trueloop.event import Place
+from trueloop.taps.internals import compiler_listens, forget_collective, show_collective
+from trueloop.taps.journal import STACK, Journal
+from trueloop.taps.moment import BuiltWrapper, CollectiveCall, Joined
+from trueloop.taps.place import is_users, place_in
+from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CollectiveTap"]
+
+FUNCTIONS: Final = (
+    *("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "gather", "scatter", "barrier", "monitored_barrier"),
+    *("all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_to_all", "all_to_all_single"),
+    *("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
+    *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
+)
+"""Functions of torch.distributed that all ranks of a group call together. One that this torch has not got is left out."""
+SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")
+"""Those to which every rank must give as many numbers."""
+
+FORWARDS: Final = 4
+"""Calls of a wrapper, from its first, that may wait for the other ranks: in one of them it lays out its buckets anew."""
+
+FORWARD: Final = "forward of DistributedDataParallel"
+BACKWARD: Final = "backward of DistributedDataParallel"
+BUFFERS: Final = "buffers of DistributedDataParallel"
+WRAPPING: Final = "DistributedDataParallel()"
+
+_is_compiling = torch.compiler.is_compiling
+
+
+class CollectiveTap(Tap):
+    moments = ("group_joined", "collective_called", "wrapper_built", "wrapper_called")
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+        self._watches_backward = False
+        self._inside = False
+        """A collective is under way: what it calls is part of it."""
+        self._groups: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._prepared: dict[str, dist.ProcessGroup] = {}
+        """Groups over which the next backward exchanges gradients."""
+        self._forwards: WeakKeyDictionary[DistributedDataParallel, int] = WeakKeyDictionary()
+
+    def install(self) -> None:
+        if not dist.is_available():
+            return
+        c10d = dist.distributed_c10d
+        self._patch_both("init_process_group", self._wrap_join)
+        for name in FUNCTIONS:
+            if hasattr(c10d, name):
+                original = getattr(c10d, name)
+                show_collective(original, self._patch_both(name, self._wrap_collective).wrapper)
+        self._patches += [
+            Patch(DistributedDataParallel, "__init__", self._wrap_wrapping),
+            Patch(DistributedDataParallel, "forward", self._wrap_forward),
+            Patch(DistributedDataParallel, "_sync_buffers", self._wrap_buffers),
+        ]
+        if dist.is_initialized():
+            self._join()
+
+    def _patch_both(self, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> Patch:
+        """A function of torch.distributed is found under two names, by users and by torch itself."""
+        first = Patch(dist.distributed_c10d, name, wrap)
+        self._patches.append(first)
+        if hasattr(dist, name):
+            self._patches.append(Patch(dist, name, lambda _: first.wrapper))
+        return first
+
+    def remove(self) -> None:
+        for patch in reversed(self._patches):
+            forget_collective(patch.wrapper)
+            patch.undo()
+
+    # -- joining --
+
+    def _wrap_join(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if not self.wire.is_foreign():
+                self._join()
+            return result
+
+        return init_process_group
+
+    def _join(self) -> None:
+        if self.wire.journal is not None or dist.get_world_size() < 2:
+            return
+        try:
+            self.wire.journal = Journal(dist.get_rank(), self.wire.meeting)
+        except OSError:
+            self.wire.fail("the collectives of this rank could not be written down")
+            return
+        self.wire.tell("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
+        self.wire.when_joined()
+
+    # -- what is called --
+
+    def _wrap_collective(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        position = list(inspect.signature(original).parameters).index("group")
+        name = original.__name__
+
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            if self._passes():
+                return original(*args, **kwargs)
+            group = kwargs.get("group", args[position] if len(args) > position else None)
+            members = self._members(group)
+            if members is None:
+                return original(*args, **kwargs)
+            first = kwargs.get("tensor", args[0] if args else None) if name in SAME_SIZE else None
+            with self._written(name, members, first, args, kwargs):
+                return original(*args, **kwargs)
+
+        return collective
+
+    def _passes(self) -> bool:
+        """Nothing to write down: no ranks, part of another collective, or not the run's own doing."""
+        wire = self.wire
+        return _is_compiling() or compiler_listens() is not None or wire.journal is None or self._inside or wire.is_foreign()
+
+    def _members(self, group: Any) -> tuple[str, tuple[int, ...]] | None:
+        """The name of a group and its ranks; None if this rank is none of them, or there is no group to speak of."""
+        group = dist.group.WORLD if group is None else group
+        if not isinstance(group, dist.ProcessGroup):
+            return None
+        name = group.group_name
+        if name not in self._groups:
+            self._groups[name] = (name, tuple(dist.get_process_group_ranks(group)))
+        return self._groups[name]
+
+    @contextmanager
+    def _written(
+        self,
+        name: str,
+        group: tuple[str, tuple[int, ...]],
+        tensor: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        whole: bool = True,
+    ) -> Iterator[None]:
+        """Write the call down, tell of it, and write down how it was left. What a whole one calls is part of it."""
+        places = _users_lines()
+        record = self._enter(name, group, places, tensor)
+        if kwargs is not None and not passes_by(self.wire):
+            self.wire.tell("collective_called", CollectiveCall(name, args, kwargs, group[1], places[0] if places else None))
+        self._inside = whole
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            self._inside = False
+            if record is not None and self.wire.journal is not None:
+                self.wire.journal.leave(record, failed=failed)
+
+    def _enter(self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], tensor: Any) -> tuple[Any, ...] | None:
+        journal = self.wire.journal
+        assert journal is not None
+        size, dtype = (tensor.numel(), str(tensor.dtype)) if isinstance(tensor, Tensor) else (None, "")
+        try:
+            return journal.enter(name, group, places, size=size, dtype=dtype, direct=name in FUNCTIONS)
+        except OSError:  # a full disk must not end somebody's training
+            self.wire.fail("the collectives of this rank could no longer be written down")
+            self.wire.journal = None
+            return None
+
+    # -- what DistributedDataParallel calls in C++ --
+
+    def _wrap_wrapping(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(wrapper: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+            members = None if self._passes() else self._members(kwargs.get("process_group"))
+            if members is None:
+                original(wrapper, *args, **kwargs)
+                return
+            self._watch_backward()
+            with self._written(WRAPPING, members, None):
+                original(wrapper, *args, **kwargs)
+            if not passes_by(self.wire):
+                lines = _users_lines()
+                self.wire.tell("wrapper_built", BuiltWrapper(wrapper, members[1], lines[0] if lines else None))
+
+        return __init__
+
+    def _wrap_forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(wrapper: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
+            if self._passes() or not torch.is_grad_enabled():
+                return original(wrapper, *args, **kwargs)
+            if self.wire.awake:
+                self.wire.tell("wrapper_called", wrapper)
+            if wrapper.require_backward_grad_sync:
+                group = wrapper.process_group
+                self._prepared[group.group_name] = group
+                members = self._members(group) if self._forwards.get(wrapper, 0) < FORWARDS else None
+                if members is not None:
+                    self._forwards[wrapper] = self._forwards.get(wrapper, 0) + 1
+                    with self._written(FORWARD, members, None, whole=False):
+                        return original(wrapper, *args, **kwargs)
+            return original(wrapper, *args, **kwargs)
+
+        return forward
+
+    def _wrap_buffers(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def _sync_buffers(wrapper: DistributedDataParallel) -> Any:
+            members = None if self._passes() else self._members(wrapper.process_group)
+            if members is None:
+                return original(wrapper)
+            with self._written(BUFFERS, members, None):
+                return original(wrapper)
+
+        return _sync_buffers
+
+    def _watch_backward(self) -> None:
+        """From the first wrapper on: a run without one has nothing to watch there."""
+        if not self._watches_backward:
+            self._watches_backward = True
+            self._patches.append(Patch(torch.autograd, "backward", self._wrap_backward))
+
+    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if not self._prepared or self._passes():
+                return original(*args, **kwargs)
+            groups = list(self._prepared.values())
+            self._prepared.clear()
+            members = self._members(groups[-1])
+            if members is None:
+                return original(*args, **kwargs)
+            with self._written(BACKWARD, members, None):
+                return original(*args, **kwargs)
+
+        return backward
+
+
+def _users_lines() -> tuple[Place, ...]:
+    """The user's lines that are under way, innermost first."""
+    found: list[Place] = []
+    frame = sys._getframe(1)
+    while frame is not None and len(found) < STACK:
+        if is_users(frame.f_code.co_filename):
+            found.append(place_in(frame))
+        frame = frame.f_back  # type: ignore[assignment]
+    return tuple(found)

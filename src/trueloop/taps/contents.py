@@ -1,0 +1,147 @@
+"""What a checkpoint holds, told from the shape of its parts: weights, the states of optimizers, schedules and scalers, counters.
+
+Nothing of it is kept: what comes out are names, numbers and shapes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+from trueloop.event import Contents, KeptNumber
+
+__all__ = ["KeptOptimizer", "contents_of", "kept_optimizers", "path_of", "settings_of", "weights_in"]
+
+WIDTH: Final = 64
+"""Entries of a list or mapping that are looked at: a checkpoint has few parts, a saved dataset has many."""
+DEPTH: Final = 4
+"""How deep the parts may lie: {"state": {"models": [{...}]}}."""
+NO_SETTINGS: Final = ("params", "param_names", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
+"""Entries of a parameter group that say nothing of what the optimizer does, and the rate, which a schedule moves."""
+Key = tuple[str, ...]
+
+
+def path_of(file: object) -> str:
+    """The absolute path behind what torch.save and torch.load are given; empty for what lies in memory."""
+    name = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "")
+    return os.path.abspath(os.fsdecode(name)) if isinstance(name, (str, bytes, os.PathLike)) and name else ""
+
+
+def contents_of(value: object) -> Contents:
+    parts = list(_parts(value))
+    numbers = value.items() if isinstance(value, Mapping) else ()
+    return Contents(
+        modules=tuple((".".join(key), type(part).__name__) for key, part in parts if _is_whole_module(part)),
+        weights=sum(sum(isinstance(tensor, Tensor) for tensor in part.values()) for _, part in parts if _is_weights(part)),
+        optimizers=sum(_is_optimizer(part) and bool(part["state"]) for _, part in parts),
+        schedules=sum(_is_schedule(part) and part["last_epoch"] > 0 for _, part in parts),
+        scalers=sum(_is_scaler(part) for _, part in parts),
+        random=any(_is_random_state(part) for _, part in parts),
+        counters=tuple(KeptNumber(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int),
+    )
+
+
+def weights_in(value: object) -> Iterator[Tensor]:
+    """The tensors of the models' states in a checkpoint."""
+    for _, part in _parts(value):
+        if _is_weights(part):
+            yield from (tensor for tensor in part.values() if isinstance(tensor, Tensor))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOptimizer:
+    """The state of an optimizer, as a file holds it."""
+
+    key: Key
+    shapes: tuple[tuple[int, ...] | None, ...]
+    """Of the largest tensor that is kept for each parameter, in the order of the groups; None where nothing is."""
+    kinds: frozenset[str]
+    """What is kept: exp_avg, momentum_buffer ..."""
+    settings: tuple[dict[str, Any], ...]
+    """Of each group, without the learning rate."""
+    rates: tuple[tuple[float, float], ...]
+    """Of each group: the learning rate, and the one that its schedule began with."""
+    steps: int
+
+
+def kept_optimizers(value: object) -> Iterator[KeptOptimizer]:
+    """Those that hold something and that stand under a name: a list of them is how frameworks write, who also read it."""
+    for key, part in _parts(value):
+        if _is_optimizer(part) and part["state"] and not any(word.isdigit() for word in key):
+            yield _described(key, part)
+
+
+def _described(key: Key, part: Mapping[str, Any]) -> KeptOptimizer:
+    groups, state = part["param_groups"], part["state"]
+    entries = [state.get(number) or {} for group in groups for number in group["params"]]
+    shapes = [max((t for t in entry.values() if isinstance(t, Tensor)), key=Tensor.numel, default=None) for entry in entries]
+    counted = [entry["step"] for entry in entries if isinstance(entry.get("step"), (int, float)) or _is_number(entry.get("step"))]
+    rates = [(float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))) for group in groups]
+    return KeptOptimizer(
+        key=key,
+        shapes=tuple(None if tensor is None else tuple(tensor.shape) for tensor in shapes),
+        kinds=frozenset(name for entry in entries for name, kept in entry.items() if kept is not None),
+        settings=tuple(settings_of(group) for group in groups),
+        rates=tuple(rates),
+        steps=int(counted[0]) if counted else 0,
+    )
+
+
+def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
+    """What a parameter group says of how it is stepped."""
+    return {name: value for name, value in group.items() if name not in NO_SETTINGS and isinstance(value, (bool, int, float, str, tuple))}
+
+
+def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """The value and what it holds, outermost first; states are not looked into."""
+    yield key, value
+    if len(key) >= DEPTH or _is_optimizer(value) or _is_schedule(value) or _is_scaler(value) or _is_weights(value):
+        return
+    if isinstance(value, Mapping):
+        items = [(str(name), item) for name, item in value.items() if isinstance(name, (str, int))]
+    else:
+        items = [(str(number), item) for number, item in enumerate(value)] if isinstance(value, (list, tuple)) else []
+    for name, item in items[:WIDTH]:
+        yield from _parts(item, (*key, name))
+
+
+def _is_whole_module(value: object) -> bool:
+    """A module with weights whose code is not in the file; a traced or scripted one brings its code along, a criterion has no weights."""
+    if not isinstance(value, nn.Module) or isinstance(value, (torch.jit.ScriptModule, GraphModule)):
+        return False
+    return next(value.parameters(), None) is not None or next(value.buffers(), None) is not None
+
+
+def _is_optimizer(value: object) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("param_groups"), list) and isinstance(value.get("state"), Mapping)
+
+
+def _is_schedule(value: object) -> bool:
+    if not isinstance(value, Mapping) or not isinstance(value.get("last_epoch"), int):
+        return False
+    return any(name in value for name in ("base_lrs", "_last_lr", "num_bad_epochs", "_step_count"))
+
+
+def _is_scaler(value: object) -> bool:
+    return isinstance(value, Mapping) and {"scale", "growth_factor", "backoff_factor"} <= value.keys()
+
+
+def _is_weights(value: object) -> bool:
+    """Names of tensors, and little else."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        return False
+    return 2 * sum(isinstance(tensor, Tensor) for tensor in value.values()) > len(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta
+
+
+def _is_random_state(value: object) -> bool:
+    return isinstance(value, Tensor) and value.dtype is torch.uint8 and value.shape == torch.get_rng_state().shape

@@ -1,0 +1,47 @@
+"""Parameters given to modules, at first and later: `module.weight = parameter` ends here too. Told also while the wire sleeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from trueloop.taps.moment import ParameterSet
+from trueloop.taps.place import here
+from trueloop.taps.tap import Patch, Tap
+from trueloop.taps.wire import Wire
+
+__all__ = ["ParameterTap"]
+
+
+class ParameterTap(Tap):
+    moments = ("parameter_set",)
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        self._patches = [Patch(nn.Module, "register_parameter", self._wrap)]
+
+    def remove(self) -> None:
+        for patch in self._patches:
+            patch.undo()
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        wire = self.wire
+
+        def register_parameter(module: nn.Module, name: str, param: Any) -> None:
+            original(module, name, param)
+            if param is not None and not torch.compiler.is_compiling() and not wire.busy:
+                wire.tell("parameter_set", ParameterSet(module, name, param, here(2), _is_loading()))
+
+        return register_parameter
+
+
+def _is_loading() -> bool:
+    """`load_state_dict(assign=True)` sets attributes, as a user does."""
+    return sys._getframe(3).f_code.co_name == "_load_from_state_dict"

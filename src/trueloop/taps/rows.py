@@ -1,0 +1,119 @@
+"""The samples of a batch: which dimension counts them, a digest of each, and whether they follow one another like a series.
+
+A digest reads the bits of a sample, at most `WORDS` words of it spread over the whole: the same sample has the same digest in every
+batch and in every loader, also where another batch padded it with more zeros. No random number of the run's is drawn.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.taps.moment import tensors_in
+
+__all__ = ["are_windows", "bad_rows", "digests", "integers", "likeness", "rows_of"]
+
+WORDS: Final = 512
+"""Words of a sample that are read: every second of a small image, every 300th of a large one."""
+WORK: Final = 1 << 18
+"""Words of a batch that are read: a fraction of a millisecond."""
+PARTS: Final = 8
+"""Tensors of a batch that are read."""
+COMPARED: Final = 64
+"""Samples, and numbers of each, that are compared with one another."""
+LABELS: Final = 1 << 14
+"""Labels of a batch that are read."""
+SEED: Final = 20
+"""Of our own generator, for the multipliers: any will do."""
+_ODD: Final = -7046029254386353131
+"""The golden ratio in 64 bits, odd: the tensors of a sample count by their order."""
+_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32}
+"""Words are half as wide as the sum they go into, so that no bit of them is multiplied away."""
+
+
+def rows_of(batch: Any, *, stacked: bool) -> list[Tensor]:
+    """The tensors of a batch whose first dimension counts its samples; none where that is not certain."""
+    found = [t for t in tensors_in(batch, limit=PARTS) if t.dim() and t.layout is torch.strided and not t.is_meta and not t.is_quantized]
+    sizes = [tensor.shape[0] for tensor in found]
+    size = sizes[0] if sizes else 0
+    rows = [tensor for tensor in found if tensor.shape[0] == size][:PARTS]
+    return rows if size and (stacked or len(rows) > 1) else []
+
+
+def digests(rows: list[Tensor]) -> tuple[int, ...]:
+    """A number for each sample; for some of them, spread over the batch, where it is large."""
+    wide = sum(min(WORDS, tensor[0].numel()) for tensor in rows)
+    every = -(-rows[0].shape[0] // max(64, WORK // max(1, wide)))
+    total = torch.zeros(-(-rows[0].shape[0] // every), dtype=torch.int64, device="cpu")
+    for tensor in rows:
+        words = _words(tensor[::every])
+        total = total * _ODD + words.to("cpu", torch.int64) @ _multipliers()[: words.shape[1]]
+    return tuple(total.tolist())
+
+
+def _words(rows: Tensor) -> Tensor:
+    """The bits of each sample as whole numbers, at most `WORDS` of them."""
+    plain = torch.view_as_real(rows.resolve_conj()) if rows.is_complex() else rows.detach()
+    flat = plain.reshape(plain.shape[0], -1)
+    step = -(-flat.shape[1] // WORDS) if flat.shape[1] else 1
+    return flat[:, ::step].contiguous().view(_BITS[flat.element_size()])[:, :WORDS]
+
+
+@cache
+def _multipliers() -> Tensor:
+    own = torch.Generator("cpu").manual_seed(SEED)
+    return torch.randint(-(2**62), 2**62, (WORDS,), dtype=torch.int64, device="cpu", generator=own) * 2 + 1
+
+
+def integers(tensor: Tensor) -> tuple[int, ...] | None:
+    """One whole number for each sample, as class labels are; None if it holds anything else."""
+    if tensor.numel() != tensor.shape[0] or tensor.is_complex() or tensor.numel() > LABELS:
+        return None
+    values = tensor.detach().reshape(-1).tolist()
+    return tuple(int(value) for value in values) if all(value == value // 1 for value in values) else None
+
+
+def likeness(tensor: Tensor) -> float:
+    """How far a sample is from the next, against any other of the batch: about 1 for samples in no order, less for a series."""
+    size = min(tensor.shape[0], COMPARED)
+    if size < 2 or tensor.is_complex() or not tensor[0].numel():
+        return 1.0
+    flat = tensor.detach()[:size].reshape(size, -1)[:, :: -(-tensor[0].numel() // COMPARED)].to("cpu", torch.float32)
+    ids = tensor.dim() > 1 and not tensor.is_floating_point()  # equal or not is all that can be asked of them
+    apart = torch.cdist(flat, flat, p=0.0 if ids else 1.0)
+    far = float(apart.sum()) / (size * (size - 1))
+    return float(apart.diagonal(1).mean()) / far if 0 < far < torch.inf else 1.0
+
+
+def are_windows(rows: list[Tensor]) -> bool:
+    """Each sample is the one before, moved on by a few places: windows over a series; or one tensor is another moved on by one."""
+    lead = rows[0]
+    if lead.dim() < 2 or lead.shape[0] < 2 or lead.shape[1] < 3:
+        return False
+    for other in rows[1:]:
+        if other.shape == lead.shape and other.dtype == lead.dtype and torch.equal(other[:, :-1], lead[:, 1:]):
+            return True
+    most = min(8, lead.shape[1] - 1)
+    return any(torch.equal(lead[1:5, :-shift], lead[:4, shift:][: lead[1:5].shape[0]]) for shift in range(1, most + 1) if _varies(lead))
+
+
+def _varies(lead: Tensor) -> bool:
+    """Windows over a constant are all alike."""
+    return not torch.equal(lead[0], lead[0][:1].expand_as(lead[0]))
+
+
+def bad_rows(tensor: Tensor) -> tuple[int, int, str] | None:
+    """(the first sample that holds nan or infinity, how many do, which of the two). Minus infinity alone is a mask."""
+    if not tensor.is_floating_point() or tensor.layout is not torch.strided or not tensor.dim() or not tensor.numel() or tensor.is_meta:
+        return None
+    values = tensor.detach()
+    if bool(torch.isfinite(values.sum())):
+        return None
+    bad = (values.isnan() | values.isposinf()).reshape(values.shape[0], -1).any(1).nonzero()
+    if not bad.numel():
+        return None
+    first = int(bad[0, 0])
+    return first, bad.shape[0], "nan" if bool(values[first].isnan().any()) else "inf"

@@ -1,0 +1,93 @@
+"""Weights written by hand, on facts: each threshold from both sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trueloop.event import Place, WeightsCompared, WrittenWeight
+from trueloop.finding import Finding
+from trueloop.rules.gradient.weights_written_by_hand import LOOKS, WeightsWrittenByHand
+from trueloop.rules.judge import Judge
+
+STEP = Place("gone.py", 9, "train")
+BY_GRADIENT = WrittenWeight("fc.weight", explained=True, of_gradient=-0.01, of_weight=0.0, share=1.0, weight_decay=0.0)
+BY_DECAY = WrittenWeight("fc.weight", explained=True, of_gradient=0.0, of_weight=-0.001, share=0.0, weight_decay=0.05)
+
+
+def compared(*written: WrittenWeight, place: Place = STEP) -> WeightsCompared:
+    return WeightsCompared(step=1, place=place, optimizer=0, name="Adam", index=0, looked=3, written=written)
+
+
+def said(*events: WeightsCompared) -> list[Finding]:
+    judge = Judge([WeightsWrittenByHand])
+    for event in events:
+        judge.tell(event)
+    assert not judge.failures
+    return judge.findings()
+
+
+@pytest.mark.parametrize("weight", [BY_GRADIENT, BY_DECAY])
+def test_it_takes_three_looks_that_all_show_it(weight: WrittenWeight) -> None:
+    event = compared(weight)
+    assert len(said(*[event] * LOOKS)) == 1
+    assert not said(*[event] * (LOOKS - 1))
+    assert not said(compared(), *[event] * LOOKS)
+    assert not said(*[event] * (LOOKS - 1), compared(replace(weight, explained=False)))
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        replace(BY_GRADIENT, explained=False),
+        replace(BY_GRADIENT, of_gradient=0.01),
+        replace(BY_GRADIENT, share=0.009),
+        replace(BY_DECAY, weight_decay=0.0),
+        replace(BY_DECAY, of_weight=0.001),
+        replace(BY_DECAY, of_weight=-0.5),
+    ],
+    ids=["not explained", "uphill", "rounding", "the optimizer does not decay", "growth", "a norm"],
+)
+def test_what_is_no_step_and_no_second_decay_is_silent(weight: WrittenWeight) -> None:
+    assert not said(*[compared(weight)] * LOOKS)
+
+
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_a_step_with_decay_of_its_own_is_a_step(share: float) -> None:
+    weight = replace(BY_GRADIENT, share=share, of_weight=-0.02)
+    assert "times their gradient" in said(*[compared(weight)] * LOOKS)[0].message
+
+
+@pytest.mark.parametrize(("other", "count"), [(-0.001009, 1), (-0.00102, 0)])
+def test_a_decay_has_one_factor(other: float, count: int) -> None:
+    events = [compared(BY_DECAY), compared(replace(BY_DECAY, of_weight=other)), compared(BY_DECAY)]
+    assert len(said(*events)) == count
+    assert len(said(*[compared(BY_DECAY, replace(BY_DECAY, of_weight=other))] * LOOKS)) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ("for p in net.parameters():\n    p.data -= lr * p.grad\noptimizer.step()", 2),
+        ("p.data.add_(p.grad, alpha=-lr)\noptimizer.step()", 1),
+        ("p.data = p.data - lr * p.grad\noptimizer.step()", 1),
+        ("p.grad.mul_(0.5 * q.grad)\np.grad /= q.grad\ng = p.grad\nh.copy_(p)\noptimizer.step()", 5),
+        ("a.data -= a.grad\nb.data -= b.grad\noptimizer.step()", 3),
+    ],
+    ids=["in place", "a method", "assigned", "writes to gradients", "two lines"],
+)
+def test_the_line_is_that_which_writes_if_there_is_one(lines: str, place: int, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(lines + "\n", encoding="utf-8")
+    step = Place(str(script), len(lines.splitlines()), "train")
+    (finding,) = said(*[compared(BY_GRADIENT, place=step)] * LOOKS)
+    assert finding.place is not None
+    assert finding.place.line == place
+
+
+def test_it_says_when_there_were_too_few_steps() -> None:
+    judge = Judge([WeightsWrittenByHand])
+    judge.tell(compared())
+    assert judge.unjudged() == [("GRD112", "no optimizer took 4 steps")]
