@@ -51,6 +51,7 @@ def look(device: str, *, refuse_to_wait: bool = False) -> dict[str, float]:
     return reading.values()
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_a_look_at_the_layers_never_waits_for_the_device() -> None:
     values = look("cuda", refuse_to_wait=True)
     assert values["update/0.weight"] > 0

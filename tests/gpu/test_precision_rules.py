@@ -177,20 +177,23 @@ for step in range(16):
 
 
 def test_a_scaler_is_watched_without_waiting_for_the_device(tmp_path: Path) -> None:
-    """Waits that torch reports itself, in fifty steps past the first looks; a fused optimizer does not make the host wait on its own."""
+    """Steps with a wait that torch reports itself, of fifty past the first looks; a fused optimizer makes the host wait for nothing."""
+    counted = SCALED.format(steps=50, kind="float16").splitlines()[1:]
+    counted = [counted[0], "    before = len(caught)", *counted[1:], "    waited += len(caught) > before"]
     loop = SCALED.format(steps=110, kind="float16") + (
         """\
 torch.cuda.set_sync_debug_mode("warn")
+waited = 0
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
 """
-        + "".join(f"    {line}\n" for line in SCALED.format(steps=50, kind="float16").splitlines()[1:])
+        + "".join(f"    {line}\n" for line in counted)
         + """\
 torch.cuda.set_sync_debug_mode("default")
-print(sum("synchronizing" in str(w.message) for w in caught))
+print(waited)
 """
     )
     text = head(", fused=True").replace("torch.use_deterministic_algorithms(True)\n", "") + loop
     plain, _ = run(tmp_path, text, watched=False)
     checked, _ = run(tmp_path, text, watched=True)
-    assert int(checked) - int(plain) <= 50 * 0.4, f"plain {plain}, watched {checked}"
+    assert int(checked) - int(plain) <= 12, f"steps with a wait: plain {plain}, watched {checked}"

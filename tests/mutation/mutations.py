@@ -192,13 +192,18 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: is_call_of(node, "ModuleList"), lambda site: site.replace(site.node.args[0]))  # type: ignore[attr-defined]
 
 
-@mutation("equal initial weights", "units-start-equal")
+@mutation("equal initial weights", "units-start-equal", "output-ignores-input")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
-    def change(site: Site) -> None:
+    """Not where there is dropout, which tells equal units apart in the first step."""
+
+    def change(site: Site) -> bool | None:
+        if "ropout" in ast.unparse(site.tree):
+            return False
         statements, index = site.block()
         name = ast.unparse(site.node.targets[0])  # type: ignore[attr-defined]
         constant = f"for parameter in {name}.parameters():\n    torch.nn.init.constant_(parameter, 0.01)"
         statements.insert(index + 1, statement(constant))
+        return None
 
     yield from copies(tree, _builds_a_model, change)
 
@@ -246,7 +251,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_an_optimizer, change)
 
 
-@mutation("copy the model after the optimizer is built", "optimizer-holds-old-parameters")
+@mutation("copy the model after the optimizer is built", "optimizer-holds-old-parameters", "loss-not-connected")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> None:
         statements, index = site.block()
@@ -258,14 +263,14 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
 
 @mutation("build the optimizer in every step", "optimizer-built-each-step")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
-    def change(site: Site) -> None:
+    def change(site: Site) -> bool | None:
         name = ast.unparse(site.node.targets[0])  # type: ignore[attr-defined]
-        for node in ast.walk(site.tree):
-            for statements in (getattr(node, "body", []), getattr(node, "orelse", [])):
-                for index, one in enumerate(statements if isinstance(statements, list) else []):
-                    if calls_method(one, "zero_grad") and _receiver(one) == name:
-                        statements.insert(index, site.node)
-                        return
+        steps = [node for node in ast.walk(site.tree) if calls_method(node, "step") and _receiver(node) == name]
+        loops = Site(site.tree, steps[0], site.above).loops()
+        if not loops:
+            return False  # the loop is in another function
+        loops[0].body.insert(0, site.node)  # type: ignore[arg-type]
+        return None
 
     yield from copies(tree, _builds_an_optimizer, change)
 

@@ -78,7 +78,8 @@ class ByHandProbe(Probe):
         if left is None or not left.weights or (self.wire.step > left.step and self._shared(number, left)):
             return
         found = [(weight, parameter) for weight in left.weights if (parameter := weight.parameter()) is not None]
-        written = [self._compare(weight, parameter) for weight, parameter in found]
+        present = _numbers([parameter for _, parameter in found])
+        written = [self._compare(weight, parameter, now) for (weight, parameter), now in zip(found, present, strict=True)]
         self.wire.emit(
             WeightsCompared(
                 step=self.wire.step,
@@ -96,12 +97,11 @@ class ByHandProbe(Probe):
         ids = {id(parameter) for weight in left.weights if (parameter := weight.parameter()) is not None}
         return any(known.ids & ids for known in self.roster.optimizers.values() if known.number != number)
 
-    def _compare(self, weight: _Weight, parameter: Tensor) -> WrittenWeight | None:
-        now = _numbers(parameter)
+    def _compare(self, weight: _Weight, parameter: Tensor, now: Tensor) -> WrittenWeight | None:
         if now.shape != weight.numbers.shape or torch.equal(now, weight.numbers):
             return None
         change, before = (now - weight.numbers).double(), weight.numbers.double()
-        present = None if parameter.grad is None or parameter.grad.is_sparse else _numbers(parameter.grad)
+        present = None if parameter.grad is None or parameter.grad.is_sparse else _numbers([parameter.grad])[0]
         gradients = [g.double() for g in (weight.gradient, present) if g is not None and g.shape == now.shape]
         fits = [_fit(change, before, gradient) for gradient in (*gradients, torch.zeros_like(before))]
         rest, of_gradient, of_weight, share = min(fits)
@@ -122,15 +122,23 @@ def _chosen(optimizer: Optimizer) -> list[_Weight]:
     ]
     dense = [(p, decay) for p, decay in moved if type(p) in (Tensor, torch.nn.Parameter) and p.layout is torch.strided]
     spread = dense[:: max(1, -(-len(dense) // WEIGHTS))]
+    gradients = [p.grad for p, _ in spread if p.grad is not None and not p.grad.is_sparse]
+    taken = iter(_numbers([*(p for p, _ in spread), *gradients]))
+    weights = [next(taken) for _ in spread]
+    dense_gradient = [next(taken) if p.grad is not None and not p.grad.is_sparse else None for p, _ in spread]
     return [
-        _Weight(weakref.ref(p), _numbers(p), None if p.grad is None or p.grad.is_sparse else _numbers(p.grad), decay) for p, decay in spread
+        _Weight(weakref.ref(p), weight, gradient, decay)
+        for (p, decay), weight, gradient in zip(spread, weights, dense_gradient, strict=True)
     ]
 
 
-def _numbers(tensor: Tensor) -> Tensor:
-    """Some numbers of a tensor, on the host."""
+def _numbers(tensors: list[Tensor]) -> list[Tensor]:
+    """Some numbers of each tensor, on the host; in one copy where they lie on one device, so that the host waits once."""
     with torch.no_grad():
-        return tensor.detach().reshape(-1)[:NUMBERS].to("cpu", copy=True)
+        parts = [tensor.detach().reshape(-1)[:NUMBERS] for tensor in tensors]
+        if len({(part.device, part.dtype) for part in parts}) != 1 or parts[0].is_cpu:
+            return [part.to("cpu", copy=True) for part in parts]
+        return list(torch.split(torch.cat(parts).to("cpu"), [len(part) for part in parts]))
 
 
 def _fit(change: Tensor, weight: Tensor, gradient: Tensor) -> tuple[float, float, float, float]:

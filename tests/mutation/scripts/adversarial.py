@@ -12,7 +12,7 @@ discriminator = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32,
 generator_optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.999))
 discriminator_optimizer = torch.optim.Adam(discriminator.parameters(), lr=1e-3, betas=(0.5, 0.999))
 criterion = nn.BCEWithLogitsLoss()
-for epoch in range(4):
+for epoch in range(14):
     for (real,) in loader:
         ones, zeros = torch.ones(len(real), 1), torch.zeros(len(real), 1)
         fake = generator(torch.randn(len(real), 4))

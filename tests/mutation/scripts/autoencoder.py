@@ -28,7 +28,7 @@ class VAE(nn.Module):
 
 model = VAE()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-for epoch in range(5):
+for epoch in range(12):
     model.train()
     for (x,) in train:
         logits, mean, log_variance = model(x)

@@ -28,7 +28,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 criterion = nn.CrossEntropyLoss()
 window = 20
 history = []
-for epoch in range(3):
+for epoch in range(8):
     hidden = torch.zeros(1, 8, 48)
     for start in range(0, 300 - window - 1, window):
         x = streams[:, start : start + window]

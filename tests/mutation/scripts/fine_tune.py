@@ -32,7 +32,7 @@ optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad],
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
 criterion = nn.CrossEntropyLoss()
 best, best_state = -1, None
-for epoch in range(5):
+for epoch in range(12):
     model.train()
     for x, y in train_loader:
         optimizer.zero_grad()

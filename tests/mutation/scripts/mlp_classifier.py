@@ -29,7 +29,7 @@ class Classifier(nn.Module):
 
 model = Classifier()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-epochs = 6
+epochs = 14
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
 criterion = nn.CrossEntropyLoss()
 best, best_weights = 0.0, None

@@ -26,7 +26,7 @@ model = Tagger()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 criterion = nn.BCEWithLogitsLoss()
 accumulate = 4
-for epoch in range(4):
+for epoch in range(19):
     model.train()
     optimizer.zero_grad()
     for i, (x, y) in enumerate(train):

@@ -14,7 +14,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=1e-2)
 scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="min", factor=0.5, patience=1)
 loss_fn = nn.MSELoss()
 losses = []
-for epoch in range(6):
+for epoch in range(12):
     model.train()
     for x, y in train:
         optimizer.zero_grad()

@@ -64,7 +64,7 @@ model = SequenceClassifier()
 criterion = nn.CrossEntropyLoss()
 optimizer = optim.AdamW(model.parameters(), lr=5e-3)
 scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
-for epoch in range(4):
+for epoch in range(11):
     train_epoch(model, train_loader, optimizer, criterion)
     evaluate(model, valid_loader, criterion)
     scheduler.step()

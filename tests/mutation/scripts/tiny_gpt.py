@@ -52,7 +52,7 @@ def get_batch():
 
 model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
-steps, accumulation = 30, 2
+steps, accumulation = 110, 2
 scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.1, total_iters=steps)
 model.train()
 for step in range(steps):

@@ -48,6 +48,8 @@ TYPICAL: Final = 16
 """The median of the pixels that are not black lies far above this; that of word counts lies at one or two."""
 APART: Final = 1e3
 """Spreads of columns that differ by more than this need learning rates that differ by a million."""
+COLUMNS: Final = 64
+"""Columns of a picture laid flat, at least: 8 by 8. Tables have fewer that are all whole numbers up to 255."""
 LARGE: Final = 100.0
 """The wide column must be large in itself: a column of tiny numbers beside normalised ones is only ignored, and may well be meant so."""
 
@@ -62,7 +64,7 @@ class InputsNotNormalised(Rule):
     def on_first_layer_fed(self, event: FirstLayerFed) -> Findings:
         if event.normed:
             return
-        if event.image and _is_raw_pixels(event):
+        if _is_raw_pixels(event) and (event.image or _is_flat_picture(event)):
             yield self.finding(
                 event,
                 f"Pixels from {event.smallest:g} to {event.largest:g} go straight into {event.layer} of {event.name}, "
@@ -95,3 +97,8 @@ class InputsNotNormalised(Rule):
 def _is_raw_pixels(event: FirstLayerFed) -> bool:
     byte = event.smallest >= 0 and BRIGHT < event.largest <= BYTE
     return byte and event.typical > TYPICAL and (event.whole >= WHOLE or event.largest == BYTE)
+
+
+def _is_flat_picture(event: FirstLayerFed) -> bool:
+    """Rows of bytes, each column as far as the other."""
+    return len(event.shape) == 2 and event.shape[1] >= COLUMNS and event.whole >= WHOLE and event.largest >= BYTE - 5

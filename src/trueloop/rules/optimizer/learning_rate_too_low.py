@@ -84,7 +84,8 @@ class LearningRateTooLow(Rule):
         if last.steps < STEPS or not ways or not max(ways.values()) < STILL or self._is_warming_up():
             return
         alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
-        if not alone or loss.end < FALLEN * began or not self._depends(began):
+        fallen = loss.end < FALLEN * began and loss.end < min(loss.first)  # batches differ, also where nothing is learnt
+        if not alone or fallen or not self._depends(began):
             return
         rate = max(look.learning_rate for look in self._looks)
         yield self.finding(

@@ -221,14 +221,13 @@ def _source_of_value(value: ast.expr) -> ast.AST:
 
 
 def _assigned(source: Source, given: ast.expr) -> list[ast.expr]:
-    """What the file assigns to the name, wherever it does."""
-    if not isinstance(given, ast.Name):
+    """What the file assigns, or adds, to the name, wherever it does; of `total / len(loader)` to the total."""
+    name = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Div) else given
+    if not isinstance(name, ast.Name):
         return []
-    return [
-        node.value
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == given.id for t in node.targets)
-    ]
+    found = [node for node in ast.walk(source.tree) if isinstance(node, (ast.Assign, ast.AugAssign))]
+    targets = [(node, node.targets if isinstance(node, ast.Assign) else [node.target]) for node in found]
+    return [node.value for node, into in targets if any(isinstance(t, ast.Name) and t.id == name.id for t in into)]
 
 
 def _is_counter(given: ast.expr | None) -> bool:
