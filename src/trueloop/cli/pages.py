@@ -21,7 +21,7 @@ FAMILY: Final = {
     "MOD": "mode",
     "OPT": "optimizer",
     "PAR": "parallel",
-    "PRE": "precision",
+    "PRC": "precision",
     "SPD": "speed",
 }
 """How a code begins -> what its rules are about."""

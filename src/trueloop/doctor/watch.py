@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import Final, Literal, NoReturn, Self
 
 import torch
 
@@ -36,6 +36,9 @@ from trueloop.taps.wire import Wire
 from trueloop.verdict import ExitCode, Outcome, Tally, Unjudged, Verdict
 
 __all__ = ["Watch", "watch"]
+
+SHARDED: Final = "weights lie in pieces on several ranks, where reading one makes all wait: rules that look at their numbers were left out"
+"""Said in the closing line of a run with DTensors (FSDP, tensor parallelism)."""
 
 
 class Watch:
@@ -213,6 +216,7 @@ class Watch:
             overhead_measured=measured is not None,
             allowed=allowed,
             failures=(*self._wire.failures, *self.judge.failures, *recording),
+            notes=(SHARDED,) if self._wire.sharded else (),
             facts=tuple(self._facts),
         )
 

@@ -27,6 +27,8 @@ The loop, drawn, with each event beside the line that makes it happen:
                                                     SamplesCompared, FutureCompared, EvaluationRepeated  counterfactual replays of a forward
                                                     NotFinite       the first value that is no number, and where it arose
 
+What is told of data, number formats, several ranks, and time is described in the files of those names.
+
 Every event is a frozen, slotted dataclass of numbers, names, shapes and places, so that it can be written to disk and
 judged again by newer rules, on a machine without torch. `step` is how many optimizer steps had been taken when it happened.
 """

@@ -27,6 +27,7 @@ SAMPLE: Final = 1 << 14
 
 class BatchDigestProbe(Probe):
     emits = (BatchDigested,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -13,6 +13,7 @@ __all__ = ["CollectiveProbe"]
 
 class CollectiveProbe(Probe):
     emits = (CollectivesCalled,)
+    safe_on_shards = True
 
     rank: int | None = None
 

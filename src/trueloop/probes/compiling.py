@@ -30,6 +30,7 @@ _LINE: Final = re.compile(r"([\w./\\-]+\.py):(\d+) in ")
 
 class CompilingProbe(Probe):
     emits = (CompilerRan,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -16,6 +16,7 @@ __all__ = ["DecayProbe"]
 
 class DecayProbe(Probe):
     emits = (DecaySeen,)
+    safe_on_shards = True
 
     def step_started(self, call: StepCall) -> None:
         if call.index:

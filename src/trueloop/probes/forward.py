@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from trueloop.event import Forward, ModelSeen, Place, SteppedWhileEvaluating
 from trueloop.probes.probe import Probe
-from trueloop.probes.roster import Roster, class_place, unwrapped
+from trueloop.probes.roster import Roster, class_place, parameters_of, unwrapped
 from trueloop.taps.moment import BackwardCall, DecisionCall, LoaderStart, LossCall, ModeChange, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.note import FORWARD, write_note
 from trueloop.taps.wire import Wire
@@ -135,6 +135,7 @@ class _Held:
 
 class ForwardProbe(Probe):
     emits = (ModelSeen, Forward, SteppedWhileEvaluating)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)
@@ -150,6 +151,8 @@ class ForwardProbe(Probe):
         self._since_step: dict[int, deque[_Pending]] = {}
         """Per model: its calls with a graph since an optimizer last moved it."""
         self._held: dict[int, _Held] = {}
+        self._moving: set[int] = set()
+        """Optimizers that have stepped with gradients."""
         self._habits: Counter[tuple[int, Place | None]] = Counter()
         """Per model and line: calls in train mode, up to now all trained."""
         self._trained: set[tuple[int, int]] = set()
@@ -261,8 +264,9 @@ class ForwardProbe(Probe):
         )
 
     def _is_moved(self, model: nn.Module) -> bool:
+        """Has an optimizer that holds some of it stepped with gradients?"""
         ids = {id(parameter) for parameter in model.parameters()}
-        return any(known.steps and not ids.isdisjoint(known.ids) for known in self.roster.optimizers.values())
+        return any(not ids.isdisjoint(self.roster.optimizers[number].ids) for number in self._moving)
 
     def _same_input(self, model: int, inputs: list[Tensor]) -> bool:
         before = self._inputs.get(model)
@@ -273,6 +277,9 @@ class ForwardProbe(Probe):
 
     def step_ended(self, call: StepCall) -> None:
         self._settle()
+        number = self.roster.optimizer(call.optimizer).number
+        if number not in self._moving and any(parameter.grad is not None for parameter in parameters_of(call.optimizer)):
+            self._moving.add(number)
         self._look_at_modes(call.optimizer)
 
     def run_ended(self, end: RunEnd) -> None:

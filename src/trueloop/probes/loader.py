@@ -15,6 +15,7 @@ __all__ = ["LoaderProbe", "ModeProbe"]
 
 class LoaderProbe(Probe):
     emits = (EpochStarted,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)
@@ -36,6 +37,7 @@ class LoaderProbe(Probe):
 
 class ModeProbe(Probe):
     emits = (ModeSet,)
+    safe_on_shards = True
 
     def mode_set(self, change: ModeChange) -> None:
         number = self.wire.ordinal("model", change.module)

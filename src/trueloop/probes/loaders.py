@@ -17,6 +17,7 @@ __all__ = ["LoaderSeenProbe"]
 
 class LoaderSeenProbe(Probe):
     emits = (LoaderSeen,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

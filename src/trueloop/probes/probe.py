@@ -20,6 +20,9 @@ class Probe(ABC):
     """
 
     emits: ClassVar[tuple[type[Event], ...]]
+    safe_on_shards: ClassVar[bool] = False
+    """It reads no number of a weight, a gradient or an output. Where those lie in pieces on several ranks, reading one is a collective,
+    which waits until every rank reads it too: only such probes are kept then."""
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         self.wire = wire

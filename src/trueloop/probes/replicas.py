@@ -27,6 +27,7 @@ SWAPPED: Final = ("all_to_all", "all_to_all_single")
 
 class ReplicaProbe(Probe):
     emits = (GradientsShared, ParametersSampled)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import Place
+from trueloop.taps.internals import is_shard
 from trueloop.taps.moment import BuiltOptimizer, ModuleCall, StepCall
 from trueloop.taps.wire import Wire
 from trueloop.written import assigned_place, birthplace, class_place, users_classes
@@ -52,6 +54,8 @@ class KnownOptimizer:
 class Roster:
     """Hears first of all probes, so that they find it up to date."""
 
+    safe_on_shards = True
+
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.models: dict[int, KnownModel] = {}
@@ -69,6 +73,7 @@ class Roster:
             self.models[number] = KnownModel(weakref.ref(module), number, type(module).__name__, self.wire.step)
             self._asked = None
             self.wire.look_deep()
+            self._look_for_shards(module.parameters())
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
         self._know(built.optimizer, built.place)
@@ -85,8 +90,13 @@ class Roster:
         if number not in self.optimizers:
             ids = frozenset(map(id, parameters_of(optimizer)))
             name = type(optimizer).__name__
+            self._look_for_shards(parameters_of(optimizer))
             self.optimizers[number] = KnownOptimizer(weakref.ref(optimizer), number, name, place, ids=ids)
         return self.optimizers[number]
+
+    def _look_for_shards(self, parameters: Iterator[Tensor]) -> None:
+        if "torch.distributed.tensor" in sys.modules and any(is_shard(parameter) for parameter in parameters):
+            self.wire.keep_off_shards()
 
     # -- answers --
 

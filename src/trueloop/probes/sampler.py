@@ -18,6 +18,7 @@ __all__ = ["SamplerProbe"]
 
 class SamplerProbe(Probe):
     emits = (SamplerPass,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -26,6 +26,7 @@ DEPTH: Final = 3
 
 class SavedFilesProbe(Probe):
     emits = (StateWritten,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)
@@ -44,6 +45,7 @@ class SavedFilesProbe(Probe):
 
 class PrefixProbe(Probe):
     emits = (PrefixSaved,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

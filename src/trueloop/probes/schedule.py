@@ -50,6 +50,7 @@ class _Record:
 
 class ScheduleProbe(Probe):
     emits = (ScheduleBuilt, ScheduleStepped, ScheduleEnded)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

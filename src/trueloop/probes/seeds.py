@@ -20,6 +20,7 @@ CHOSEN: Final = 2**32
 
 class SeedsProbe(Probe):
     emits = (SeedAsked,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -60,6 +60,7 @@ class _Rounds:
 
 class WaitingProbe(Probe):
     emits = (BatchesAwaited,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -57,6 +57,7 @@ class _Wrapped:
 
 class WrapperProbe(Probe):
     emits = (TrainedAroundWrapper,)
+    safe_on_shards = True
 
     def __init__(self, wire: Wire, roster: Roster) -> None:
         super().__init__(wire, roster)

@@ -30,6 +30,7 @@ __all__ = [
     "forget_collective",
     "hide_from_compiler",
     "is_compiled",
+    "is_shard",
     "is_transformed",
     "record_builtin",
     "saved_result",
@@ -57,6 +58,11 @@ dispatch_modes: Final = torch._C._len_torch_dispatch_stack
 def stacks_samples(iterator: Any) -> bool:
     """Does the loader behind this iterator stack single samples by PyTorch's own collate function?"""
     return bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
+
+
+def is_shard(tensor: torch.Tensor) -> bool:
+    """A DTensor: a piece of a tensor that lies on several ranks."""
+    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "device_mesh")
 
 
 def become_worker(number: int, workers: int, seed: int, dataset: Any) -> None:

@@ -67,6 +67,8 @@ class Wire:
         """The collectives of this rank; None as long as it is not one of several."""
         self.when_joined: Callable[[], None] = _nothing
         """Called when this process has become one of several ranks."""
+        self.sharded = False
+        """Weights in pieces on several ranks were seen."""
         self.spent_ns = 0
         self.failures: list[str] = []
         self._listeners: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(MOMENTS, ())
@@ -117,6 +119,14 @@ class Wire:
         self.fail(f"probe {type(probe).__name__} failed and was removed")
         for moment, listeners in self._listeners.items():
             self._listeners[moment] = tuple(pair for pair in listeners if pair[0] is not probe)
+
+    def keep_off_shards(self) -> None:
+        """The weights lie in pieces on several ranks: from here on only probes are told that read none of their numbers."""
+        if self.sharded:
+            return
+        self.sharded = True
+        for moment, listeners in self._listeners.items():
+            self._listeners[moment] = tuple(pair for pair in listeners if getattr(pair[0], "safe_on_shards", False))
 
     def ignores(self) -> bool:
         """Is what happens now not the run's own, or are the taps asleep?"""
