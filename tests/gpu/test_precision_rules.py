@@ -178,21 +178,22 @@ for step in range(16):
 
 def test_a_scaler_is_watched_without_waiting_for_the_device(tmp_path: Path) -> None:
     """Steps with a wait that torch reports itself, of fifty past the first looks; a fused optimizer makes the host wait for nothing."""
-    counted = SCALED.format(steps=50, kind="float16").splitlines()[1:]
-    counted = [counted[0], "    before = len(caught)", *counted[1:], "    waited += len(caught) > before"]
-    loop = SCALED.format(steps=110, kind="float16") + (
-        """\
+    scaler, *body = SCALED.format(steps="steps", kind="float16").splitlines()
+    training = [scaler, "def train(steps):", *(f"    {line}" for line in body)]  # one line for both: a new one would be looked at anew
+    counting = """
+train(110)
 torch.cuda.set_sync_debug_mode("warn")
 waited = 0
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-"""
-        + "".join(f"    {line}\n" for line in counted)
-        + """\
+    for _ in range(50):
+        before = len(caught)
+        train(1)
+        waited += len(caught) > before
 torch.cuda.set_sync_debug_mode("default")
 print(waited)
 """
-    )
+    loop = "\n".join(training) + counting
     text = head(", fused=True").replace("torch.use_deterministic_algorithms(True)\n", "") + loop
     plain, _ = run(tmp_path, text, watched=False)
     checked, _ = run(tmp_path, text, watched=True)

@@ -99,8 +99,10 @@ class ActivationsProbe(Probe):
             memory = self._layers[key] = _Layer(units, defined)
         memory.looks += 1
         if first.function == "relu":
-            idle = torch.stack([_idle(use) for use in uses]).all(0) & _has_weights(first)
-            memory.idle = (memory.idle + 1) * idle.cpu()
+            idle = torch.stack([_idle(use) for use in uses]).all(0).cpu()
+            if idle.any():
+                idle &= _has_weights(first).cpu()
+            memory.idle = (memory.idle + 1) * idle
         return LayerActivations(
             model=known.name,
             layer=layer,
