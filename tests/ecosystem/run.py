@@ -3,8 +3,9 @@
     python -m tests.ecosystem.run --mirror FOLDER [--install] [--only NAME ...] [--list] [--write docs/ecosystem.md]
 
 FOLDER holds checkouts as owner+name (see checkout.py); TRUELOOP_DATA names the folder of data sets. Nothing of either is kept: each script
-runs in a temporary copy. `--install` makes .venv-ecosystem, with torchvision and what else the scripts import. Which scripts, how, and
-what is expected of them is written in scripts.toml.
+runs in a temporary copy. What came of it is kept under build/ecosystem: a run of some scripts renews only those in the table, and all are
+judged by what scripts.toml says today. `--install` makes .venv-ecosystem, with torchvision and what else the scripts import. Which scripts,
+how, and what is expected of them is written in scripts.toml.
 """
 
 from __future__ import annotations
@@ -214,6 +215,20 @@ def examine(script: Script, mirror: Path, data: Path, python: Path) -> Answer:
             (kept / f"{way}.out").write_text(ending.printed, encoding="utf-8")
             (kept / f"{way}.err").write_text(ending.errors, encoding="utf-8")
             endings.append(ending)
+    (kept / "endings.json").write_text(json.dumps([[ending.code, ending.seconds] for ending in endings]), encoding="utf-8")
+    return judge(script, endings[0], endings[1], kept / "report.json")
+
+
+def recalled(script: Script) -> Answer | None:
+    """What came of its last run; None if it was never run, or did not come to an end."""
+    kept = KEPT / script.name.replace("/", "-")
+    if not (kept / "endings.json").is_file():
+        return None
+    numbers = json.loads((kept / "endings.json").read_text(encoding="utf-8"))
+    endings = []
+    for way, (code, seconds) in zip(("plain", "checked"), numbers, strict=True):
+        printed, errors = ((kept / f"{way}.{kind}").read_text(encoding="utf-8") for kind in ("out", "err"))
+        endings.append(Ending(code, printed, errors, seconds))
     return judge(script, endings[0], endings[1], kept / "report.json")
 
 
@@ -315,7 +330,8 @@ def main() -> int:
             answers.append(future.result())
             show(answers[-1])
     if options.write:
-        options.write.write_text(page(answers), encoding="utf-8")
+        known = [recalled(script) for script in read_scripts([])]
+        options.write.write_text(page([answer for answer in known if answer is not None]), encoding="utf-8")
     ran = [answer for answer in answers if not answer.skipped]
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)
