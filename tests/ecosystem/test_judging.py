@@ -22,6 +22,7 @@ from tests.ecosystem.run import Ending, Script, judge, read_scripts
         ("Step: 2m13s | Tot: 1h2m | Loss: 2.4", "Step: 42s119ms | Tot: 59m3s | Loss: 2.4"),
         ("eval_steps_per_second   =     17.858", "eval_steps_per_second   =      9.1"),
         ("'train_runtime': '0.93', 'loss': '0.7'", "'train_runtime': '1.21', 'loss': '0.7'"),
+        ("configuration default-80a51a7275b47b37", "configuration default-6139742fa3e49de8"),
         ("saved at 0x7f001122 on 12:30:59", "saved at 0x7f998877 on 12:31:02"),
     ],
 )
