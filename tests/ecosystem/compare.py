@@ -18,7 +18,7 @@ _VOLATILE: Final = (
     re.compile(rf"took {_NUMBER}"),
     re.compile(r"\d\d?:\d\d(?::\d\d)?(?:\.\d+)?"),
     re.compile(r"0x[0-9a-f]+"),
-    re.compile(r"\bdefault-[0-9a-f]{16}\b"),
+    re.compile(r"\b(?:default|cache)-[0-9a-f]{16}\b"),
     re.compile(r"\b1[5-9]\d{8}\b"),
     re.compile(r"/\S*/trueloop-ecosystem-\S*?/(?:plain|checked)\b"),
 )
