@@ -143,6 +143,8 @@ class Source:
         self.lines = lines
         self.tree = tree
         self._parent: dict[ast.AST, ast.AST] = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._statements: dict[int, ast.stmt | None] = {}
+        """By line: a rule that speaks in every step asks for the same ones again and again."""
 
     def parents(self, node: ast.AST) -> Iterator[ast.AST]:
         """From the innermost outwards."""
@@ -152,6 +154,11 @@ class Source:
 
     def statement(self, line: int) -> ast.stmt | None:
         """The innermost simple statement (or head of a compound one) that covers the line."""
+        if line not in self._statements:
+            self._statements[line] = self._find_statement(line)
+        return self._statements[line]
+
+    def _find_statement(self, line: int) -> ast.stmt | None:
         best: ast.stmt | None = None
         for node in ast.walk(self.tree):
             if (

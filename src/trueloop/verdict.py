@@ -218,8 +218,9 @@ class Verdict:
         parts = [f"{self.headline()} in {self.watched.sentence()}"]
         parts.append(f"{counted(self.watched.rules, 'rule')} judged")
         if self.not_judged:
-            reasons = ", ".join(f"{because} ({which})" for because, which in self.reasons().items())
-            parts.append(f"{counted(len(self.not_judged), 'rule')} had nothing to judge: {reasons}")
+            reasons = [f"{because} ({which})" for because, which in self.reasons().items()]
+            why = f": {', '.join(reasons)}" if len(reasons) <= LISTED else " (--format json says why)"
+            parts.append(f"{counted(len(self.not_judged), 'rule')} had nothing to judge{why}")
         if self.allowed:
             parts.append(f"{counted(self.allowed, 'finding')} allowed")
         if self.overhead is not None:
@@ -245,6 +246,8 @@ class Verdict:
         )
 
 
+LISTED: Final = 6
+"""Reasons for not judging that the closing line gives: with more of them nobody would find what was found."""
 UNSEEN_TRAINING: Final = "training in processes that the script starts itself is not watched: use `torchrun -m trueloop check` for those"
 """What to say when nothing was seen: the likely reason, if there was any training at all."""
 

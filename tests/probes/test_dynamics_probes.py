@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from tests.conftest import in_child
-from trueloop.doctor.examine import examine
-from trueloop.doctor.launch import find_script
-from trueloop.doctor.watch import Watch
 from trueloop.event import ChanceCompared, DecaySeen, Event, LossFollowed, PlateauFed, WeightsMoved
 
 E = TypeVar("E", bound=Event)
@@ -32,35 +26,6 @@ def train(model, optimizer, steps, target=y, criterion=nn.functional.mse_loss):
         criterion(model(x), target).backward()
         optimizer.step()
 """
-
-
-@pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, type[E]], list[E]]:
-    """The events of one kind that a script, continued from START, gives."""
-
-    def run(text: str, kind: type[E]) -> list[E]:
-        (tmp_path / "train.py").write_text(START + text, encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
-
-        def work() -> bytes:
-            heard: list[Any] = []
-            watch = Watch(script="train.py")
-            emit = watch._wire.emit
-
-            def hear(event: Event) -> None:
-                heard.append(event)
-                emit(event)
-
-            watch._wire.emit = hear
-            verdict, error = examine(find_script("train.py", ()), watch)
-            assert error is None, error
-            assert not verdict.failures, verdict.failures
-            return pickle.dumps([event for event in heard if isinstance(event, kind)])
-
-        events: list[E] = pickle.loads(in_child(work))
-        return events
-
-    return run
 
 
 # -- how far weights move --

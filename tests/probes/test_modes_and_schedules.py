@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from tests.conftest import Checked, in_child
-from trueloop.doctor.examine import examine
-from trueloop.doctor.launch import find_script
-from trueloop.doctor.watch import Watch
 from trueloop.event import Event, Forward, ScheduleBuilt, ScheduleEnded, ScheduleStepped, StateReused, SteppedWhileEvaluating
 
 E = TypeVar("E", bound=Event)
@@ -35,37 +31,7 @@ def train(steps=1, net=None):
         mse((net or model)(x), y).backward()
         optimizer.step()
 """
-
-
-@pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, type[E]], list[E]]:
-    """The events of one kind that a script, continued from START, gives."""
-
-    def run(text: str, kind: type[E]) -> list[E]:
-        (tmp_path / "train.py").write_text(START + text, encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
-
-        def work() -> bytes:
-            heard: list[Any] = []
-            watch = Watch(script="train.py", select=["MOD", "OPT106", "OPT107", "OPT108", "CKP104"])
-            emit = watch._wire.emit
-
-            def hear(event: Event) -> None:
-                heard.append(event)
-                emit(event)
-
-            watch._wire.emit = hear
-            verdict, error = examine(find_script("train.py", ()), watch)
-            assert error is None, error
-            assert not verdict.failures, verdict.failures
-            return pickle.dumps([event for event in heard if isinstance(event, kind)])
-
-        events: list[E] = pickle.loads(in_child(work))
-        return events
-
-    return run
-
-
+SELECT = ["MOD", "OPT106", "OPT107", "OPT108", "CKP104"]
 Told = Callable[[str, type[E]], list[E]]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.verdicts import CLEAN, ODD, broken_loop, ordinary
 from trueloop.report.terminal import WIDEST, document, print_finding, print_verdict
-from trueloop.verdict import Outcome, Watched
+from trueloop.verdict import LISTED, Outcome, Unjudged, Watched
 
 
 class Screen(io.StringIO):
@@ -56,6 +56,14 @@ def test_nothing_found_is_one_line() -> None:
     (line,) = document(CLEAN).splitlines()
     assert line.startswith("✓ nothing found in 40 steps")
     assert "2 rules had nothing to judge: no schedule was built (OPT106-107)" in line
+
+
+def test_many_reasons_are_not_a_wall_of_text() -> None:
+    many = replace(CLEAN, not_judged=tuple(Unjudged(f"DAT1{i:02}", f"there was no thing {i}") for i in range(LISTED + 1)))
+    (line,) = document(many).splitlines()
+    assert f"{LISTED + 1} rules had nothing to judge (--format json says why); watching cost" in line
+    few = replace(CLEAN, not_judged=many.not_judged[:LISTED])
+    assert f"there was no thing {LISTED - 1} (DAT10{LISTED - 1})" in document(few)
 
 
 def test_a_run_without_a_model_is_not_called_clean() -> None:

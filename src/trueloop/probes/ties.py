@@ -190,7 +190,7 @@ def _address(tensor: Tensor) -> int:
     """Where its numbers begin; its identity where they lie nowhere (meta tensors, shards)."""
     try:
         return tensor.data_ptr() or id(tensor)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # meta, sparse and opaque tensors have no address
         return id(tensor)
 
 

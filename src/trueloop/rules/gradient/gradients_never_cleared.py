@@ -51,11 +51,16 @@ class GradientsNeverCleared(Rule):
 
     def __init__(self) -> None:
         self._uncleared: dict[int, int] = {}
+        self._diffs: dict[tuple[Place | None, tuple[Place, ...]], str] = {}
+        """By the lines of step and backwards: this rule speaks in every step, and a diff takes longer than a step."""
 
     def on_stepped(self, event: Stepped) -> Findings:
         if event.index == 0 or event.cleared or not event.backwards or event.gradients != "new":
             return
         count = self._uncleared[event.optimizer] = self._uncleared.get(event.optimizer, 0) + 1
+        lines = (event.place, event.backward_places)
+        if lines not in self._diffs:
+            self._diffs[lines] = _reset_before(event)
         yield self.finding(
             event,
             f"{event.name} took step {event.index + 1} with gradients that still hold those of the step before: "
@@ -68,7 +73,7 @@ class GradientsNeverCleared(Rule):
                 "learning_rate": event.learning_rates[:1],
             },
             place=event.backward_places[0] if event.backward_places else event.place,
-            diff=_reset_before(event),
+            diff=self._diffs[lines],
         )
 
 
