@@ -26,6 +26,7 @@ WORDS = (
     "written",
     "allow",
     "rewrite",
+    "proof",
     "hook",
     "recipe",
     "vet",
@@ -47,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "track": {"words"},
     "recipes": {"words", "torch", "data", "engine"},
     "session": {"words", "torch", "data", "parallel", "checkpoint", "engine", "track", "rules", "report"},
+    "claims": {"words", "torch", "taps", "probes", "doctor", "data", "parallel", "checkpoint", "engine"},
     "cli": {
         "words",
         "torch",
@@ -63,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "track",
         "recipes",
         "session",
+        "claims",
     },
 }
 """What is not listed is forbidden. Nothing imports cli."""
@@ -71,11 +74,12 @@ FAMILY_BASES = {
     "rules": {"rule", "judge", "catalogue"},
     "probes": {"probe", "roster", "assemble"},
     "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
+    "claims": {"claim", "subject", "trace"},
     "crash": {"explain", "explanation", "origin", "scene"},
 }
 """Files that a family's members share. Members never import one another; a base that gathers them (`board`) may."""
 
-GATHERERS = {"taps/board.py"}
+GATHERERS = {"taps/board.py", "claims/prove.py"}
 MAX_FILE, P90_FILE = 600, 400
 MAX_FUNCTION, P90_FUNCTION = 60, 30
 DRAWERS = re.compile(r"^(utils?|helpers?|common|misc|managers?)$")

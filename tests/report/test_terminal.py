@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.report.verdicts import CLEAN, ODD, broken_loop, ordinary
-from trueloop.report.terminal import WIDEST, document, print_finding, print_verdict
+from trueloop.report.ink import WIDEST
+from trueloop.report.terminal import document, print_finding, print_verdict
 from trueloop.verdict import LISTED, Outcome, Unjudged, Watched
 
 

@@ -19,6 +19,7 @@ VERBS: Final = {
     "explain": ("RULE", "what a rule sees, why it hurts, and what to write instead"),
     "train": ("RECIPE", "train a recipe: guarded, resumable, its metrics and checkpoints in runs/NAME"),
     "resume": ("RUN", "go on with a run that was stopped or killed, to the same bits"),
+    "probe": ("RECIPE|RUN|SCRIPT", "prove simple claims about a training, each with what was measured"),
     "checkpoint": ("show|verify|convert PATH", "what a checkpoint holds, whether it is whole, and its weights as a plain file"),
     "runs": ("[FOLDER]", "a table of runs: metric, steps, time, status; needs no torch"),
     "compare": ("RUN RUN ...", "what differs between runs: recipes, machines, results, and from which step on"),

@@ -10,11 +10,10 @@ from typing import Final
 from trueloop.amend import amended, remarks
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
+from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import finish, settings_of
-from trueloop.errors import Misuse, NotARun
+from trueloop.errors import Misuse
 from trueloop.recipe import Recipe
-from trueloop.recipes.catalogue import find_recipe
-from trueloop.session.folder import read_about
 
 __all__ = ["resume"]
 
@@ -35,18 +34,10 @@ def resume(arguments: list[str]) -> int:
     if parsed.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop resume runs/NAME`; `trueloop runs` lists them.")
     settings = settings_of(parsed.set)
-    origin = read_about(parsed.run).get("origin")
-    if origin is None:
-        raise Misuse(
-            f"{parsed.run} was started from Python. Nothing was run: call trueloop.resume(recipe, {str(parsed.run)!r}) in that script."
-        )
-    if not _names_a_recipe(origin):
-        raise NotARun(
-            f"{parsed.run}/run.json is damaged: its origin does not name a recipe. Nothing was run; the checkpoints are untouched."
-        )
+    origin = origin_of(parsed.run, f"call trueloop.resume(recipe, {str(parsed.run)!r}) in that script.")
 
     def work() -> int:
-        before = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
+        before = recipe_of(origin)
         recipe = amended(before, settings)
         for remark in (*remarks(before, settings), *_lengthened(before, recipe)):
             print(f"note: {remark}", file=sys.stderr)
@@ -56,14 +47,6 @@ def resume(arguments: list[str]) -> int:
         return finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False))
 
     return with_their_errors(work)
-
-
-def _names_a_recipe(origin: object) -> bool:
-    return (
-        isinstance(origin, dict)
-        and isinstance(origin.get("recipe"), str)
-        and all(isinstance(origin.get(part), dict) for part in ("arguments", "settings"))
-    )
 
 
 def _lengthened(before: Recipe, now: Recipe) -> Iterator[str]:

@@ -1,0 +1,155 @@
+"""overfit-one-batch: the model can learn a few samples by heart.
+
+The first thing to try of any training: the same few samples again and again, without dropout, decay and augmentation. A loss that does not
+go to about zero there says that some part of the contract is broken: inputs, labels, model, loss, gradients or optimizer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.claims.claim import Claim
+from trueloop.claims.subject import RecipeSubject
+from trueloop.data.source import Batch, size_of, tensors_in
+from trueloop.engine.loop import Loop
+from trueloop.proof import Cause, Proof
+
+__all__ = ["OverfitOneBatch"]
+
+SAMPLES: Final = 8
+"""Few, so that a model of any size can hold them, and that the proof takes seconds."""
+STEPS: Final = 300
+LEARNED: Final = 0.02
+"""The share of the first loss that counts as about zero."""
+RATES: Final = (1.0, 0.1, 10.0)
+"""Times the recipe's own learning rate, in this order: a rate that is wrong by ten is a cause of its own."""
+
+WRONG_RATE: Final = Cause("the learning rate is wrong by a factor of ten or so", "try it: --set lr=..., or the claim learning-rate-range")
+NO_GRADIENT: Final = Cause("the loss is not connected to some weights", "the claim gradients-reach-every-layer names them")
+SAME_ANSWER: Final = Cause(
+    "the model gives every sample the same answer", "look for an input that is not used, a dead ReLU, a softmax over one score"
+)
+SAME_INPUTS: Final = Cause("samples with the same input have different labels", "look at the batch: `trueloop inspect batch RECIPE`")
+FLOOR: Final = Cause("the loss cannot go lower", "a softmax or sigmoid before a loss that takes raw scores: `trueloop explain LOS101`")
+SMALL: Final = Cause("the model is too small for these samples, or a layer shuts off what they differ in", "try a wider model")
+
+
+@final
+class OverfitOneBatch(Claim):
+    name = "overfit-one-batch"
+    healthy = f"the loss falls below {LEARNED:.0%} of where it began, within {STEPS} steps on the same {SAMPLES} samples"
+    causes: ClassVar[tuple[Cause, ...]] = (NO_GRADIENT, SAME_ANSWER, FLOOR, WRONG_RATE, SAME_INPUTS, SMALL)
+
+    def of_recipe(self, subject: RecipeSubject) -> Proof:
+        tries = [_try(subject, RATES[0])]
+        for rate in RATES[1:]:
+            if not tries[0].learned:
+                tries.append(_try(subject, rate))
+        first = tries[0]
+        facts: dict[str, object] = {"first_loss": first.first, "last_loss": first.last, "steps": first.steps, "samples": first.samples}
+        if first.learned:
+            said = f"the loss falls from {first.first:.3g} to {first.last:.2g} in {first.steps} steps on {first.samples} samples"
+            return self.holds(said, facts)
+        said = f"the loss falls only from {first.first:.3g} to {first.last:.3g} in {first.steps} steps on the same {first.samples} samples"
+        other = next((each for each in tries[1:] if each.learned), None)
+        if other is not None:
+            said += f"; with {other.times:g} times the learning rate it reaches {other.last:.2g}"
+        return self.fails(said, facts | first.contract, _ordered(first, other, self.causes))
+
+
+@dataclass(frozen=True)
+class _Try:
+    times: float
+    """The recipe's learning rate."""
+    samples: int
+    steps: int
+    first: float
+    last: float
+    contract: dict[str, Any]
+    """Which parts of it hold."""
+
+    @property
+    def learned(self) -> bool:
+        return math.isfinite(self.last) and self.last <= max(LEARNED * self.first, 1e-6)
+
+
+def _try(subject: RecipeSubject, times: float) -> _Try:
+    recipe = subject.recipe
+    plain: dict[str, Any] = {
+        "weight_decay": 0.0,
+        "label_smoothing": 0.0,
+        "schedule": "constant",
+        "warmup": 0,
+        "ema": None,
+        "accumulate": 1,
+        "compile": "off",
+        "lr": recipe.lr * times,
+    }
+    loop = subject.loop(**plain)
+    batch = _few(subject.batch(loop))
+    loop.model.train()
+    for module in loop.model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.eval()
+    losses: list[float] = []
+    for _ in range(STEPS):
+        losses.append(_step(loop, batch))
+        if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
+            break
+    return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(loop, batch))
+
+
+def _step(loop: Loop, batch: Batch) -> float:
+    loop.optimizer.zero_grad(set_to_none=True)
+    with loop.precision.autocast():
+        loss = loop.task.loss_sum(loop.model(batch.inputs), batch.targets) / loop.task.count(batch.targets)
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]
+        if loop.recipe.clip is not None:
+            nn.utils.clip_grad_norm_(loop.parameters, loop.recipe.clip)
+        loop.optimizer.step()
+    return float(loss.detach())
+
+
+def _few(batch: Batch) -> Batch:
+    whole = size_of(batch.inputs)
+    return Batch(_cut(batch.inputs, whole), _cut(batch.targets, whole))
+
+
+def _cut(value: Any, whole: int) -> Any:
+    """The first samples of every tensor that has as many rows as the batch."""
+    if isinstance(value, Tensor):
+        return value[:SAMPLES] if value.dim() and value.shape[0] == whole else value
+    if isinstance(value, dict):
+        return {key: _cut(item, whole) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_cut(item, whole) for item in value))
+    return type(value)(_cut(item, whole) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:
+    """Which parts of the contract hold, as they stand after the last step."""
+    missing = [name for name, parameter in loop.model.named_parameters() if parameter.requires_grad and parameter.grad is None]
+    loop.model.eval()
+    with torch.no_grad():
+        answers = next(tensors_in(loop.model(batch.inputs)), None)
+    same = answers is not None and len(answers) > 1 and bool((answers == answers[:1]).all())
+    inputs = next(tensors_in(batch.inputs))
+    alike = len(inputs) - len(torch.unique(inputs.reshape(len(inputs), -1).cpu(), dim=0))
+    return {"without_gradient": missing, "same_answer_for_all": same, "samples_with_equal_inputs": alike}
+
+
+def _ordered(first: _Try, other: _Try | None, every: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """What was seen, before what is only likely."""
+    seen = [
+        *([WRONG_RATE] if other is not None else []),
+        *([NO_GRADIENT] if first.contract["without_gradient"] else []),
+        *([SAME_ANSWER] if first.contract["same_answer_for_all"] else []),
+        *([SAME_INPUTS] if first.contract["samples_with_equal_inputs"] else []),
+    ]
+    return (*seen, *(cause for cause in every if cause not in seen))

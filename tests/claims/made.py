@@ -1,0 +1,56 @@
+"""Small subjects for claims: a recipe over blobs that takes a second, planted faults by `model=`, `data=` and fields, and scripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from trueloop.claims.catalogue import claims_named
+from trueloop.claims.subject import RecipeSubject, ScriptSubject
+from trueloop.data.source import Facts, Splits
+from trueloop.data.tensors import Tensors
+from trueloop.proof import Proof
+from trueloop.recipe import DataRequest, Recipe
+
+__all__ = ["blobs", "net", "of_recipe", "of_script", "recipe"]
+
+CLASSES, WIDTH = 3, 6
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, CLASSES))
+
+
+def blobs(request: DataRequest) -> Splits:
+    """96 samples of three classes that can be told apart, 48 to validate."""
+    draw = torch.Generator().manual_seed(1)
+    labels = torch.arange(144) % CLASSES
+    inputs = torch.randn(144, WIDTH, generator=draw) + 2 * torch.eye(CLASSES, WIDTH)[labels]
+    return Splits(
+        train=Tensors(inputs[:96], labels[:96]),
+        valid=Tensors(inputs[96:], labels[96:]),
+        facts=Facts(inputs=(WIDTH,), classes=("a", "b", "c")),
+    )
+
+
+def recipe(**changes: Any) -> Recipe:
+    made = Recipe(name="blobs", model=net, data=blobs, task="multiclass", epochs=2, batch=16, lr=1e-2, device="cpu", trackers=())
+    return replace(made, **changes)
+
+
+def of_recipe(name: str, scratch: Path, **changes: Any) -> Proof:
+    """The claim, tried on the recipe with these changes."""
+    made = recipe(**changes)
+    (claim,) = claims_named([name])
+    return claim.of_recipe(RecipeSubject(made, DataRequest(seed=made.seed), (), scratch))
+
+
+def of_script(name: str, scratch: Path, text: str, *arguments: str, steps: int | None = None) -> Proof:
+    """The claim, tried on a script with this text."""
+    (scratch / "train.py").write_text(text, encoding="utf-8")
+    (claim,) = claims_named([name])
+    return claim.of_script(ScriptSubject((str(scratch / "train.py"), *arguments), steps, scratch))
