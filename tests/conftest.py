@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import pickle
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -28,6 +29,10 @@ from trueloop.rules.catalogue import all_rules
 from trueloop.verdict import Verdict
 
 torch.set_num_threads(1)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts something in the background takes Ctrl-C from it and from all its children, and there are tests that send one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from trueloop.errors import CannotSave, NotARun
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.source import line_of
-from trueloop.verdict import ExitCode, counted
+from trueloop.verdict import ExitCode, Outcome, Verdict, Watched, counted
 
 __all__ = ["FILE", "Cause", "Proof", "Proofs", "read_proofs", "write_proofs"]
 
@@ -97,6 +97,13 @@ class Proofs:
         if self.failures:
             return ExitCode.TRUELOOP_FAILED
         return ExitCode.FINDINGS if self.of("fails") else ExitCode.CLEAN
+
+    def verdict(self) -> Verdict:
+        """The failed ones in the form that SARIF and GitHub's annotations are written from."""
+        watched = Watched(self.subject, 0, 0, 0, 0, (), (), len(self.proofs))
+        outcome = Outcome("exit", self.script_code) if self.script_code else Outcome("finished")
+        findings = tuple(proof.finding() for proof in self.of("fails"))
+        return Verdict(findings, watched, (), outcome, failures=self.failures, summary=f"{self.subject}: {self.closing()}")
 
     def closing(self) -> str:
         """'17 of 19 claims hold, 1 fails, 1 could not be proved here; 41 s'."""

@@ -185,6 +185,8 @@ class Verdict:
     """What the script's own exception means, if it is of a known kind."""
     facts: tuple[Event, ...] = ()
     """What this rank says about itself for the ranks to be judged together."""
+    summary: str = ""
+    """The closing line of what was no watched run; empty: it is made of the numbers above."""
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), default=None)
@@ -213,6 +215,8 @@ class Verdict:
 
     def closing(self) -> str:
         """The one line at the end: what was found and watched, what could not be judged and why, what it cost."""
+        if self.summary:
+            return self.summary
         if not self.watched.anything:
             return "; ".join([self.headline(), UNSEEN_TRAINING, *self.notes])
         parts = [f"{self.headline()} in {self.watched.sentence()}"]

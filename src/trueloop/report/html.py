@@ -14,7 +14,7 @@ from trueloop.report.evidence import as_words, lines_around, where
 from trueloop.source import line_of
 from trueloop.verdict import CrashExplanation, Verdict, counted
 
-__all__ = ["document"]
+__all__ = ["PAGE", "STYLE", "document", "prose"]
 
 STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fbfbfa; --card: #fff; --ink: #1d2125; --soft: #626a73; --line: #e3e4e2; --code: #f4f4f1;
@@ -82,10 +82,10 @@ def _body(verdict: Verdict, tone: str) -> Iterator[str]:
     yield f'<p class="soft">in <code>{escape(verdict.watched.script)}</code></p>'
     yield f'<ul class="facts">{"".join(_facts(verdict))}</ul>'
     if sentence := verdict.outcome.sentence():
-        yield f'<article class="{"error" if verdict.outcome.exit_code else "advice"}">{_prose(sentence)}</article>'
+        yield f'<article class="{"error" if verdict.outcome.exit_code else "advice"}">{prose(sentence)}</article>'
     if verdict.failures:
-        yield f'<article class="error">{_prose(verdict.broken())}{_lines(verdict.failures)}</article>'
-    yield from (f'<article class="warning">{_prose(note)}</article>' for note in verdict.notes)
+        yield f'<article class="error">{prose(verdict.broken())}{_lines(verdict.failures)}</article>'
+    yield from (f'<article class="warning">{prose(note)}</article>' for note in verdict.notes)
     if verdict.crash is not None:
         yield "\n".join(_crash(verdict.crash))
     for finding in verdict.findings:
@@ -113,7 +113,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"<code>{escape(where(finding.place))}</code></header>"
     yield from _stated(finding.place, finding.source, finding.message)
     yield "<dl>"
-    yield from (f"<dt>{name}</dt><dd>{_prose(text)}</dd>" for name, text in (("Why", finding.why), ("Fix", finding.fix)) if text)
+    yield from (f"<dt>{name}</dt><dd>{prose(text)}</dd>" for name, text in (("Why", finding.why), ("Fix", finding.fix)) if text)
     if evidence := as_words(finding.evidence):
         chips = "".join(
             f'<span><span class="soft">{escape(name)}</span> <code>{escape(text)}</code></span>' for name, text in evidence.items()
@@ -129,7 +129,7 @@ def _crash(crash: CrashExplanation) -> Iterator[str]:
     yield f"<code>{escape(where(crash.place))}</code></header>"
     yield from _stated(crash.place, line_of(crash.place), crash.message)
     rows = [*(("Because" if index == 0 else "", detail) for index, detail in enumerate(crash.details)), ("Fix", crash.fix)]
-    yield f"<dl>{''.join(f'<dt>{label}</dt><dd>{_prose(text)}</dd>' for label, text in rows if text)}</dl>"
+    yield f"<dl>{''.join(f'<dt>{label}</dt><dd>{prose(text)}</dd>' for label, text in rows if text)}</dl>"
     yield from _diff(crash.diff)
     yield "</article>"
 
@@ -137,7 +137,7 @@ def _crash(crash: CrashExplanation) -> Iterator[str]:
 def _stated(place: Place | None, source: str, message: str) -> Iterator[str]:
     if lines := "".join(_source(place, source)):
         yield f"<pre>{lines}</pre>"
-    yield f'<p class="message">{_prose(message)}</p>'
+    yield f'<p class="message">{prose(message)}</p>'
 
 
 def _source(place: Place | None, source: str) -> Iterator[str]:
@@ -162,6 +162,6 @@ def _lines(texts: tuple[str, ...]) -> str:
     return "".join(f"<pre><span>{escape(text)}</span></pre>" for text in texts)
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Escaped, with `code` shown as code."""
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

@@ -12,7 +12,7 @@ from trueloop.report.evidence import as_words, where
 from trueloop.source import line_of
 from trueloop.verdict import CrashExplanation, Verdict, counted
 
-__all__ = ["document"]
+__all__ = ["document", "fenced", "plain", "span"]
 
 SIGN: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.ADVICE: "💡"}
 
@@ -23,29 +23,29 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def document(verdict: Verdict) -> str:
     worst = verdict.worst()
     title = verdict.headline()
-    lines = [f"# {'✅' if worst is None else SIGN[worst]} trueloop: {title}", "", _prose(verdict.closing()) + ".", ""]
+    lines = [f"# {'✅' if worst is None else SIGN[worst]} trueloop: {title}", "", plain(verdict.closing()) + ".", ""]
     if sentence := verdict.outcome.sentence():
-        lines += [f"**{_prose(sentence)}**", ""]
-    lines += [f"- {_prose(note)}" for note in verdict.notes] + [""] * bool(verdict.notes)
+        lines += [f"**{plain(sentence)}**", ""]
+    lines += [f"- {plain(note)}" for note in verdict.notes] + [""] * bool(verdict.notes)
     if verdict.crash is not None:
         lines += _crash(verdict.crash)
     for finding in verdict.findings:
         lines += _section(finding)
     if verdict.failures:
-        lines += [f"**{_prose(verdict.broken())}**", "", *_fenced("\n".join(verdict.failures), "text"), ""]
+        lines += [f"**{plain(verdict.broken())}**", "", *fenced("\n".join(verdict.failures), "text"), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _section(finding: Finding) -> Iterator[str]:
-    yield f"## {SIGN[finding.severity]} {finding.severity.word} {finding.code} {_prose(finding.name)}"
+    yield f"## {SIGN[finding.severity]} {finding.severity.word} {finding.code} {plain(finding.name)}"
     yield ""
     yield from _stated(finding.place, finding.source, finding.message)
     if finding.why:
-        yield f"- **Why it hurts:** {_prose(finding.why)}"
+        yield f"- **Why it hurts:** {plain(finding.why)}"
     if finding.fix:
-        yield f"- **Fix:** {_prose(finding.fix)}"
+        yield f"- **Fix:** {plain(finding.fix)}"
     if evidence := as_words(finding.evidence):
-        yield "- **Evidence:** " + "; ".join(f"{_prose(name)}: {_span(text)}" for name, text in evidence.items())
+        yield "- **Evidence:** " + "; ".join(f"{plain(name)}: {span(text)}" for name, text in evidence.items())
     yield f"- **Seen:** first at step {finding.first_step:,}, {counted(finding.count, 'time')}"
     yield ""
     yield from _patch(finding.diff)
@@ -55,44 +55,44 @@ def _crash(crash: CrashExplanation) -> Iterator[str]:
     yield "## ❌ What the crash means"
     yield ""
     yield from _stated(crash.place, line_of(crash.place), crash.message)
-    yield from (f"- {_prose(detail)}" for detail in crash.details)
+    yield from (f"- {plain(detail)}" for detail in crash.details)
     if crash.fix:
-        yield f"- **Fix:** {_prose(crash.fix)}"
+        yield f"- **Fix:** {plain(crash.fix)}"
     yield ""
     yield from _patch(crash.diff)
 
 
 def _stated(place: Place | None, source: str, message: str) -> Iterator[str]:
     if place:
-        yield _span(where(place))
+        yield span(where(place))
         yield ""
     if source.strip():
-        yield from _fenced(source.strip(), "python")
+        yield from fenced(source.strip(), "python")
         yield ""
-    yield f"**{_prose(message)}**"
+    yield f"**{plain(message)}**"
     yield ""
 
 
 def _patch(diff: str) -> Iterator[str]:
     if diff:
-        yield from _fenced(diff, "diff")
+        yield from fenced(diff, "diff")
         yield ""
 
 
-def _prose(text: str) -> str:
+def plain(text: str) -> str:
     """Markdown means nothing here, except for `code` that a sentence quotes."""
     pieces = _CODE_SPAN.split(" ".join(text.split()))
     return "".join(piece if index % 2 else _SPECIAL.sub(r"\\\1", piece) for index, piece in enumerate(pieces))
 
 
-def _span(text: str) -> str:
+def span(text: str) -> str:
     """As code on one line, whatever backticks it holds."""
     flat = " ".join(text.split())
     ticks = _longer_than_any(flat, 1)
     return f"{ticks} {flat} {ticks}" if "`" in flat else f"`{flat}`"
 
 
-def _fenced(text: str, language: str) -> list[str]:
+def fenced(text: str, language: str) -> list[str]:
     ticks = _longer_than_any(text, 3)
     return [f"{ticks}{language}", text.rstrip("\n"), ticks]
 

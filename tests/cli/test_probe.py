@@ -1,0 +1,125 @@
+"""`trueloop probe` as it is typed: recipes, runs and scripts, wrong words, formats and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trueloop.claims.catalogue import BASES, names, sentences
+from trueloop.cli.main import main
+from trueloop.proof import read_proofs
+
+CLAIM = "optimizer-holds-every-parameter"
+RECIPE = """\
+import torch
+from torch import nn
+from trueloop import Recipe, Splits, Tensors
+
+def read(request):
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    y = (x.sum(1) > 0).long()
+    return Splits(Tensors(x[:48], y[:48]), Tensors(x[48:], y[48:]))
+
+recipe = Recipe(name="mine", model=lambda: nn.Linear(4, 2), data=read, epochs=1, batch=16, device="cpu", trackers=())
+"""
+SCRIPT = """\
+import sys
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model{part}.parameters(), lr=0.01)
+x = torch.randn(16, 4)
+for _ in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(RECIPE, encoding="utf-8")
+    (tmp_path / "train.py").write_text(SCRIPT.format(part=""), encoding="utf-8")
+    (tmp_path / "broken.py").write_text(SCRIPT.format(part="[0]"), encoding="utf-8")
+    (tmp_path / "crash.py").write_text("raise SystemExit(7)\n", encoding="utf-8")
+    return tmp_path
+
+
+def probe(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "trueloop", "probe", *words], capture_output=True, text=True, timeout=300)
+
+
+def test_a_recipe_of_the_users(here: Path) -> None:
+    done = probe("mine.py", CLAIM)
+    assert done.returncode == 0, done.stderr
+    assert f"✓ {CLAIM}" in done.stdout
+    assert "1 of 1 claim holds" in done.stdout
+
+
+def test_proofs_of_a_run_are_kept_in_its_folder(here: Path) -> None:
+    assert subprocess.run([sys.executable, "-m", "trueloop", "train", "mine.py"], capture_output=True, timeout=300).returncode == 0
+    done = probe("--format", "json", "runs/mine", CLAIM)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["holds"] == 1
+    assert [proof.claim for proof in read_proofs(here / "runs" / "mine").proofs] == [CLAIM]
+
+
+def test_a_script_is_given_its_own_words_and_keeps_its_place(here: Path) -> None:
+    assert probe("train.py", CLAIM, "--", "20").returncode == 0
+    done = probe("broken.py", CLAIM, "20")
+    assert done.returncode == 1
+    assert "broken.py:6" in done.stdout
+    assert "healthy" in done.stdout
+
+
+def test_a_script_that_fails_keeps_its_code_and_nothing_is_claimed(here: Path) -> None:
+    done = probe("crash.py", CLAIM)
+    assert done.returncode == 7
+    assert "the script itself failed with exit code 7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Of what?"),
+        (("nowhere",), "is no recipe, no run's folder and no script"),
+        (("digts",), "Did you mean digits"),
+        (("gone.py",), "There is no file gone.py"),
+        (("digits", "overfit-one-bach"), "Did you mean overfit-one-batch"),
+        (("digits", "--epochs"), "is no claim"),
+        (("--format", "yaml", "digits"), "There is no format"),
+        (("--steps", "0", "train.py"), "--steps cannot be"),
+        (("--set", "lr=1", "train.py"), "is a script"),
+        (("--sett", "lr=1", "digits"), "Did you mean --set"),
+        (("--set", "lrr=1", "digits"), "lr"),
+        (("tests-of-nothing/",), "is no recipe"),
+        (("emptyfolder",), "holds no run"),
+    ],
+)
+def test_wrong_words_are_refused_with_a_sentence(here: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "emptyfolder").mkdir()
+    assert main(["probe", *words]) == 4
+    assert said in capsys.readouterr().err
+
+
+def test_the_list_says_what_each_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(names())
+    assert all(sentence and sentence != name for name, sentence in sentences().items())
+
+
+def test_every_file_of_the_folder_is_a_claim_or_a_base() -> None:
+    folder = Path(__file__).parents[2] / "src" / "trueloop" / "claims"
+    assert {file.stem for file in folder.glob("*.py")} == {name.replace("-", "_") for name in names()} | set(BASES)
+
+
+def test_the_list_is_quick() -> None:
+    code = "import sys; from trueloop.cli.main import main; main(['probe', '--list']); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
