@@ -27,6 +27,8 @@ WORDS = (
     "allow",
     "rewrite",
     "proof",
+    "statement",
+    "sheet",
     "hook",
     "recipe",
     "vet",
@@ -49,6 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recipes": {"words", "torch", "data", "engine"},
     "session": {"words", "torch", "data", "parallel", "checkpoint", "engine", "track", "rules", "report"},
     "claims": {"words", "torch", "taps", "probes", "doctor", "data", "parallel", "checkpoint", "engine"},
+    "readiness": {"words", "checkpoint", "rules", "session"},
+    "inspection": {"words", "torch", "data", "checkpoint", "engine"},
     "cli": {
         "words",
         "torch",
@@ -65,7 +69,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "track",
         "recipes",
         "session",
+        "inspection",
         "claims",
+        "readiness",
     },
 }
 """What is not listed is forbidden. Nothing imports cli."""
@@ -74,7 +80,7 @@ FAMILY_BASES = {
     "rules": {"rule", "judge", "catalogue"},
     "probes": {"probe", "roster", "assemble"},
     "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
-    "claims": {"claim", "subject", "trace"},
+    "claims": {"claim", "subject", "trace", "leak", "holder", "steps", "digest", "parting", "rerun", "interrupt", "reload", "numbers"},
     "crash": {"explain", "explanation", "origin", "scene"},
 }
 """Files that a family's members share. Members never import one another; a base that gathers them (`board`) may."""

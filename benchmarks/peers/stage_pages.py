@@ -75,7 +75,7 @@ def watched(adapter, text):
     names = {"__name__": "__main__"}
     exec(compile(building, "train.py", "exec"), names)
     model, loss, optimizer, batches = parts(names, text)
-    if adapter.__name__ in ("torchtest2", "guardtower") and (loss is None or batches is None):
+    if adapter.__name__ in ("adapter_torchtest2", "adapter_guardtower") and (loss is None or batches is None):
         raise DoesNotApply("no loss function or no batch before the loop")
 
     def train():
@@ -122,7 +122,8 @@ def in_child(adapter, text, folder):
 
 def main(name, cases):
     torch.set_num_threads(1)
-    adapter = None if name == "plain" else load(Path(__file__).parent / "adapters" / f"{name}.py", name)
+    file = Path(__file__).parent / "adapters" / f"{name}.py"
+    adapter = None if name == "plain" else load(file, f"adapter_{name}")  # not under the name of the package that it imports
     folder = cases.parent
     for case, text in json.loads(cases.read_text(encoding="utf-8")).items():
         print(json.dumps({"case": case, **in_child(adapter, text, folder)}), flush=True)

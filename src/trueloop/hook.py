@@ -16,7 +16,7 @@ from typing import Literal
 
 from trueloop.event import Event
 
-__all__ = ["Ending", "Hook", "Hooks", "Row", "Start"]
+__all__ = ["Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Collapse:
+    """An evaluation that is below the run's baseline, or no better than a constant answer."""
+
+    kind: Literal["baseline", "constant"]
+    step: int
+    metric: str
+    value: float
+    expected: float
+    """What it was held against."""
+    noise: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """How a run of ours ended."""
 
-    reason: Literal["finished", "early-stopped", "signal", "nonfinite", "failed"]
+    reason: Literal["finished", "early-stopped", "signal", "nonfinite", "collapsed", "failed"]
     step: int
     message: str = ""
     """One sentence for a person; empty when it simply finished."""
@@ -85,6 +99,9 @@ class Hook(ABC):  # noqa: B024 - every method may be left as it is
     def noted(self, sentence: str) -> None:
         """Something a person should know: a step was skipped, the run went back to a checkpoint."""
 
+    def collapsed(self, collapse: Collapse) -> None:
+        """The run has fallen below its baseline: it stops, or is marked, as the recipe says."""
+
     def ended(self, ending: Ending) -> None:
         """After the last step, whatever the reason."""
 
@@ -114,6 +131,10 @@ class Hooks(Hook):
     def noted(self, sentence: str) -> None:
         for member in self.members:
             member.noted(sentence)
+
+    def collapsed(self, collapse: Collapse) -> None:
+        for member in self.members:
+            member.collapsed(collapse)
 
     def ended(self, ending: Ending) -> None:
         for member in self.members:

@@ -86,6 +86,8 @@ class Proofs:
     """Where trueloop itself broke: tracebacks."""
     script_code: int = 0
     """The exit code of a script that failed by itself: nothing could be tried of it."""
+    left_out: tuple[str, ...] = ()
+    """Claims that were not tried, as no script can show them: they need a recipe."""
 
     def of(self, result: Result) -> tuple[Proof, ...]:
         return tuple(proof for proof in self.proofs if proof.result == result)
@@ -111,7 +113,8 @@ class Proofs:
         hold = f"{count['holds']} of {counted(len(self.proofs), 'claim')} {'holds' if count['holds'] == 1 else 'hold'}"
         fail = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
         open_ones = [f"{count['unproved']} could not be proved here"] if count["unproved"] else []
-        return f"{', '.join([hold, *fail, *open_ones])}; {sum(proof.seconds for proof in self.proofs):.0f} s"
+        more = f"; {counted(len(self.left_out), 'claim')} more can be tried on a recipe only" if self.left_out else ""
+        return f"{', '.join([hold, *fail, *open_ones])}{more}; {sum(proof.seconds for proof in self.proofs):.0f} s"
 
 
 # -- on disk --

@@ -103,6 +103,8 @@ class Recipe:
     """A gradient that is no number: stop and name the layer, skip the step, or go back to the last checkpoint (rollback)."""
     max_nonfinite: int = 10
     """How many are skipped or rolled back before the run stops all the same."""
+    on_collapse: Literal["stop", "mark"] = "stop"
+    """With --baseline: a run that falls below it, or is no better than a constant answer, stops, or is marked and goes on."""
 
     # -- data --
     balanced: bool = False

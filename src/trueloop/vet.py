@@ -52,6 +52,7 @@ _MEANT: Final[Mapping[str, Mapping[str, str]]] = {
     "device": {"gpu": "cuda", "metal": "mps", "nvidia": "cuda", "0": "cuda:0"},
     "where": {"device": "resident", "gpu": "resident", "memory": "resident", "disk": "loader"},
     "on_nonfinite": {"raise": "stop", "error": "stop", "ignore": "skip"},
+    "on_collapse": {"raise": "stop", "error": "stop", "end": "stop", "warn": "mark", "note": "mark", "ignore": "mark"},
     "trackers": {"wb": "wandb", "tb": "tensorboard", "weights-and-biases": "wandb"},
 }
 """Words of other frameworks -> ours, where the spelling gives no hint."""

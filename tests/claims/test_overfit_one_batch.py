@@ -70,3 +70,55 @@ def test_equal_inputs_with_different_labels(tmp_path: Path) -> None:
     proof = of_recipe(NAME, tmp_path, data=equal_inputs)
     assert proof.result == "fails"
     assert SAME_INPUTS in proof.causes[:2]
+
+
+class Dropping(nn.Module):
+    """Dropout that no layer of the model's does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(WIDTH, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(nn.functional.dropout(torch.relu(self.body(x)), 0.8, self.training))  # type: ignore[no-any-return]
+
+
+def test_dropout_by_a_function_is_off(tmp_path: Path) -> None:
+    assert of_recipe(NAME, tmp_path, model=Dropping).result == "holds"
+
+
+def below_zero(output: Tensor, targets: Tensor) -> Tensor:
+    return -output.gather(1, targets[:, None]).squeeze(1) - 5
+
+
+def test_a_loss_that_begins_below_zero_says_nothing(tmp_path: Path) -> None:
+    assert of_recipe(NAME, tmp_path, loss=below_zero).result == "unproved"
+
+
+def equal_masks(request: DataRequest) -> Splits:
+    """The first tensor of each sample is the same for all; the second tells them apart."""
+    train: Any = blobs(request).train
+    batch = train.fetch(torch.arange(len(train)))
+    return Splits(train=Tensors(torch.cat([torch.ones(len(train), 2), batch.inputs], 1), batch.targets), facts=blobs(request).facts)
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: dict[str, Tensor]) -> Tensor:
+        return self.head(x["values"]) * 0  # type: ignore[no-any-return]
+
+
+def as_dictionary(request: DataRequest) -> Splits:
+    splits = equal_masks(request)
+    prepare: Any = lambda inputs: {"mask": inputs[:, :2], "values": inputs[:, 2:]}  # noqa: E731 - what a recipe may write
+    return Splits(train=splits.train, facts=splits.facts, prepare=prepare)
+
+
+def test_a_mask_that_is_equal_for_all_is_no_equal_input(tmp_path: Path) -> None:
+    proof = of_recipe(NAME, tmp_path, data=as_dictionary, model=Masked)
+    assert proof.result == "fails"
+    assert proof.evidence["samples_with_equal_inputs"] == 0
+    assert proof.causes[0] == SAME_ANSWER

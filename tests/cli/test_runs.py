@@ -61,6 +61,14 @@ def test_a_failed_run_says_why_below_the_table(capsys: Captured) -> None:
     assert lines[-1] == "digits: The loss is nan in layer 3."
 
 
+def test_a_run_that_fell_below_its_baseline_says_so_below_the_table(capsys: Captured) -> None:
+    made(Path("runs"), "stopped", ROWS, status="collapsed", message="It fell. Compare.", collapse={"sentence": "It fell."})
+    made(Path("runs"), "marked", ROWS, collapse={"sentence": "It fell too."}, **FINISHED)
+    made(Path("runs"), "risen", ROWS, collapse={"sentence": "It fell once.", "recovered_at": 60}, **FINISHED)
+    lines = table(capsys)
+    assert sorted(lines[-2:]) == ["marked: marked. It fell too.", "stopped: It fell. Compare."]
+
+
 def test_sorted_by_metric_the_best_come_first(capsys: Captured) -> None:
     for name, best, started in (("low", 0.8, 3.0), ("high", 0.99, 2.0), ("middle", 0.9, 1.0)):
         made(Path("runs"), name, ROWS, **{**FINISHED, "best": best, "started": started})

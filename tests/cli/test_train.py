@@ -309,6 +309,7 @@ def test_a_full_memory_is_nobodys_bug_and_has_a_cure(tmp_path: Path) -> None:
         (Ending("finished", 1), 0),
         (Ending("early-stopped", 1), 0),
         (Ending("nonfinite", 1), 5),
+        (Ending("collapsed", 1), 5),
         (Ending("failed", 1), 5),
         (Ending("signal", 1, signal=signal.SIGTERM), 143),
         (Ending("signal", 1, signal=signal.SIGINT), 130),

@@ -37,7 +37,23 @@ ORDER: Final = (
     "distributed-equals-single",
 )
 """Simple claims first: where one of those fails, the later ones say little."""
-BASES: Final = ("__init__", "claim", "subject", "catalogue", "prove", "trace")
+BASES: Final = (
+    "__init__",
+    "claim",
+    "subject",
+    "catalogue",
+    "prove",
+    "trace",
+    "steps",
+    "leak",
+    "holder",
+    "digest",
+    "parting",
+    "rerun",
+    "interrupt",
+    "reload",
+    "numbers",
+)
 """Files of this folder that hold no claim."""
 
 

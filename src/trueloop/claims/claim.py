@@ -32,6 +32,11 @@ class Claim(ABC):
         """Tried on somebody's script, from outside."""
         return self.unproved(NEEDS_A_RECIPE)
 
+    @classmethod
+    def fits_scripts(cls) -> bool:
+        """Can it be tried on somebody's script at all?"""
+        return cls.of_script is not Claim.of_script
+
     # -- the three answers --
 
     def holds(self, measured: str, evidence: Mapping[str, object]) -> Proof:

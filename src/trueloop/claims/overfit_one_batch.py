@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final
 
 import torch
-from torch import Tensor, nn
 
 from trueloop.claims.claim import Claim
+from trueloop.claims.steps import backward, some, update, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of, tensors_in
+from trueloop.engine.conditions import conditions
 from trueloop.engine.loop import Loop
 from trueloop.proof import Cause, Proof
 
@@ -51,6 +52,8 @@ class OverfitOneBatch(Claim):
             if not tries[0].learned:
                 tries.append(_try(subject, rate))
         first = tries[0]
+        if first.first <= 0:
+            return self.unproved(f"the loss begins at {first.first:.3g}: it is not known how low it can go", {"first_loss": first.first})
         facts: dict[str, object] = {"first_loss": first.first, "last_loss": first.last, "steps": first.steps, "samples": first.samples}
         if first.learned:
             said = f"the loss falls from {first.first:.3g} to {first.last:.2g} in {first.steps} steps on {first.samples} samples"
@@ -92,44 +95,20 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
     }
     loop = subject.loop(**plain)
     batch = _few(subject.batch(loop))
-    loop.model.train()
-    for module in loop.model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            module.eval()
+    loop.into_training_mode()
     losses: list[float] = []
-    for _ in range(STEPS):
-        losses.append(_step(loop, batch))
-        if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
-            break
+    with conditions(loop.precision, loop.recipe), without_dropout(loop.model):
+        for _ in range(STEPS):
+            losses.append(float(backward(loop, [batch])))
+            if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
+                break
+            update(loop, loop.recipe.lr)
     return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(loop, batch))
-
-
-def _step(loop: Loop, batch: Batch) -> float:
-    loop.optimizer.zero_grad(set_to_none=True)
-    with loop.precision.autocast():
-        loss = loop.task.loss_sum(loop.model(batch.inputs), batch.targets) / loop.task.count(batch.targets)
-    if loss.requires_grad:
-        loss.backward()  # type: ignore[no-untyped-call]
-        if loop.recipe.clip is not None:
-            nn.utils.clip_grad_norm_(loop.parameters, loop.recipe.clip)
-        loop.optimizer.step()
-    return float(loss.detach())
 
 
 def _few(batch: Batch) -> Batch:
     whole = size_of(batch.inputs)
-    return Batch(_cut(batch.inputs, whole), _cut(batch.targets, whole))
-
-
-def _cut(value: Any, whole: int) -> Any:
-    """The first samples of every tensor that has as many rows as the batch."""
-    if isinstance(value, Tensor):
-        return value[:SAMPLES] if value.dim() and value.shape[0] == whole else value
-    if isinstance(value, dict):
-        return {key: _cut(item, whole) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cut(item, whole) for item in value))
-    return type(value)(_cut(item, whole) for item in value) if isinstance(value, (list, tuple)) else value
+    return Batch(*some(tuple(batch), range(min(SAMPLES, whole)), whole))
 
 
 def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:
@@ -139,9 +118,15 @@ def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:
     with torch.no_grad():
         answers = next(tensors_in(loop.model(batch.inputs)), None)
     same = answers is not None and len(answers) > 1 and bool((answers == answers[:1]).all())
-    inputs = next(tensors_in(batch.inputs))
-    alike = len(inputs) - len(torch.unique(inputs.reshape(len(inputs), -1).cpu(), dim=0))
+    alike = _different(tuple(batch)) - _different(batch.inputs)
     return {"without_gradient": missing, "same_answer_for_all": same, "samples_with_equal_inputs": alike}
+
+
+def _different(value: Any) -> int:
+    """How many samples are left when equal ones count once."""
+    size = size_of(value)
+    rows = [tensor for tensor in tensors_in(value) if tensor.dim() and len(tensor) == size]
+    return len(torch.unique(torch.cat([row.reshape(size, -1).double().cpu() for row in rows], 1), dim=0))
 
 
 def _ordered(first: _Try, other: _Try | None, every: tuple[Cause, ...]) -> tuple[Cause, ...]:

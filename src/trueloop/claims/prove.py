@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
+from trueloop.engine.rehearse import rehearse
 from trueloop.errors import TrueloopError
 from trueloop.proof import Proof, Proofs
 
@@ -22,6 +23,8 @@ def prove(
     tell = tell or (lambda _: None)
     if isinstance(subject, ScriptSubject) and subject.checked.exit_code:
         return _of_a_failed_script(subject, named, claims, tell)
+    if isinstance(subject, RecipeSubject):
+        rehearse(subject.loop())  # what `train` refuses is refused here too, in the same words
     proofs: list[Proof] = []
     failures: list[str] = []
     for claim in claims:

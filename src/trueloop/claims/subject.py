@@ -102,6 +102,8 @@ class ScriptSubject:
 
 def python(*words: str, timeout: float | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """A child by this very Python. Its output is kept from the user's terminal."""
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env={**os.environ, **environment}
-    )
+    return _started(words, {**os.environ, **environment}, timeout)
+
+
+def _started(words: tuple[str, ...], environment: dict[str, str], timeout: float | None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment)

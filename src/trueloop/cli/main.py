@@ -20,6 +20,8 @@ VERBS: Final = {
     "train": ("RECIPE", "train a recipe: guarded, resumable, its metrics and checkpoints in runs/NAME"),
     "resume": ("RUN", "go on with a run that was stopped or killed, to the same bits"),
     "probe": ("RECIPE|RUN|SCRIPT", "prove simple claims about a training, each with what was measured"),
+    "ready": ("RUN|SCRIPT", "a note on whether a training is ready for more, each line with its evidence"),
+    "inspect": ("model|checkpoint|tensor|batch", "what is there: shapes, storage, ties, labels, pictures; nothing is trained or run"),
     "checkpoint": ("show|verify|convert PATH", "what a checkpoint holds, whether it is whole, and its weights as a plain file"),
     "runs": ("[FOLDER]", "a table of runs: metric, steps, time, status; needs no torch"),
     "compare": ("RUN RUN ...", "what differs between runs: recipes, machines, results, and from which step on"),

@@ -6,6 +6,7 @@ import argparse
 import ast
 import sys
 import tempfile
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,7 @@ from trueloop.recipes.catalogue import bundled
 if TYPE_CHECKING:
     from trueloop.claims.subject import RecipeSubject, ScriptSubject
 
-__all__ = ["probe"]
+__all__ = ["is_a_recipe", "probe"]
 
 USAGE: Final = (
     "[options] RECIPE|RUN [claims]\n       trueloop probe [options] SCRIPT [claims] [-- its own arguments]\n       trueloop probe --list"
@@ -102,10 +103,13 @@ def _prove(options: argparse.Namespace, target: list[str], claims: list[str], re
     with tempfile.TemporaryDirectory(prefix="trueloop-probe-") as scratch:
         subject = _subject(options, target, rest, run, Path(scratch))
         from trueloop.claims.prove import prove
+        from trueloop.claims.subject import RecipeSubject
         from trueloop.report.proof_terminal import Teller
 
         teller = Teller(sys.stdout, colour=not options.no_color) if options.format == "text" and options.output is None else None
-        made = prove(subject, " ".join(target), chosen, teller.tell if teller else None)
+        tried = chosen if claims or isinstance(subject, RecipeSubject) else [claim for claim in chosen if claim.fits_scripts()]
+        made = prove(subject, " ".join(target), tried, teller.tell if teller else None)
+    made = replace(made, left_out=tuple(claim.name for claim in chosen if claim not in tried))
     _deliver(options, made, teller)
     if run is not None:
         print(f"kept in {write_proofs(run, made)}", file=sys.stderr)
@@ -118,7 +122,7 @@ def _subject(
     from trueloop.claims.subject import ScriptSubject
 
     word = target[0]
-    if word == "-m" or (word.endswith(".py") and not _is_a_recipe(Path(word))):
+    if word == "-m" or (word.endswith(".py") and not is_a_recipe(Path(word))):
         if options.set or options.data or options.download:
             raise Misuse(f"{word} is a script: --set, --data and --download are for recipes. Nothing was run.")
         return ScriptSubject((*target, *rest), options.steps, scratch)
@@ -153,7 +157,7 @@ def _refuse_unknown(word: str) -> None:
         raise Misuse(f"{word!r} is no recipe, no run's folder and no script.{hint} Nothing was run. There are: {', '.join(bundled())}.")
 
 
-def _is_a_recipe(file: Path) -> bool:
+def is_a_recipe(file: Path) -> bool:
     """Does a file of the user's offer a `recipe`? Nothing of it is run to find out."""
     if not file.is_file():
         raise Misuse(f"There is no file {file}. Nothing was run.")

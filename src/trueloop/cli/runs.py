@@ -71,8 +71,10 @@ def _troubles(found: list[RunSummary]) -> list[str]:
     """What to do about the runs that did not finish: one line each."""
     said = []
     for run in found:
-        if run.status in ("failed", "damaged"):
+        if run.status in ("failed", "damaged", "collapsed"):
             said.append(f"{run.name}: {run.message or 'it ended with an error'}")
+        elif run.collapse:
+            said.append(f"{run.name}: marked. {run.collapse}")
         elif run.status in ("stopped", "killed"):
             said.append(f"{run.name}: go on with `trueloop resume {run.path}`")
     return ["", *said] if said else []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["exit_code", "finish", "settings_of", "train"]
 
 STOPPED_ITSELF = 5
-"""The exit code of a run that could not go on: a gradient that is no number, a checkpoint that cannot be written."""
+"""The exit code of a run that could not go on: a gradient that is no number, a collapse, a checkpoint that cannot be written."""
 
 
 def train(arguments: list[str]) -> int:
@@ -59,6 +59,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--format", metavar="NAME", help="of --show: text (default) | json")
     parser.add_argument("--name", default="", help="what to call the run")
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)")
+    parser.add_argument("--baseline", metavar="RUN", help="a good run: this one stops, or is marked (on_collapse), when it falls below it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
     parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
     parsed = parser.parse_all(arguments)
@@ -119,9 +120,8 @@ def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any]) -> 
     from trueloop.session.train import train as run
 
     data = None if parsed.data is None else parsed.data.absolute()
-    return finish(
-        run(recipe, name=parsed.name, runs=parsed.runs, data=data, download=parsed.download, origin=origin, hand_on_signals=False)
-    )
+    where = {"name": parsed.name, "runs": parsed.runs, "data": data, "baseline": parsed.baseline}
+    return finish(run(recipe, **where, download=parsed.download, origin=origin, hand_on_signals=False))
 
 
 def finish(done: Trained) -> int:
@@ -141,7 +141,7 @@ def exit_code(ending: Ending) -> int:
     match ending.reason:
         case "signal":
             return 128 + ending.signal
-        case "nonfinite" | "failed":
+        case "nonfinite" | "collapsed" | "failed":
             return STOPPED_ITSELF
         case _:
             return 0

@@ -15,7 +15,7 @@ from trueloop.event import ParameterAccount, ParametersAccounted, Place, UnitsCo
 from trueloop.source import called_name, calls_in, is_self_attribute, source_of
 from trueloop.written import birthplace, class_place, users_classes
 
-__all__ = ["Accounts", "Units"]
+__all__ = ["Accounts", "Units", "is_an_expert"]
 
 LOOKED_AT: Final = 1024
 """Values of a parameter that are summed to see whether somebody writes to it by hand."""
@@ -91,16 +91,16 @@ class Accounts:
             if (has and is_held) or self._excused(name, parameter):
                 in_order += 1
             elif has or not self.compiled:
-                found.append(self._account(name, parameter, is_held))
+                found.append(self.account(name, parameter, is_held))
         return tuple(found), in_order
 
     def _excused(self, name: str, parameter: Tensor) -> bool:
         """Written to by hand, kept in eval mode on purpose, or an expert whose turn has not come."""
         if name in self._had:
             return self.model.training and not self.model.get_submodule(name.rpartition(".")[0]).training
-        return self._prints.get(name) != _print_of(parameter) or _is_an_expert(self.model, name, self._had)
+        return self._prints.get(name) != _print_of(parameter) or is_an_expert(self.model, name, self._had)
 
-    def _account(self, name: str, parameter: Tensor, held: bool) -> ParameterAccount:
+    def account(self, name: str, parameter: Tensor, held: bool) -> ParameterAccount:
         ran, graphed = self._how_it_ran(name)
         behind = name in (self._behind or ())
         return ParameterAccount(
@@ -152,7 +152,7 @@ def _is_torchs(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch.") and not isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
 
 
-def _is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
+def is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
     """A sibling of the same class, in the same ModuleList or ModuleDict, has had gradients."""
     parts = name.split(".")
     for depth in range(len(parts) - 1):

@@ -19,6 +19,7 @@ from trueloop.checkpoint.store import Store
 from trueloop.data.source import Source, Splits
 from trueloop.engine.autopsy import autopsy, sentence
 from trueloop.engine.batches import Batches, InOrder, Window
+from trueloop.engine.collapse import Bar
 from trueloop.engine.ema import Ema
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.guard import Guard, Position
@@ -63,6 +64,8 @@ class Loop:
     stop: Stop = field(default_factory=Stop)
     ending: Ending | None = None
     """Why the run ends before its time."""
+    bar: Bar | None = None
+    """What its validation must reach (`--baseline`); None: nothing."""
     parameters: Sequence[Tensor] = ()
     clock: float = field(default_factory=time.perf_counter)
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
@@ -116,8 +119,8 @@ class Loop:
 
     def time_to_save(self, evaluated: bool) -> bool:
         every = self.recipe.save_every
-        if self.ending is not None:
-            return False  # not what a gradient that is no number has ended: a resume must meet that batch again
+        if self.ending is not None and self.ending.reason == "nonfinite":
+            return False  # a resume must meet that batch again
         return (evaluated if every is None else self.state.step % every == 0) or self.finished()
 
     def time_to_look(self, ends_epoch: bool) -> bool:
@@ -163,7 +166,8 @@ class Loop:
         self.clock += time.perf_counter() - begun  # the rate in the log is the training's
         value = values[self.metric]
         sign = 1 if self.higher_is_better else -1
-        best = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
+        better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
+        best = not self._collapsed(value, better) and better and (self.bar is None or self.bar.promotes(value))
         if best:
             state.best, state.best_step, state.worse, state.plateau_worse = value, state.step, 0, 0
         else:
@@ -173,6 +177,20 @@ class Loop:
         state.over = self.recipe.patience is not None and state.worse >= self.recipe.patience
         self.hooks.logged(Row("valid", state.step, self.epoch(), values, best=best))
         return best
+
+    def _collapsed(self, value: float, better: bool) -> bool:
+        """Below its baseline, or as good as a constant answer: then it is not the best, and the run ends, or is marked, as asked."""
+        if self.bar is None:
+            return False
+        state, patience = self.state, self.recipe.patience
+        last = state.step >= self.total_steps or (patience is not None and not better and state.worse + 1 >= patience)
+        found = self.bar.judge(step=state.step, epoch=self.epoch(), value=value, best=state.best, last=last)
+        if found is None:
+            return False
+        self.hooks.collapsed(found)
+        if self.recipe.on_collapse == "stop":
+            self.ending = Ending("collapsed", state.step, found.sentence)
+        return True
 
     def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
         """Loss and metrics of a model on a split. Its samples are brought to the device once."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.recipe import Recipe
 
-__all__ = ["bundled", "find_recipe", "summaries"]
+__all__ = ["bundled", "find_recipe", "load_file", "summaries"]
 
 WORDS: Final = {"table": "TABLE", "target": "--target"}
 """Parameter of a recipe's function -> how it is given on the command line."""
@@ -77,7 +77,7 @@ def _refuse(word: str, arguments: Mapping[str, str]) -> None:
 
 def _module(word: str) -> ModuleType:
     if word.endswith(".py"):
-        return _from_file(Path(word))
+        return load_file(Path(word))
     if word not in bundled():
         known = ", ".join(bundled())
         hint = f" Did you mean {word}.py?" if Path(f"{word}.py").is_file() else did_you_mean(word, bundled())
@@ -85,7 +85,8 @@ def _module(word: str) -> ModuleType:
     return import_module(f"trueloop.recipes.{word.replace('-', '_')}")
 
 
-def _from_file(path: Path) -> ModuleType:
+def load_file(path: Path) -> ModuleType:
+    """A file of the user's, run as a module. Raises BadRecipe."""
     if not path.is_file():
         near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.py"))) if path.parent.is_dir() else ""
         raise BadRecipe(f"There is no file {path}.{near} Nothing was run.")

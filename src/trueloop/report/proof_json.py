@@ -24,6 +24,7 @@ def document(made: Proofs) -> str:
         "holds": len(made.of("holds")),
         "fails": len(made.of("fails")),
         "unproved": len(made.of("unproved")),
+        "left_out": made.left_out,
         "failures": made.failures,
         "script_exit_code": made.script_code,
     }

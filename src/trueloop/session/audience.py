@@ -9,6 +9,7 @@ from pathlib import Path
 from trueloop.finding import Finding
 from trueloop.hook import Hook, Hooks
 from trueloop.recipe import Recipe, described
+from trueloop.session.baseline import Marks
 from trueloop.session.folder import RunFolder
 from trueloop.session.judging import Judging
 from trueloop.settings import load_settings
@@ -42,5 +43,6 @@ def gather_audience(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | N
     said = Hooks(*shown)
     trackers, notes = open_trackers(recipe.trackers, folder.path, described(recipe), said.noted)
     judging = Judging(folder.path, said.noted, load_settings(Path.cwd()))
-    everybody = Hooks(MetricsFile(folder.path), Curves(folder.path, said.noted), *trackers, judging, *shown)
+    marks = Marks(folder, said.noted, goes_on=recipe.on_collapse == "mark")
+    everybody = Hooks(MetricsFile(folder.path), Curves(folder.path, said.noted), *trackers, judging, marks, *shown)
     return Audience(everybody, tuple(notes), judging)

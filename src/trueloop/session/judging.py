@@ -34,6 +34,7 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "early-stopped": "finished",
     "signal": "interrupted",
     "nonfinite": "interrupted",
+    "collapsed": "interrupted",
     "failed": "exception",
 }
 """How the ending of a run of ours is called in its events."""

@@ -14,9 +14,15 @@ from trueloop.track.metrics import last_row, read_rows, standing
 
 __all__ = ["RunSummary", "Status", "by_metric", "find_run", "read_runs", "summary_of"]
 
-Status = Literal["running", "finished", "stopped", "killed", "failed", "damaged"]
+Status = Literal["running", "finished", "stopped", "killed", "collapsed", "failed", "damaged"]
 
-STATUS: Final[Mapping[str, Status]] = {"finished": "finished", "early-stopped": "finished", "signal": "stopped", "running": "killed"}
+STATUS: Final[Mapping[str, Status]] = {
+    "finished": "finished",
+    "early-stopped": "finished",
+    "signal": "stopped",
+    "running": "killed",
+    "collapsed": "collapsed",
+}
 """What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it could say more."""
 
 
@@ -40,6 +46,8 @@ class RunSummary:
     best: float | None = None
     best_step: int | None = None
     test: Mapping[str, float] | None = None
+    collapse: str = ""
+    """How it fell below its baseline and stayed there; empty: it did not."""
 
     @property
     def name(self) -> str:
@@ -91,7 +99,12 @@ def summary_of(path: Path) -> RunSummary:
         best=best,
         best_step=best_step,
         test={name: value for name, value in tests[-1].items() if name != "seconds"} if tests else None,
+        collapse=_collapse(about.get("collapse")),
     )
+
+
+def _collapse(told: Any) -> str:
+    return str(told.get("sentence", "")) if isinstance(told, dict) and told.get("recovered_at") is None else ""
 
 
 def _number(value: Any) -> float | None:
@@ -109,12 +122,12 @@ def by_metric(runs: list[RunSummary]) -> list[RunSummary]:
     return sorted(runs, key=rank)
 
 
-def find_run(word: str, folder: Path) -> Path:
-    """A run by its path, or by its name in the folder of runs."""
+def find_run(word: str, folder: Path, undone: str = "compared") -> Path:
+    """A run by its path, or by its name in the folder of runs. `undone`: what a refusal says has not been done."""
     for path in (Path(word), folder / word):
         if (path / "run.json").is_file():
             return path
     if Path(word).is_dir():
-        raise NotARun(f"{word} holds no run (no run.json). Nothing was compared: `trueloop runs` lists the runs.")
+        raise NotARun(f"{word} holds no run (no run.json). Nothing was {undone}: `trueloop runs` lists the runs.")
     known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
-    raise NotARun(f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was compared: `trueloop runs` lists the runs.")
+    raise NotARun(f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs.")

@@ -17,10 +17,12 @@ from torch import nn
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.store import Folder
 from trueloop.engine.assemble import assemble
+from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline
 from trueloop.engine.conditions import pick_device
 from trueloop.engine.loop import Loop
 from trueloop.engine.rehearse import machine_mistakes, rehearse
 from trueloop.engine.train import train as run_loop
+from trueloop.engine.trivial import constant_answer
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Row, Start
@@ -28,6 +30,8 @@ from trueloop.parallel.join import joined
 from trueloop.parallel.peers import find_peers
 from trueloop.recipe import DataRequest, Recipe, described
 from trueloop.session.audience import gather_audience
+from trueloop.session.baseline import Found, kept_baseline, read_baseline
+from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
 from trueloop.session.judging import always_on
 from trueloop.session.together import one_folder
@@ -62,21 +66,23 @@ def train(
     runs: str | Path = "runs",
     data: str | Path | None = None,
     download: bool = False,
+    baseline: str | Path | None = None,
     hooks: Iterable[Hook] | None = None,
     origin: dict[str, Any] | None = None,
     hand_on_signals: bool = True,
 ) -> Trained:
     """Train a recipe from the beginning. `hooks`: who shows it; None: a bar in a terminal, else a plain log.
-    `origin`: how `resume` finds the recipe again."""
+    `baseline`: a good run that this one must not fall below. `origin`: how `resume` finds the recipe again."""
     vetted(recipe, machine_mistakes(recipe))
     check_trackers(recipe.trackers)
     always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
+    found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": described(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
     with joined():
         peers = find_peers(pick_device(recipe.device))
         folder = one_folder(peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name)))
-        done = _run(recipe, request, folder, hooks, go_on=False)
+        done = _run(recipe, request, folder, hooks, found, go_on=False)
     return _handed_on(done) if hand_on_signals else done
 
 
@@ -99,7 +105,7 @@ def resume(
         folder.about.update(recipe=described(recipe), origin=origin or folder.about.get("origin"))
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
-        done = _run(recipe, request, folder, hooks, go_on=True)
+        done = _run(recipe, request, folder, hooks, kept_baseline(folder), go_on=True)
     return _handed_on(done) if hand_on_signals else done
 
 
@@ -122,7 +128,20 @@ def _reopened(path: Path, recipe: Recipe) -> RunFolder:
     return folder
 
 
-FREE = {"name", "hooks", "trackers", "keep", "workers", "log_every", "epochs", "steps", "device", "statistics_every", "save_every"}
+FREE = {
+    "name",
+    "hooks",
+    "trackers",
+    "keep",
+    "workers",
+    "log_every",
+    "epochs",
+    "steps",
+    "device",
+    "statistics_every",
+    "save_every",
+    "on_collapse",
+}
 """Fields that may differ in a resumed run without making its past another recipe's."""
 
 
@@ -142,20 +161,25 @@ def _refuse_other_numbers(folder: RunFolder, recipe: Recipe) -> None:
         raise BadRecipe(f"{folder.path} was trained by another recipe ({'; '.join(changed)}). Nothing was run: start a new run instead.")
 
 
-def _run(recipe: Recipe, request: DataRequest, folder: RunFolder, hooks: Iterable[Hook] | None, *, go_on: bool) -> Trained:
+def _run(
+    recipe: Recipe, request: DataRequest, folder: RunFolder, hooks: Iterable[Hook] | None, baseline: Found | Baseline | None, *, go_on: bool
+) -> Trained:
     store = Folder(folder.checkpoints)
     loop: Loop | None = None
     try:
         audience = gather_audience(recipe, folder, hooks)
         loop = assemble(recipe, request, store, audience.hooks)
+        loop.bar = _bar(loop, baseline)
         if not folder.guest:
             store.sweep()
         if go_on:
             loop.go_back()
         else:
             rehearse(loop)
-        folder.write(status="running", total_steps=loop.total_steps, metric=loop.metric, higher_is_better=loop.higher_is_better)
-        loop.hooks.started(_start(folder, loop, audience.notes))
+        held = {"baseline": loop.bar.baseline.to_dict()} if loop.bar else {}
+        folder.write(status="running", total_steps=loop.total_steps, metric=loop.metric, higher_is_better=loop.higher_is_better, **held)
+        unwritten = "" if folder.guest else write_facts(folder.path, loop)
+        loop.hooks.started(_start(folder, loop, (*audience.notes, *filter(None, [unwritten]))))
         ending = _ended(loop, run_loop(loop), folder)
     except CannotSave as error:
         assert loop is not None
@@ -237,8 +261,12 @@ def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
         return replace(
             ending, message=f"Stopped by signal {ending.signal} at step {state.step:,}, saved. Go on: trueloop resume {folder.path}"
         )
+    if ending.reason == "collapsed" and loop.bar is not None:
+        todo = f"`trueloop compare {loop.bar.baseline.run} {folder.path}` shows what differs; on_collapse=mark would let it go on."
+        return replace(ending, message=f"{ending.message} It was not promoted to best. {todo}")
     if ending.reason != "finished":
         return ending
+    _note_constant(loop)
     if state.over:
         ending = replace(ending, reason="early-stopped", message=f"{loop.metric} has not got better for {state.worse} evaluations.")
     if best is not None:
@@ -248,6 +276,30 @@ def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
     test = loop.measure(loop.model, loop.splits.test)
     loop.hooks.logged(Row("test", state.best_step or state.step, loop.epoch(), test))
     return replace(ending, test=test)
+
+
+def _bar(loop: Loop, baseline: Found | Baseline | None) -> Bar | None:
+    """What the run must reach, once its validation data are known."""
+    if baseline is None:
+        return None
+    if loop.splits.valid is None:
+        raise Misuse("--baseline holds the validation against a good run's, and there are no validation data. Nothing was trained.")
+    if isinstance(baseline, Found):
+        baseline = baseline.with_noise(len(loop.splits.valid))
+    return Bar(baseline, constant_answer(loop, may_read=True))
+
+
+def _note_constant(loop: Loop) -> None:
+    """Without a baseline nothing is stopped; but a run that a constant answer would have matched is told so."""
+    best = loop.state.best
+    if loop.bar is not None or best is None or loop.epoch() < JUDGED_FROM:
+        return
+    trivial = constant_answer(loop, may_read=False)
+    if trivial is not None and (best <= trivial.value if loop.higher_is_better else best >= trivial.value):
+        loop.hooks.noted(
+            f"The best validation {loop.metric}, {best:.4g}, is no better than a constant answer ({trivial.answer}: {trivial.value:.4g}): "
+            "the model has learned nothing that helps there."
+        )
 
 
 def _load_best(loop: Loop, best: str) -> None:

@@ -70,7 +70,7 @@ class Bar(Hook):
             self.live = None
         folder = self.start.folder if self.start else ""
         for line in closing(ending, folder, self.clock() - self.begun):
-            self._print(line, "red" if line == ending.message and ending.reason in ("failed", "nonfinite") else "")
+            self._print(line, "red" if line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed") else "")
 
     # -- ink --
 

@@ -1,0 +1,160 @@
+"""Has a run collapsed? A pure decision from numbers: the run's validation, a baseline's, and what a constant answer scores. No torch.
+
+    bar = Bar(baseline, trivial)
+    found = bar.judge(step=120, epoch=2.0, value=0.11, best=None, last=False)
+    found.sentence       # 'Validation accuracy 0.11 at step 120 is below ...'; found is None where all is well
+
+In mid-run a run is held against the baseline at the same step, and may be late: it has collapsed only if it is below what the baseline
+had reached after half as many steps. At the end its best is held against the baseline's best.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trueloop.hook import Collapse
+
+__all__ = ["JUDGED_FROM", "LAG", "Bar", "Baseline", "Trivial"]
+
+JUDGED_FROM: Final = 1.0
+"""Epochs before anything is judged: before it has seen all data once, a healthy model may well be no better than a constant answer."""
+LAG: Final = 2
+"""How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A run that was good: what another one must not fall below."""
+
+    run: str
+    """Its folder."""
+    metric: str
+    higher_is_better: bool
+    value: float
+    """Its best."""
+    noise: float
+    """How far apart equally good runs lie."""
+    noise_from: str
+    """Where the noise is known from, in words."""
+    rows: tuple[tuple[int, float], ...] = ()
+    """Its validation: (step, value), in the order of steps."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.run).name
+
+    def at(self, step: float) -> float | None:
+        """Its validation at a step, a straight line between two evaluations; None: before its first."""
+        if not self.rows or step < self.rows[0][0]:
+            return None
+        after = bisect_right([each for each, _ in self.rows], step)
+        if after == len(self.rows):
+            return self.rows[-1][1]
+        (low, here), (high, there) = self.rows[after - 1], self.rows[after]
+        return here + (there - here) * (step - low) / (high - low)
+
+    def expected(self, step: int) -> float | None:
+        """The least that is expected of a run at a step that may be late; None: nothing is."""
+        then, now = self.at(step / LAG), self.at(step)
+        if then is None or now is None:
+            return None
+        return min(then, now) if self.higher_is_better else max(then, now)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Baseline:
+        """Raises KeyError, TypeError or ValueError where a hand has changed it."""
+        rows = tuple((int(step), float(value)) for step, value in told["rows"])
+        return cls(
+            run=str(told["run"]),
+            metric=str(told["metric"]),
+            higher_is_better=bool(told["higher_is_better"]),
+            value=float(told["value"]),
+            noise=float(told["noise"]),
+            noise_from=str(told["noise_from"]),
+            rows=rows,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trivial:
+    """The constant answer that is best on the training labels, scored on the validation labels."""
+
+    answer: str
+    """In words: 'always class 3'."""
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a run must reach."""
+
+    baseline: Baseline
+    trivial: Trivial | None = None
+    """None: no constant answer is known for this task."""
+
+    def judge(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
+        """After an evaluation. `best`: the run's best before it; `last`: no other will follow."""
+        if last:
+            reached = value if best is None or self._better(value, best) else best
+            return self._below(step, reached, self.baseline.value, last=True) or self._constant(
+                step, reached, self.baseline.value, last=True
+            )
+        expected = self.baseline.expected(step) if epoch >= JUDGED_FROM else None
+        if expected is None:
+            return None
+        return self._below(step, value, expected, last=False) or self._constant(step, value, expected, last=False)
+
+    def promotes(self, value: float) -> bool:
+        """May it become the best? Not while a constant answer does as well, though it may be too early to call that a collapse."""
+        if self.trivial is None:
+            return True
+        more_is_possible = self._lead(self.baseline.value, self.trivial.value) > self.baseline.noise
+        return self._lead(value, self.trivial.value) > (self.baseline.noise if more_is_possible else 0.0)
+
+    def _below(self, step: int, value: float, expected: float, *, last: bool) -> Collapse | None:
+        """Worse than the baseline by more than its noise. What is no number is worse than any."""
+        baseline = self.baseline
+        if math.isfinite(value) and self._lead(value, expected) >= -baseline.noise:
+            return None
+        metric = baseline.metric
+        there = f"its best, {expected:.4g}" if last else f"{expected:.4g}, which it had after {step // LAG:,} to {step:,} steps"
+        sentence = (
+            f"{_shown(step, metric, value, last)} is worse than the baseline {baseline.name} ({there}) by more than "
+            f"its seed noise of {baseline.noise:.2g} ({baseline.noise_from})."
+        )
+        return Collapse("baseline", step, metric, value, expected, baseline.noise, sentence)
+
+    def _constant(self, step: int, value: float, expected: float, *, last: bool) -> Collapse | None:
+        """As good as a constant answer, give or take the noise, where the baseline shows that more can be had. Where the baseline was no
+        better itself, the beginning is slow, or the metric blunt: then only an end that is not better at all is called a collapse."""
+        trivial, baseline = self.trivial, self.baseline
+        if trivial is None:
+            return None
+        more_is_possible = self._lead(expected, trivial.value) > baseline.noise
+        lead = self._lead(value, trivial.value)
+        if not (lead <= baseline.noise if more_is_possible else last and lead <= 0):
+            return None
+        better = f"the baseline {baseline.name} had {expected:.4g}" if more_is_possible else f"and nor is the baseline {baseline.name}"
+        sentence = (
+            f"{_shown(step, baseline.metric, value, last)} is no better than a constant answer ({trivial.answer}: {trivial.value:.4g}; "
+            f"seed noise {baseline.noise:.2g}); {better}."
+        )
+        return Collapse("constant", step, baseline.metric, value, trivial.value, baseline.noise, sentence)
+
+    def _lead(self, value: float, other: float) -> float:
+        return value - other if self.baseline.higher_is_better else other - value
+
+    def _better(self, value: float, other: float) -> bool:
+        return math.isfinite(value) and self._lead(value, other) > 0
+
+
+def _shown(step: int, metric: str, value: float, last: bool) -> str:
+    return f"The best validation {metric} of the run, {value:.4g}," if last else f"Validation {metric} {value:.4g} at step {step:,}"

@@ -1,0 +1,1 @@
+"""WHAT IS THERE: models, checkpoints, tensors and batches, looked at and told as sheets. Nothing is trained, nothing is changed."""

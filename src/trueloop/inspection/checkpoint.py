@@ -1,0 +1,116 @@
+"""What a checkpoint holds, ours or somebody else's file: names, shapes, formats, what is no number, what is tied, whose prefix it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor
+
+from trueloop.checkpoint.contents import read_contents
+from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.inspection.files import Opened, leaves_of, open_file
+from trueloop.inspection.numbers import dtype_of, not_finite, same_storage
+from trueloop.sheet import Column, Facts, Part, Sheet, Table
+
+__all__ = ["inspect_checkpoint"]
+
+COLUMNS = (
+    Column("name", "name"),
+    Column("shape", "shape"),
+    Column("dtype"),
+    Column("numbers", "count"),
+    Column("nan", "count"),
+    Column("inf", "count"),
+    Column("tied with", "name"),
+)
+PREFIXES: Final = {
+    "module.": "nn.DataParallel or DistributedDataParallel: save model.module.state_dict(), or strip it before loading",
+    "_orig_mod.": "torch.compile: save the model that was compiled, or strip it before loading",
+    "_fsdp_wrapped_module.": "FSDP: gather the state before saving it",
+}
+"""What names begin with that a wrapper has written, and whose it is."""
+LONGEST: Final = 80
+"""Letters of a plain value that are shown."""
+
+
+def inspect_checkpoint(path: Path) -> Sheet:
+    """Raises BadCheckpoint."""
+    return _of_ours(path) if path.is_dir() else _of_file(open_file(path))
+
+
+def _of_ours(path: Path) -> Sheet:
+    store, names = find_checkpoints(path)
+    name = chosen(store, names)
+    contents = read_contents(store, name)
+    about = {key: value for key, value in contents.about.items() if key not in ("recipe", "files") and value is not None}
+    kept = "only this one" if len(names) == 1 else f"{len(names)}: {', '.join(names)}"
+    parts: list[Part] = [
+        Facts("", {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file", **_plain(about)})
+    ]
+    notes: list[str] = []
+    for model, tensors in contents.weights.items():
+        parts.append(_table(f"{model}.safetensors", tensors))
+        notes += _remarks(tensors)
+    tensors, others = _leaves_of(contents.training)
+    parts += [_table("training.pt, tensors", tensors), _values("training.pt, values", others)]
+    return Sheet(f"checkpoint {store.where(name)}", tuple(part for part in parts if not isinstance(part, Table) or part.rows), tuple(notes))
+
+
+def _leaves_of(training: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    leaves = dict(leaves_of(training))
+    tensors = {name: value for name, value in leaves.items() if isinstance(value, Tensor)}
+    return tensors, {name: value for name, value in leaves.items() if name not in tensors}
+
+
+def _of_file(opened: Opened) -> Sheet:
+    tensors = opened.tensors
+    facts = {
+        "file": str(opened.path),
+        "size": f"{opened.size:,} bytes",
+        "format": opened.format,
+        "tensors": f"{len(tensors):,} with {sum(each.numel() for each in tensors.values()):,} numbers",
+        "dtypes": ", ".join(f"{name} ({count})" for name, count in Counter(map(dtype_of, tensors.values())).most_common()),
+    }
+    parts: list[Part] = [Facts("", facts), _table("Tensors", tensors), _values("Other values", opened.others)]
+    shown = tuple(part for part in parts if not isinstance(part, Table) or part.rows)
+    return Sheet(f"checkpoint {opened.path}", shown, tuple(_remarks(tensors)))
+
+
+def _table(title: str, tensors: Mapping[str, Tensor]) -> Table:
+    together = same_storage(dict(tensors))
+    rows = ((name, tuple(each.shape), dtype_of(each), each.numel(), *not_finite(each), together[name]) for name, each in tensors.items())
+    return Table(title, COLUMNS, tuple((*row[:4], row[4] or None, row[5] or None, row[6]) for row in rows))
+
+
+def _values(title: str, values: Mapping[str, Any]) -> Table:
+    rows = tuple((name, type(value).__name__, _short(value)) for name, value in values.items())
+    return Table(title, (Column("name", "name"), Column("kind"), Column("value")), rows)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, (bool, int, float, str)) else _short(value) for name, value in about.items()}
+
+
+def _remarks(tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    floats = {name: not_finite(each) for name, each in tensors.items()}
+    broken = {name: counts for name, counts in floats.items() if any(counts)}
+    if broken:
+        name, (nan, inf) = next(iter(broken.items()))
+        rest = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        yield f"Not all numbers are numbers: {name} holds {nan:,} nan and {inf:,} inf{rest}. What was trained from here would be lost."
+    for prefix, whose in PREFIXES.items():
+        having = [name for name in tensors if name.startswith(prefix)]
+        if having and len(having) == len(tensors):
+            yield f"Every name begins with `{prefix}`, which comes from {whose}."
+        elif having:
+            yield f"{len(having)} of {len(tensors)} names begin with `{prefix}`, which comes from {whose}."
+    if len({dtype_of(each) for each in tensors.values() if each.is_floating_point()}) > 1:
+        yield "The weights are of several floating-point formats."

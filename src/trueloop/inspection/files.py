@@ -1,0 +1,129 @@
+"""Files of tensors, opened without trusting them: nothing is ever unpickled into classes, and whatever is wrong is one sentence.
+
+.safetensors                  names and tensors
+.pt .pth .bin .ckpt           what torch.load(weights_only=True) takes
+.npy .npz                     arrays; no objects
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trueloop.checkpoint.contents import read_weights_file
+from trueloop.errors import BadCheckpoint, did_you_mean
+
+__all__ = ["PICKLED", "Opened", "leaves_of", "open_file"]
+
+PICKLED: Final = (".pt", ".pth", ".bin", ".ckpt")
+ARRAYS: Final = (".npy", ".npz")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a file holds, flat: 'optimizer.state.0.exp_avg' -> a tensor."""
+
+    path: Path
+    size: int
+    format: str
+    tensors: Mapping[str, Tensor]
+    others: Mapping[str, Any]
+    """Plain values that are no tensors."""
+
+    def named(self, key: str | None) -> tuple[str, Tensor]:
+        """One tensor; without a key, the only one. Raises BadCheckpoint."""
+        if key is None:
+            if len(self.tensors) == 1:
+                return next(iter(self.tensors.items()))
+            some = ", ".join(list(self.tensors)[:5]) + (" ..." if len(self.tensors) > 5 else "")
+            which = f"Which of the {len(self.tensors)} tensors of {self.path}?" if self.tensors else f"{self.path} holds no tensor."
+            raise BadCheckpoint(f"{which} Nothing was shown" + (f": type {self.path}:NAME. There are: {some}." if some else "."))
+        if key not in self.tensors:
+            what = "no tensor, but a plain value" if key in self.others else "not there"
+            raise BadCheckpoint(f"{key!r} in {self.path} is {what}.{did_you_mean(key, self.tensors)} Nothing was shown.")
+        return key, self.tensors[key]
+
+
+def open_file(path: Path) -> Opened:
+    """Raises BadCheckpoint."""
+    data = _bytes(path)
+    if path.suffix == ".safetensors":
+        return Opened(path, len(data), "safetensors", read_weights_file(data, str(path)), {})
+    if path.suffix in ARRAYS:
+        return Opened(path, len(data), "numpy", _arrays(data, path), {})
+    if path.suffix in PICKLED:
+        leaves = dict(leaves_of(_loaded(data, path)))
+        tensors = {name: value for name, value in leaves.items() if isinstance(value, Tensor)}
+        others = {name: value for name, value in leaves.items() if not isinstance(value, Tensor)}
+        return Opened(path, len(data), "torch, read with weights_only=True", tensors, others)
+    known = ", ".join((".safetensors", *PICKLED, *ARRAYS))
+    raise BadCheckpoint(f"{path} is of a kind that cannot be inspected. Nothing was shown. There are: {known}.")
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise BadCheckpoint(f"{path} is a folder, not a file of tensors. Nothing was shown: name a file in it.")
+    if not path.exists():
+        near = did_you_mean(path.name, (each.name for each in path.parent.iterdir())) if path.parent.is_dir() else ""
+        raise BadCheckpoint(f"There is no file {path}.{near} Nothing was shown.")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadCheckpoint(f"{path} cannot be read ({error.strerror}). Nothing was shown.") from None
+
+
+def _loaded(data: bytes, path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of old formats; the file is somebody else's
+            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # noqa: BLE001 - whatever torch finds wrong with a file, the answer is one sentence
+        raise BadCheckpoint(_refusal(str(error), path, error)) from None
+
+
+def _refusal(said: str, path: Path, error: Exception) -> str:
+    if "TorchScript" in said:
+        return f"{path} is a TorchScript archive: a program, not weights. It was refused; nothing in it was run."
+    unsafe = [line.strip() for line in said.splitlines() if "nsupported" in line or "not allowed" in line or "not an allowed" in line]
+    if unsafe:
+        named = unsafe[0].partition("Unsupported global: GLOBAL ")[2].split(" ")[0] or unsafe[0][:120]
+        return (
+            f"{path} is not safe to read: to load it would run code ({named}). It was refused; nothing in it was run. "
+            "Ask for weights alone: torch.save(model.state_dict(), ...), or safetensors."
+        )
+    return f"{path} is damaged, or no file of torch.save ({type(error).__name__}). Nothing was shown."
+
+
+def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
+    try:
+        found: Any = np.load(io.BytesIO(data), allow_pickle=False)
+        arrays = {path.stem: found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise BadCheckpoint(f"{path} holds Python objects: to load it could run code. It was refused; nothing in it was run.") from None
+        raise BadCheckpoint(f"{path} is damaged, or no file of numpy. Nothing was shown.") from None
+    except TypeError as error:
+        raise BadCheckpoint(f"{path} holds what no tensor can ({error}). Nothing was shown.") from None
+    except Exception as error:  # noqa: BLE001 - zip files break in many ways, and all are the same to the reader
+        raise BadCheckpoint(f"{path} is damaged, or no file of numpy ({type(error).__name__}). Nothing was shown.") from None
+
+
+def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Tensors and plain values inside dicts, lists and tuples, by their paths."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves_of(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, (Tensor, Mapping, list, tuple)) for item in value):
+        for number, item in enumerate(value):
+            yield from leaves_of(item, f"{name}.{number}" if name else str(number))
+    else:
+        yield name or "tensor", value

@@ -1,0 +1,100 @@
+"""From a run's folder to the note: every question of every section, asked in the note's order."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from trueloop.errors import NotARun
+from trueloop.readiness import checkpoints, contract, data, failure, findings, model, performance, reproducibility, risks, validation
+from trueloop.readiness.question import Run, answers, questions_in
+from trueloop.readiness.record import Record
+from trueloop.session.folder import read_about
+from trueloop.session.runs import summary_of
+from trueloop.statement import Readiness
+
+__all__ = ["readiness_of"]
+
+FILES: Final = (model, data, contract, validation, checkpoints, reproducibility, failure, performance, findings, risks)
+FREE: Final = ("seed", "name")
+"""Fields in which two runs of the same recipe may differ."""
+FROM_PYTHON: Final = "RECIPE.py"
+"""What stands for a recipe that was trained from Python: `trueloop train` takes a file that offers it."""
+
+
+def readiness_of(folder: Path, claims: tuple[str, ...], baseline: Path | None = None) -> Readiness:
+    """Of a run of `trueloop train`. Raises NotARun."""
+    about = read_about(folder)
+    before = baseline or _baseline_of(about) or _best_before(folder, about)
+    twin = next(_twins(folder, about), None)
+    run = Run(Record(folder), str(folder), _words(about), claims, _beside(before, folder), _beside(twin, folder))
+    questions = [question for file in FILES for question in questions_in(vars(file))]
+    return Readiness(str(folder), tuple(answers(questions, run)))
+
+
+def _beside(other: Path | None, folder: Path) -> Record | None:
+    return None if other is None else Record(other, f"{os.path.relpath(other, folder)}/")
+
+
+# -- other runs --
+
+
+def _baseline_of(about: dict[str, Any]) -> Path | None:
+    """What the run was held against while it trained, if that is still there."""
+    told = about.get("baseline")
+    path = Path(str(told.get("run", ""))) if isinstance(told, dict) else None
+    return path if path is not None and (path / "run.json").is_file() else None
+
+
+def _best_before(folder: Path, about: dict[str, Any]) -> Path | None:
+    """The best run of a recipe of this name that had finished before this one began."""
+    good = []
+    for path, theirs in _neighbours(folder):
+        same = _recipe(theirs).get("name") == _recipe(about).get("name") and theirs.get("metric") == about.get("metric")
+        if same and float(theirs.get("started") or 0) < float(about.get("started") or 0):
+            good.append((float(theirs["best"]), path))
+    if not good:
+        return None
+    return max(good)[1] if about.get("higher_is_better", True) else min(good)[1]
+
+
+def _twins(folder: Path, about: dict[str, Any]) -> Iterator[Path]:
+    def material(told: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in _recipe(told).items() if name not in FREE}
+
+    for path, theirs in _neighbours(folder):
+        if material(theirs) == material(about) and _recipe(theirs).get("seed") != _recipe(about).get("seed"):
+            yield path
+
+
+def _neighbours(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Runs in the same folder that ended well, with a value to compare."""
+    for path in sorted(folder.absolute().parent.iterdir()):
+        if path == folder.absolute() or not (path / "run.json").is_file():
+            continue
+        try:
+            about, summary = read_about(path), summary_of(path)
+        except NotARun:
+            continue  # `trueloop runs` tells of a damaged neighbour; it is evidence of nothing
+        if summary.status == "finished" and about.get("best") is not None and not summary.collapse:
+            yield (Path(os.path.relpath(path)) if not folder.is_absolute() else path), about
+
+
+def _recipe(about: dict[str, Any]) -> dict[str, Any]:
+    return about.get("recipe") or {}
+
+
+def _words(about: dict[str, Any]) -> str:
+    """What to type after `trueloop train` for the same recipe."""
+    origin = about.get("origin")
+    if not isinstance(origin, dict):
+        return FROM_PYTHON
+    given = origin.get("arguments") or {}
+    words = [str(origin.get("recipe")), *([given["table"]] if "table" in given else [])]
+    words += ["--target", given["target"]] if "target" in given else []
+    words += [word for name, value in (origin.get("settings") or {}).items() for word in ("--set", f"{name}={value}")]
+    words += ["--data", about["data"]] if about.get("data") else []
+    return shlex.join(map(str, words))

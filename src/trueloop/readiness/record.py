@@ -1,0 +1,155 @@
+"""The files of a run, read by address. What is not there is `Absent`, never a default.
+
+run.json#recipe.lr             a value of a JSON file; proofs.json#CLAIM.result: proofs go by their claim
+facts.json#data.train
+metrics.jsonl:12#accuracy      a value of line 12
+metrics.jsonl?train#loss       the values of all rows of a kind, as a list
+events.jsonl:7#parameters
+checkpoints/step-00000171/manifest.json#files
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, final
+
+from trueloop.errors import NotARun
+from trueloop.statement import Figure
+
+__all__ = ["Absent", "Record"]
+
+FROM_SAMPLES: Final = ("leakage", "samples", "classes", "baseline")
+"""Topics of facts.json that need samples to be read."""
+_ADDRESS: Final = re.compile(r"(?P<file>[^#?:]+)(?::(?P<line>\d+))?(?:\?(?P<kind>\w+))?(?:#(?P<path>.+))?")
+
+
+class Absent(Exception):
+    """The evidence is not there."""
+
+    def __init__(self, address: str, because: str = "") -> None:
+        super().__init__(address, because)
+        self.address, self.because = address, because
+
+
+@final
+class Record:
+    """A folder of evidence. `prefix`: how the note, which lies elsewhere, finds the folder: '../other/'."""
+
+    def __init__(self, folder: Path, prefix: str = "", *, name: str = "") -> None:
+        self.folder, self.prefix = folder, prefix
+        self.name = name or str(folder)
+        """What a user types for it."""
+        self._files: dict[str, Any] = {}
+
+    def figure(self, address: str) -> Figure:
+        """Raises Absent; null counts as absent."""
+        value = self.value(address)
+        if value is None:
+            raise Absent(address, self.reason(address))
+        return Figure(value, f"[{self.prefix}{address}]")
+
+    def number(self, address: str) -> Figure:
+        """A figure to compute with: nan and inf are words in JSON."""
+        found = self.figure(address)
+        try:
+            return Figure(found.value if isinstance(found.value, (int, float)) else float(found.value), found.source)
+        except (TypeError, ValueError):
+            raise Absent(address, f"it is {found.value!r}, no number") from None
+
+    def count(self, address: str) -> Figure:
+        """How many there are: of a list, or of rows. Raises Absent."""
+        value = self.value(address)
+        if value is None:
+            raise Absent(address, self.reason(address))
+        return Figure(len(value), f"count([{self.prefix}{address}])")
+
+    def value(self, address: str) -> Any:
+        """None: not there."""
+        parts = _ADDRESS.fullmatch(address)
+        assert parts is not None, address
+        file, line, kind, path = parts["file"], parts["line"], parts["kind"], parts["path"]
+        whole = self._read(file)
+        if kind is not None:
+            found = [_step_down(whole[number - 1], path) for number in self.lines(file, kind)]
+            return [each for each in found if each is not None] or None
+        if line is not None:
+            whole = whole[int(line) - 1] if whole is not None and int(line) <= len(whole) else None
+        elif file == "proofs.json" and whole is not None:
+            whole = {each["claim"]: each for each in whole["proofs"]}
+        return whole if path is None else _step_down(whole, path)
+
+    def has(self, address: str) -> bool:
+        return self.value(address) is not None
+
+    def lines(self, file: str, kind: str) -> list[int]:
+        """The numbers of the lines of a kind: the rows 'valid' of metrics.jsonl, the events 'ModelSeen' of events.jsonl."""
+        rows: _Rows | None = self._read(file)
+        return [] if rows is None else rows.of(kind)
+
+    def reason(self, address: str) -> str:
+        """Why facts.json does not have it, if it says so."""
+        told: Mapping[str, str] = self._told.get("missing") or {}
+        topic = address.partition("#")[2].partition(".")[0]
+        unread = (f"{name}: {why}" for name, why in told.items() if topic in FROM_SAMPLES and name.startswith("samples of "))
+        return told.get(topic) or "; ".join(unread)
+
+    def address(self, file: str) -> str:
+        """The file as the note finds it."""
+        return f"{self.prefix}{file}"
+
+    @cached_property
+    def _told(self) -> Mapping[str, Any]:
+        return self._read("facts.json") or {}
+
+    def _read(self, file: str) -> Any:
+        if file not in self._files:
+            path = self.folder / file
+            self._files[file] = _parsed(path) if path.is_file() else None
+        return self._files[file]
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8", errors="backslashreplace")
+        return _Rows(text.splitlines(), path) if path.suffix == ".jsonl" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise NotARun(f"{path} cannot be read ({error}). Nothing was judged.") from None
+
+
+@final
+class _Rows:
+    """One JSON object a line, parsed when it is asked for: statistics of layers are long, and nobody asks for them here."""
+
+    def __init__(self, lines: list[str], path: Path) -> None:
+        self._lines, self._path = lines, path
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return json.loads(self._lines[index])
+        except ValueError as error:
+            if index == len(self._lines) - 1:
+                return None  # what a kill has left of a last line
+            raise NotARun(f"{self._path}:{index + 1} is damaged ({error}). Nothing was judged.") from None
+
+    def of(self, kind: str) -> list[int]:
+        """Their kind comes first in each line, as both writers write it."""
+        begin = (f'{{"kind": "{kind}"', f'{{"event": "{kind}"')
+        return [number for number, line in enumerate(self._lines, 1) if line.startswith(begin) and self[number - 1] is not None]
+
+
+def _step_down(value: Any, path: str) -> Any:
+    for key in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    return value

@@ -1,0 +1,135 @@
+"""A loaded model answers the same: what a checkpoint does not hold is named; the healthy twins hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.claims.made import CLASSES, WIDTH, of_recipe, of_script
+from trueloop.claims.reload_gives_same_output import LAZY, LOOSE
+from trueloop.proof import Proof
+
+NAME = "reload-gives-same-output"
+
+
+def line_of(proof: Proof) -> str:
+    assert proof.place is not None
+    return Path(proof.place.path).read_text(encoding="utf-8").splitlines()[proof.place.line - 1]
+
+
+class Features(nn.Module):
+    """Random features that belong to nobody."""
+
+    def __init__(self, registered: bool = False) -> None:
+        super().__init__()
+        scale = torch.randn(WIDTH)
+        self.shift = torch.linspace(0, 1, WIDTH)
+        if registered:
+            self.register_buffer("scale", scale)
+        else:
+            self.scale = scale
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x * self.scale + self.shift)  # type: ignore[no-any-return]
+
+
+def test_a_drawn_tensor_that_is_no_buffer(tmp_path: Path) -> None:
+    proof = of_recipe(NAME, tmp_path, model=lambda: nn.Sequential(nn.Identity(), Features()))
+    assert proof.result == "fails"
+    assert proof.evidence["attributes"] == ["1.scale"]
+    assert proof.causes[0] == LOOSE
+    assert "self.scale = scale" in line_of(proof)
+
+
+class Lazy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, CLASSES)
+        self.late: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.late is None:
+            self.late = nn.Linear(CLASSES, CLASSES)
+        return self.late(self.first(x))  # type: ignore[no-any-return]
+
+
+def test_a_layer_that_is_made_in_the_first_forward(tmp_path: Path) -> None:
+    proof = of_recipe(NAME, tmp_path, model=Lazy)
+    assert proof.result == "fails"
+    assert "late.weight" in proof.measured
+    assert proof.causes[0] == LAZY
+    assert "self.late" in line_of(proof)
+
+
+class Averaging(nn.Module):
+    """Keeps a running mean in a plain number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(WIDTH, CLASSES)
+        self.mean = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * float(x.mean())
+        return self.head(x - self.mean)  # type: ignore[no-any-return]
+
+
+def test_a_statistic_that_is_a_plain_number(tmp_path: Path) -> None:
+    proof = of_recipe(NAME, tmp_path, model=Averaging)
+    assert proof.result == "fails"
+    assert proof.evidence["attributes"] == ["mean"]
+    assert "self.mean = 0.0" in line_of(proof)
+
+
+def test_healthy_recipes(tmp_path: Path) -> None:
+    assert of_recipe(NAME, tmp_path, model=lambda: Features(registered=True)).result == "holds"
+    assert of_recipe(NAME, tmp_path / "other", ema=0.9, accumulate=2).result == "holds"
+
+
+SCRIPT = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self, width, *, classes):
+        super().__init__()
+        self.head = nn.Linear(width, classes)
+        {scale}
+
+    def forward(self, x):
+        return self.head(x * self.scale)
+
+
+model = nn.Sequential(nn.Linear(4, 4), Net(4, classes=2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 4)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_whose_tensor_is_no_buffer(tmp_path: Path) -> None:
+    proof = of_script(NAME, tmp_path, SCRIPT.format(scale="self.scale = torch.randn(width)"))
+    assert proof.result == "fails", proof.measured
+    assert proof.evidence["attributes"] == ["1.scale"]
+    assert proof.place is not None
+    assert (Path(proof.place.path).name, proof.place.line) == ("train.py", 10)
+
+
+def test_its_healthy_twin(tmp_path: Path) -> None:
+    proof = of_script(NAME, tmp_path, SCRIPT.format(scale='self.register_buffer("scale", torch.randn(width))'))
+    assert proof.result == "holds", proof.measured
+    assert proof.evidence["tensors"] == 5
+
+
+def test_a_script_that_trains_nothing(tmp_path: Path) -> None:
+    assert of_script(NAME, tmp_path, "print('hello')\n").result == "unproved"

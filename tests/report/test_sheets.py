@@ -1,0 +1,105 @@
+"""A sheet on a terminal, as a page, as JSON; and pictures as files that others can read."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+from trueloop.report import sheet_html, sheet_json, sheet_terminal
+from trueloop.report.png import GAP, contact_sheet, enlarged, png
+from trueloop.sheet import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
+
+RED = Tile(2, 2, b"\xff\x00\x00" * 4, "red <one>")
+SHEET = Sheet(
+    "all <kinds>",
+    (
+        Facts("", {"shape": (3, 4), "nothing": None}),
+        Table(
+            "T",
+            (Column("name", "name"), Column("numbers", "count"), Column("on", "flag")),
+            (("a\x1b[31m", 12345, True), ("b", None, False)),
+            "said",
+        ),
+        Bars("B", ("low", "high"), (1, 4)),
+        Picture("P", (RED, RED)),
+    ),
+    ("mind `this`",),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, "text", ""), (True, "flag", "yes"), (1234567, "count", "1,234,567"), (0.123456, "real", "0.1235"), ((3, 4), "shape", "3x4"),
+        ((), "shape", "one number"), (("a", "b"), "name", "a, b"), (math.nan, "real", "nan"), ("a\x07", "text", "a\\x07"),
+    ],
+)  # fmt: skip
+def test_cells(value: Any, kind: Any, text: str) -> None:
+    assert cell(value, kind) == text
+
+
+def test_plain_text_has_everything_and_nothing_steers_the_terminal() -> None:
+    text = sheet_terminal.document(SHEET)
+    assert "\x1b" not in text
+    for word in ("all <kinds>", "3x4", "12,345", "a\\x1b[31m", "said", "red <one>, red <one>", "mind `this`"):
+        assert word in text
+    low, high = (next(line for line in text.splitlines() if word in line) for word in ("low", "high"))
+    assert high.count("█") == 4 * low.count("█") == sheet_terminal.LONGEST_BAR
+
+
+def test_a_terminal_with_colours_shows_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    to = Terminal()
+    sheet_terminal.print_sheet(SHEET, colour=True, to=to)
+    assert "38;2;255;0;0" in to.getvalue()
+    assert to.getvalue().count("▀") == 4
+
+
+def test_a_large_picture_is_made_small_for_the_terminal() -> None:
+    wide = sheet_terminal._shrunk(Tile(100, 50, bytes(3 * 100 * 50)))
+    assert wide.width <= sheet_terminal.WIDEST_TILE
+    assert len(wide.rgb) == 3 * wide.width * wide.height
+
+
+def test_a_page_stands_alone_and_escapes() -> None:
+    page = sheet_html.document(SHEET)
+    assert "all &lt;kinds&gt;" in page
+    assert "red &lt;one&gt;" in page
+    assert page.count("data:image/png;base64,") == 2
+    assert not re.search(r"<script|https?://", page)
+
+
+def test_json_is_strict() -> None:
+    told = json.loads(sheet_json.document(Sheet("x", (*SHEET.parts, Facts("F", {"value": math.inf})))))
+    assert told["parts"][1]["rows"][0] == {"name": "a\x1b[31m", "numbers": 12345, "on": True}
+    assert told["parts"][0]["values"]["shape"] == [3, 4]
+    assert told["parts"][3]["tiles"][0] == {"width": 2, "height": 2, "caption": "red <one>"}
+    assert told["parts"][4]["values"]["value"] == "inf"
+
+
+def test_a_png_is_read_by_others_as_it_was_meant() -> None:
+    image = pytest.importorskip("PIL.Image")
+    tile = Tile(3, 2, bytes(range(18)))
+    read = image.open(io.BytesIO(png(tile)))
+    assert read.size == (3, 2)
+    assert read.tobytes() == tile.rgb
+    sheet = contact_sheet(Picture("", (RED, Tile(2, 2, b"\x00\x00\xff" * 4))))
+    read = image.open(io.BytesIO(png(sheet)))
+    assert [read.getpixel((x, 10)) for x in (0, GAP, GAP + 64 + GAP)] == [(255, 255, 255), (255, 0, 0), (0, 0, 255)]
+
+
+def test_small_tiles_are_enlarged_and_large_ones_left() -> None:
+    assert (enlarged(RED).width, enlarged(RED).rgb) == (64, b"\xff\x00\x00" * 64 * 64)
+    large = Tile(100, 80, bytes(24000))
+    assert enlarged(large) is large
