@@ -2,9 +2,10 @@
 
     python -m benchmarks.peers.pages [--only trueloop torcheck ...]
 
-Writes PAGES.md. A peer is counted generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the
-healthy scripts, whether or not that alarm names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck,
-which needs minutes for each script, is left to the ten scripts of `run.py`.
+Writes PAGES.md. What came of a tool is kept under build/peers, so that --only renews some and the page still shows all. A peer is counted
+generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the healthy scripts, whether or not that alarm
+names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck, which needs minutes for each script, is left to
+the ten scripts of `run.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -32,17 +33,29 @@ from trueloop.finding import Severity
 PEERS = ("torch-audit", "torchtest2", "guardtower", "torcheck")
 
 
+KEPT = Path("build") / "peers"
+
+
 @dataclass
 class Score:
     """What became of one tool."""
 
-    caught: set[str] = field(default_factory=set)
-    alarmed: set[str] = field(default_factory=set)
+    caught: list[str] = field(default_factory=list)
+    alarmed: list[str] = field(default_factory=list)
     """Healthy scripts on which it raised an alarm."""
     ran: int = 0
     refused: int = 0
     """Scripts to which it could not be applied, or that it broke."""
     ratios: list[float] = field(default_factory=list)
+
+    def keep(self, name: str) -> None:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (KEPT / f"{name}.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def kept(name: str) -> Score | None:
+    file = KEPT / f"{name}.json"
+    return Score(**json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
 
 
 def chosen() -> list[Example]:
@@ -83,12 +96,12 @@ def judge_peer(name: str, examples: list[Example], plain: dict[str, float]) -> S
         score.ratios.append(float(str(answer["seconds"])) / max(plain[example.name], 1e-3))
         if not example.broken:
             usual |= {kind_of(alarm) for alarm in alarms}
-            score.alarmed |= {example.name} if alarms else set()
+            score.alarmed += [example.name] if alarms else []
     for example, answer in answers:
         alarms = answer["alarms"]
         assert isinstance(alarms, list)
         if example.broken and any(kind_of(alarm) not in usual for alarm in alarms):
-            score.caught.add(example.name)
+            score.caught.append(example.name)
     return score
 
 
@@ -107,9 +120,9 @@ def judge_ours(examples: list[Example], plain: dict[str, float]) -> Score:
         score.ran += 1
         score.ratios.append(seconds / max(plain[example.name], 1e-3))
         if example.broken and {pair for pair in example.expected() if pair[0] == example.rule} <= found:
-            score.caught.add(example.name)
+            score.caught.append(example.name)
         if not example.broken and found:
-            score.alarmed.add(example.name)
+            score.alarmed.append(example.name)
     return score
 
 
@@ -138,25 +151,21 @@ tiny, so the times are mostly set-up.
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[], help="these tools")
+    parser.add_argument("--only", nargs="*", default=[], choices=("trueloop", *PEERS), metavar="TOOL", help="these tools")
     options = parser.parse_args()
     examples = chosen()
     plain = {example.name: float(str(answer["seconds"])) for example, answer in alarms_of(Path(sys.executable), "plain", examples)}
-    scores: dict[str, Score] = {}
-    for name in ("trueloop", *PEERS):
-        if options.only and name not in options.only:
-            continue
+    for name in options.only or ("trueloop", *PEERS):
         if name != "trueloop" and not (ENVIRONMENTS / name / "ready").exists():
             print(f"{name} is left out: `make peers` makes its environment", file=sys.stderr)
             continue
-        scores[name] = judge_ours(examples, plain) if name == "trueloop" else judge_peer(name, examples, plain)
-        print(
-            f"{name}: {len(scores[name].caught)} caught, {len(scores[name].alarmed)} false, {scores[name].refused} refused", file=sys.stderr
-        )
+        score = judge_ours(examples, plain) if name == "trueloop" else judge_peer(name, examples, plain)
+        score.keep(name)
+        print(f"{name}: {len(score.caught)} caught, {len(score.alarmed)} false, {score.refused} refused", file=sys.stderr)
+    scores = {name: score for name in ("trueloop", *PEERS) if (score := kept(name)) is not None}
     text = page(scores, examples)
     print(text)
-    if not options.only:
-        (HERE / "PAGES.md").write_text(text, encoding="utf-8")
+    (HERE / "PAGES.md").write_text(text, encoding="utf-8")
     return 0
 
 

@@ -29,7 +29,11 @@ def mean(output: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(output, targets)
 
 
-@pytest.mark.parametrize("changes", [{}, {"loss": per_sample}, {"loss": mean}, {"accumulate": 2, "clip": 0.1, "ema": 0.9}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"loss": per_sample}, {"loss": mean}, {"accumulate": 2, "clip": 0.1, "ema": 0.9}],
+    ids=["plain", "loss per sample", "mean loss", "all at once"],
+)
 def test_a_healthy_recipe(tmp_path: Path, changes: dict[str, Any]) -> None:
     proof = of_recipe(NAME, tmp_path, **changes)
     assert proof.result == "holds", proof.measured

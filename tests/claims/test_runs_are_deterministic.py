@@ -163,6 +163,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.long  # four fresh processes, as forks share their order of hashes
 def test_a_script_that_goes_by_the_order_of_a_set(tmp_path: Path) -> None:
     proof = of_script(NAME, tmp_path, SETS.replace("ORDER", "words"))
     assert proof.result == "fails"

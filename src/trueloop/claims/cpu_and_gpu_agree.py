@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.numbers import ROUNDING, Numbers, compared, few, first_apart, numbers_of, quieted
+from trueloop.claims.numbers import ROUNDING, Numbers, compared, first_apart, numbers_of, quieted
+from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, moved
 from trueloop.engine.precision import Precision

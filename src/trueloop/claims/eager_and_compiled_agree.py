@@ -23,7 +23,8 @@ import torch._dynamo
 from torch import Tensor, fx, nn
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.numbers import ROUNDING, Apart, compared, distance, few, numbers_of, quieted
+from trueloop.claims.numbers import ROUNDING, Apart, compared, distance, numbers_of, quieted
+from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import tensors_in
 from trueloop.engine.loop import Loop

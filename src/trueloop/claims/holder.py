@@ -118,7 +118,10 @@ def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
 def _owner_of(attributes: dict[Any, Any]) -> Any:
     """The object whose `__dict__` it is."""
     for referrer in gc.get_referrers(attributes):
-        if not isinstance(referrer, (dict, list, tuple, FrameType)) and getattr(referrer, "__dict__", None) is attributes:
+        if isinstance(referrer, type):  # whose `__dict__` is only a view of it
+            if all(vars(referrer).get(name) is value for name, value in attributes.items()):
+                return referrer
+        elif not isinstance(referrer, (dict, list, tuple, FrameType)) and getattr(referrer, "__dict__", None) is attributes:
             return referrer
     return None
 

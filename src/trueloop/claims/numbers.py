@@ -11,11 +11,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.data.source import Batch, size_of, tensors_in
+from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
 
-__all__ = ["ROUNDING", "SMALL", "Apart", "Numbers", "compared", "distance", "few", "first_apart", "numbers_of", "quieted"]
+__all__ = ["ROUNDING", "SMALL", "Apart", "Numbers", "compared", "distance", "first_apart", "numbers_of", "quieted"]
 
 ROUNDING: Final = 1e-4
 """Of the largest value of a tensor: sums of float32 in another order differ by about 1e-6 of it in one layer, and more after several."""
@@ -179,23 +179,3 @@ def compared(one: Numbers, two: Numbers) -> Apart:
 def first_apart(one: Mapping[str, Tensor], two: Mapping[str, Tensor], limit: float, far: Callable[..., float] = distance) -> str | None:
     """The first layer, in the order in which they ended, whose outputs lie apart: where it begins."""
     return next((name for name, value in one.items() if name in two and not far(value, two[name]) <= limit), None)
-
-
-# -- few samples --
-
-
-def few(batch: Batch, samples: int) -> Batch:
-    """The first samples of a batch."""
-    whole = size_of(batch.inputs)
-    return Batch(_cut(batch.inputs, whole, samples), _cut(batch.targets, whole, samples))
-
-
-def _cut(value: Any, whole: int, samples: int) -> Any:
-    """Of every tensor that has as many rows as the batch."""
-    if isinstance(value, Tensor):
-        return value[:samples] if value.dim() and value.shape[0] == whole else value
-    if isinstance(value, dict):
-        return {key: _cut(item, whole, samples) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cut(item, whole, samples) for item in value))
-    return type(value)(_cut(item, whole, samples) for item in value) if isinstance(value, (list, tuple)) else value

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, final
 import torch
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.steps import backward, some, update, without_dropout
+from trueloop.claims.steps import backward, few, update, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of, tensors_in
 from trueloop.engine.conditions import conditions
@@ -94,7 +94,7 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
         "lr": recipe.lr * times,
     }
     loop = subject.loop(**plain)
-    batch = _few(subject.batch(loop))
+    batch = few(subject.batch(loop), SAMPLES)
     loop.into_training_mode()
     losses: list[float] = []
     with conditions(loop.precision, loop.recipe), without_dropout(loop.model):
@@ -104,11 +104,6 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
                 break
             update(loop, loop.recipe.lr)
     return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(loop, batch))
-
-
-def _few(batch: Batch) -> Batch:
-    whole = size_of(batch.inputs)
-    return Batch(*some(tuple(batch), range(min(SAMPLES, whole)), whole))
 
 
 def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:

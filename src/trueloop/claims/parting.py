@@ -10,7 +10,7 @@ from typing import Literal
 from trueloop.claims.trace import Batch, Entry, Trace, place_of, short_name
 from trueloop.event import Place
 
-__all__ = ["Kind", "Parting", "Suspect", "parting"]
+__all__ = ["Kind", "Parting", "Suspect", "parting", "place_of"]
 
 Kind = Literal["torch", "device", "computed", "outside", "loader", "length", "unknown"]
 """torch: its generator drew other numbers. device, computed: an operation gave something else for the same inputs, on a device or on the

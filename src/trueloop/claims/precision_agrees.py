@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.numbers import SMALL, Numbers, few, first_apart, numbers_of, quieted
+from trueloop.claims.numbers import SMALL, Numbers, first_apart, numbers_of, quieted
+from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import InOrder

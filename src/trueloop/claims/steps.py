@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from trueloop.data.source import Batch
+from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import Window
 from trueloop.engine.guard import clear, clip, norm_of
 from trueloop.engine.loop import Loop
 from trueloop.engine.schedule import set_rate
 
-__all__ = ["backward", "micros_at", "some", "update", "whole_batch", "without_dropout"]
+__all__ = ["backward", "few", "micros_at", "some", "update", "whole_batch", "without_dropout"]
 
 _DROPPING: Final = frozenset(
     {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
@@ -69,6 +69,13 @@ def some(value: Any, rows: Sequence[int], of: int) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(some(item, rows, of) for item in value))
     return type(value)(some(item, rows, of) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def few(batch: Batch, samples: int) -> Batch:
+    """The first samples of a batch, or as many as it has."""
+    whole = size_of(batch.inputs)
+    rows = range(min(samples, whole))
+    return Batch(some(batch.inputs, rows, whole), some(batch.targets, rows, whole))
 
 
 # -- without chance --
