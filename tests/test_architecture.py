@@ -28,6 +28,7 @@ WORDS = (
     "rewrite",
     "proof",
     "statement",
+    "profiled",
     "sheet",
     "hook",
     "recipe",
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "taps": {"words", "torch"},
     "probes": {"words", "torch", "taps"},
     "crash": {"words", "torch", "taps"},
+    "profile": {"words", "torch", "taps"},
     "doctor": {"words", "torch", "taps", "probes", "rules", "crash", "report"},
     "data": {"words", "torch"},
     "parallel": {"words", "torch"},
@@ -72,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "inspection",
         "claims",
         "readiness",
+        "profile",
     },
 }
 """What is not listed is forbidden. Nothing imports cli."""

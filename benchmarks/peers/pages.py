@@ -2,10 +2,10 @@
 
     python -m benchmarks.peers.pages [--only trueloop torcheck ...]
 
-Writes PAGES.md. What came of a tool is kept under build/peers, so that --only renews some and the page still shows all. A peer is counted
-generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the healthy scripts, whether or not that alarm
-names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck, which needs minutes for each script, is left to
-the ten scripts of `run.py`.
+Writes PAGES.md. What came of a tool is kept under build/peers, so that --only renews some and the page still shows all. A peer is
+counted generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the healthy scripts, whether or not
+that alarm names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck, which needs minutes for each script,
+is left to the ten scripts of `run.py`.
 """
 
 from __future__ import annotations

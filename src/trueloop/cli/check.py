@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trueloop.finding import Finding
     from trueloop.verdict import Verdict
 
-__all__ = ["check"]
+__all__ = ["check", "program_of"]
 
 USAGE = "[options] SCRIPT [its own arguments]\n       trueloop check [options] -m MODULE [its own arguments]"
 ABOUT = "Run a training script as it stands and report its silent bugs. Everything after SCRIPT belongs to the script."
@@ -50,7 +50,7 @@ def check(arguments: list[str]) -> int:
     from trueloop.doctor.traceback import come_last, leave, show
     from trueloop.doctor.watch import Watch
 
-    program = _program(target)
+    program = program_of(target)
     watch = Watch(
         select=options.report.select,
         ignore=options.report.ignore,
@@ -92,14 +92,15 @@ def _options(arguments: list[str]) -> tuple[CheckOptions, list[str]]:
     return own, target
 
 
-def _program(target: list[str]) -> Program:
+def program_of(target: list[str], verb: str = "check") -> Program:
+    """What was named, found; nothing of it has run."""
     from trueloop.doctor.launch import find_module, find_script
 
     if not target[0].startswith("-m"):
         return find_script(target[0], target[1:])
     words = target[1:] if target[0] == "-m" else [target[0][2:], *target[1:]]
     if not words:
-        raise Misuse("-m needs the name of a module. Nothing was run: type `trueloop check -m mypackage.train`.")
+        raise Misuse(f"-m needs the name of a module. Nothing was run: type `trueloop {verb} -m mypackage.train`.")
     return find_module(words[0], words[1:])
 
 

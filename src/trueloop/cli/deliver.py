@@ -17,7 +17,7 @@ from trueloop.cli.options import ReportOptions
 from trueloop.errors import Misuse
 from trueloop.verdict import Verdict
 
-__all__ = ["Delivery"]
+__all__ = ["Delivery", "writable"]
 
 
 @final
@@ -27,7 +27,7 @@ class Delivery:
     def __init__(self, options: ReportOptions, *, text_to: TextIO) -> None:
         self._options = options
         self._text_to = text_to
-        self._output = None if options.output is None else _writable(options.output)
+        self._output = None if options.output is None else writable(options.output)
         self._stdout: int | None = None
         """The stdout that we were started with, while the script's goes to stderr."""
 
@@ -67,18 +67,18 @@ class Delivery:
             sys.stdout.flush()
 
 
-def _writable(file: Path) -> Path:
+def writable(file: Path, option: str = "--output") -> Path:
     """The file, absolute: the script may go to another folder."""
     file = file.absolute()
     if file.suffix == ".py":
-        raise Misuse(f"--output {file} would overwrite a Python file. Nothing was run: name a file for the report.")
+        raise Misuse(f"{option} {file} would overwrite a Python file. Nothing was run: name a file for the report.")
     if file.exists() and not file.is_file() and not file.is_dir():
         return file  # a device or a pipe: opening it would already use it
     there = file.exists()
     try:
         file.open("ab").close()
     except OSError as error:
-        raise Misuse(f"--output {file} cannot be written ({error.strerror}). Nothing was run: choose another file.") from None
+        raise Misuse(f"{option} {file} cannot be written ({error.strerror}). Nothing was run: choose another file.") from None
     if not there:
         file.unlink()
     return file

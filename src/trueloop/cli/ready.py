@@ -38,8 +38,8 @@ def ready(arguments: list[str]) -> int:
     else:
         if len(words) > 1:
             raise Misuse(f"{words[1]!r} is one word too many: a run has no arguments. Nothing was judged.")
-        folder = find_run(words[0], options.runs)
-        made = readiness_of(folder, names(), find_run(options.baseline, options.runs) if options.baseline else None)
+        folder = find_run(words[0], options.runs, "judged")
+        made = readiness_of(folder, names(), find_run(options.baseline, options.runs, "judged") if options.baseline else None)
     written = [_written(folder / f"{NOTE}.{ending}", made, name) for ending, name in (("md", "markdown"), ("html", "html"))]
     if options.format == "text":
         from trueloop.report.readiness_terminal import print_readiness

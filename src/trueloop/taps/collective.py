@@ -53,7 +53,7 @@ _is_compiling = torch.compiler.is_compiling
 
 
 class CollectiveTap(Tap):
-    moments = ("group_joined", "collective_called", "wrapper_built", "wrapper_called")
+    moments = ("group_joined", "collective_called", "collective_ended", "wrapper_built", "wrapper_called")
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
@@ -166,8 +166,10 @@ class CollectiveTap(Tap):
         """Write the call down, tell of it, and write down how it was left. What a whole one calls is part of it."""
         places = _users_lines()
         record = self._enter(name, group, places, tensor)
+        call = None
         if kwargs is not None and not passes_by(self.wire):
-            self.wire.tell("collective_called", CollectiveCall(name, args, kwargs, group[1], places[0] if places else None))
+            call = CollectiveCall(name, args, kwargs, group[1], places[0] if places else None)
+            self.wire.tell("collective_called", call)
         self._inside = whole
         failed = True
         try:
@@ -175,6 +177,8 @@ class CollectiveTap(Tap):
             failed = False
         finally:
             self._inside = False
+            if call is not None:
+                self.wire.tell("collective_ended", call)
             if record is not None and self.wire.journal is not None:
                 self.wire.journal.leave(record, failed=failed)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from inspect import signature
+from time import perf_counter_ns
 from typing import Any, Final, Literal
 
 import torch
@@ -62,13 +63,14 @@ class LossTap(Tap):
         names = tuple(signature(original).parameters)
 
         def loss(*args: Any, **kwargs: Any) -> Any:
+            began = perf_counter_ns()
             output = original(*args, **kwargs)
             if passes_by(wire) or wire.in_backward:
                 return output
             options = dict(zip(names, args, strict=False)) | kwargs
             scores, target = options.pop("input", None), options.pop("target", None)
             if type(output) is Tensor and isinstance(scores, Tensor) and isinstance(target, Tensor):
-                call = LossCall(function, scores, target, options, output, here(2))
+                call = LossCall(function, scores, target, options, output, here(2), began)
                 wire.tell("loss_called", call)
                 if call.watch_predictions and not self._watches_predictions:
                     self._watch_predictions()

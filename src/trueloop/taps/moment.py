@@ -117,6 +117,8 @@ class LossCall:
     """The other arguments, by name."""
     output: Tensor
     place: Place | None
+    began_ns: int = 0
+    """When it was called, by `perf_counter_ns`."""
     watch_predictions: bool = False
     """Set by a listener that wants to hear of predictions that are compared with such targets: `prediction_compared`."""
 
@@ -456,6 +458,7 @@ MOMENTS: Final = (
     "wrapper_built",  # BuiltWrapper
     "wrapper_called",  # DistributedDataParallel: with a graph
     "collective_called",  # CollectiveCall
+    "collective_ended",  # CollectiveCall: it was left, by whichever way
     "woke",  # None: the probes slept for some steps; what they remember of the last one is out of date
     "run_ended",  # RunEnd
 )

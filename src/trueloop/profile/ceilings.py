@@ -1,0 +1,192 @@
+"""The most that this machine does: arithmetic by type of number, memory, and what one small operation costs. Measured in about a second.
+
+Kept in the user's cache folder for each machine, number of threads and version of torch; the file may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.profile.work import WorkCounter, uses_tf32
+from trueloop.profiled import Ceilings
+from trueloop.taps.wire import Wire
+
+__all__ = ["ceilings_of", "machine_name"]
+
+FILE: Final = "ceilings.json"
+VERSION: Final = 2
+"""Of the way they are measured."""
+PATIENCE: Final = 0.15
+"""Seconds for each number; the best of the tries counts, because other work on the machine only ever slows one down."""
+PAUSE: Final = 0.01
+"""Seconds of standing still, as for a batch that is loaded."""
+PAUSES: Final = 15
+CHAIN: Final = 50
+"""Small operations in a row, forward and backward, whose cost is taken."""
+SLOW: Final = 0.25
+"""A type of number that reaches less than this share of float32's speed in a first small try is emulated: not measured further."""
+
+
+def ceilings_of(device: torch.device) -> Ceilings:
+    """From the cache, or measured now."""
+    key = f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{torch.get_num_threads()}|{torch.__version__}|{device.type}"
+    file = _cache() / FILE
+    known = _read(file)
+    if key in known:
+        with suppress(TypeError):  # a file from another version of ours: measured anew
+            return Ceilings(**known[key])
+    measured = _cuda(device) if device.type == "cuda" else _cpu()
+    with suppress(OSError):  # without a cache it takes a second each time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        aside = file.with_name(f"{file.name}.{os.getpid()}.part")
+        aside.write_text(json.dumps({**known, key: asdict(measured)}, indent=1), encoding="utf-8")
+        aside.replace(file)
+    return measured
+
+
+def machine_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return f"{platform.processor() or platform.machine()} processor"
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "trueloop"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+# -- measuring --
+
+
+def _best(work: Callable[[], object], wait: Callable[[], object]) -> float:
+    """The shortest time of one call."""
+    work()
+    wait()
+    best, end = float("inf"), perf_counter() + PATIENCE
+    while perf_counter() < end:
+        began = perf_counter()
+        work()
+        wait()
+        best = min(best, perf_counter() - began)
+    return best
+
+
+def _product(size: int, dtype: torch.dtype, device: torch.device, wait: Callable[[], object]) -> float:
+    """FLOPs per second of a large product."""
+    one, other = torch.ones(size, size, dtype=dtype, device=device), torch.ones(size, size, dtype=dtype, device=device)
+    out = torch.empty(size, size, dtype=dtype, device=device)
+    return 2.0 * size**3 / _best(lambda: torch.mm(one, other, out=out), wait)
+
+
+def _copying(size: int, device: torch.device, wait: Callable[[], object]) -> float:
+    """Bytes per second, read and written, from one tensor to another that no cache holds."""
+    source, target = torch.ones(size // 4, device=device), torch.empty(size // 4, device=device)
+    return 2.0 * size / _best(lambda: target.copy_(source), wait)
+
+
+def _launching(device: torch.device, wait: Callable[[], object]) -> float:
+    leaf = torch.ones(1, device=device, requires_grad=True)
+
+    def chain() -> None:
+        with torch.enable_grad():
+            value: Tensor = leaf
+            for _ in range(CHAIN):
+                value = value * 1.0
+            value.backward()  # type: ignore[no-untyped-call]
+
+    return _best(chain, wait) / (2 * CHAIN)
+
+
+@torch.enable_grad()
+def _cooling() -> float:
+    """What a small training step takes longer, for each of its operations, when the loop has stood still before it."""
+    with torch.random.fork_rng(devices=[]):
+        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+        inputs = torch.ones(16, 64)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(pause: float = 0.0) -> float:
+        sleep(pause)
+        began = perf_counter()
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+        return perf_counter() - began
+
+    counter = WorkCounter(Wire(lambda _: None))
+    counter.begin(set())
+    step()
+    counter.end()
+    warm = median([step() for _ in range(PAUSES * 2)])
+    return max(0.0, median(step(PAUSE) for _ in range(PAUSES)) - warm) / len(counter.shapes)
+
+
+@torch.no_grad()
+def _cpu() -> Ceilings:
+    device, threads, cores = torch.device("cpu"), torch.get_num_threads(), os.cpu_count() or 1
+    flops = {"float32": _product(1024, torch.float32, device, _nothing)}
+    if _product(256, torch.bfloat16, device, _nothing) > SLOW * flops["float32"]:
+        flops["bfloat16"] = _product(1024, torch.bfloat16, device, _nothing)
+    every = flops["float32"]
+    if threads < cores:
+        torch.set_num_threads(cores)
+        try:
+            every = _product(1024, torch.float32, device, _nothing)
+        finally:
+            torch.set_num_threads(threads)
+    moving, launching = _copying(1 << 26, device, _nothing), _launching(device, _nothing)
+    return Ceilings(flops, moving, launching, max(every, flops["float32"]), cold=_cooling())
+
+
+@torch.no_grad()
+def _cuda(device: torch.device) -> Ceilings:
+    def wait() -> None:
+        torch.cuda.synchronize(device)
+
+    before = "high" if uses_tf32() else "highest"
+    flops: dict[str, float] = {}
+    try:
+        for name, precision in (("float32", "highest"), ("tf32", "high")):
+            torch.set_float32_matmul_precision(precision)
+            flops[name] = _product(4096 if name == "float32" else 8192, torch.float32, device, wait)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    flops |= {name: _product(8192, getattr(torch, name), device, wait) for name in ("bfloat16", "float16")}
+    size = 1 << 26
+    target = torch.empty(size, dtype=torch.uint8, device=device)
+    pageable, pinned = torch.ones(size, dtype=torch.uint8), torch.ones(size, dtype=torch.uint8, pin_memory=True)
+    return Ceilings(
+        flops,
+        _copying(1 << 29, device, wait),
+        _launching(device, wait),
+        pinned=size / _best(lambda: target.copy_(pinned, non_blocking=True), wait),
+        pageable=size / _best(lambda: target.copy_(pageable), wait),
+    )
+
+
+def _nothing() -> None:
+    """A processor computes at once."""

@@ -1,0 +1,105 @@
+"""From what was observed to a profile: facts joined, ceilings put beside them, verdict and advice drawn."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import replace
+from typing import Final
+
+import torch
+import torch.distributed as dist
+
+from trueloop.profile.advice import advice_for
+from trueloop.profile.ceilings import ceilings_of, machine_name
+from trueloop.profile.clock import summary
+from trueloop.profile.compile import compile_facts
+from trueloop.profile.observer import Observer
+from trueloop.profile.verdict import bound_of
+from trueloop.profiled import Ceilings, Machine, ModuleCost, Operation, Profile, Work
+
+__all__ = ["conclude"]
+
+CONVOLUTIONS: Final = ("mkldnn_convolution", "cudnn_convolution", "miopen_convolution", "_slow_conv2d_forward", "_conv_depthwise2d")
+"""What takes the time of `convolution`, by whose library computes it."""
+
+
+def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> Profile:
+    """Called when the run has ended and the observer is removed: the ceilings are measured now, where they are not known."""
+    steps = summary(observer.clock.steps)
+    device = observer.device
+    ceilings = ceilings_of(device) if steps is not None else None
+    profile = Profile(
+        subject=subject,
+        machine=_machine(device),
+        steps=steps,
+        host=observer.seen.host if observer.seen else None,
+        operations=_operations(observer),
+        modules=_modules(observer),
+        work=_work(observer, ceilings),
+        ceilings=ceilings,
+        memory=observer.kept.memory(observer.counter, observer.peak) if observer.kept else None,
+        compiled=compile_facts(),
+        loading=observer.loading(),
+        updating=observer.updating(),
+        lines=observer.lines,
+        timeline=tuple(observer.seen.timeline) if observer.seen else (),
+        notes=(*observer.notes, *notes),
+        failures=tuple(observer.wire.failures),
+        batch=observer.batch_size,
+    )
+    return replace(profile, bound=bound_of(profile), advice=advice_for(profile))
+
+
+def _machine(device: torch.device) -> Machine:
+    return Machine(
+        device=str(device),
+        name=machine_name(device),
+        cores=os.cpu_count() or 1,
+        threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        python=platform.python_version(),
+        ranks=dist.get_world_size() if dist.is_available() and dist.is_initialized() else int(os.environ.get("WORLD_SIZE", "1")),
+    )
+
+
+def _operations(observer: Observer) -> tuple[Operation, ...]:
+    """Times are the profiler's, FLOPs and bytes the counter's; both know an operation by its name."""
+    if observer.seen is None:
+        return ()
+    counted = observer.counter.operations if observer.counter else {}
+
+    def joined(each: Operation) -> Operation:
+        name = "convolution" if each.name in CONVOLUTIONS else each.name
+        return replace(each, flops=counted[name].flops, bytes=counted[name].bytes) if name in counted else each
+
+    return tuple(map(joined, observer.seen.operations))
+
+
+def _modules(observer: Observer) -> tuple[ModuleCost, ...]:
+    if observer.seen is None:
+        return ()
+    flops = observer.counter.flops_by_module if observer.counter else {}
+    activations = observer.counter.activations if observer.counter else {}
+    return tuple(
+        replace(
+            each,
+            flops=flops.get(each.name, 0),
+            activations=activations.get(each.name, 0),
+            parameters=observer.module_parameters.get(each.name, 0),
+        )
+        for each in observer.seen.modules
+    )
+
+
+def _work(observer: Observer, ceilings: Ceilings | None) -> Work | None:
+    counter = observer.counter
+    if counter is not None and counter.shapes:
+        roof = 0.0
+        if ceilings is not None and ceilings.bandwidth:
+            top = max(ceilings.flops.values())
+            roof = sum(max(flops / ceilings.flops.get(kind, top), moved / ceilings.bandwidth) for flops, moved, kind in counter.shapes)
+        return replace(counter.work(), roof=roof)
+    if observer.seen is not None and observer.seen.flops:
+        return Work(operations=observer.seen.calls, flops=observer.seen.flops, bytes=0, source="estimated")
+    return None

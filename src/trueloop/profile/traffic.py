@@ -1,0 +1,63 @@
+"""Copies to a device, and values read from it, timed for the clock. With a torch that was built for the CPU alone nothing is patched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
+
+from trueloop.profile.clock import Clock
+from trueloop.taps.tap import Patch, passes_by
+from trueloop.taps.wire import Wire
+
+__all__ = ["Traffic"]
+
+READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__")
+"""Methods that hand a value to the host, which waits for it."""
+
+
+@final
+class Traffic:
+    """Stands after the warm-up only: a warning that PyTorch gives once, from C++, must name the user's own frame."""
+
+    def __init__(self, wire: Wire, clock: Clock) -> None:
+        self.wire, self.clock = wire, clock
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        if torch.accelerator.current_accelerator() is not None and not self._patches:  # what torch was built for, not what is there
+            self._patches = [Patch(Tensor, name, self._wrap_reader) for name in READERS]
+            self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
+
+    def remove(self) -> None:
+        while self._patches:
+            self._patches.pop().undo()
+
+    def _quiet(self) -> bool:
+        return passes_by(self.wire) or self.wire.in_step > 0
+
+    def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._quiet() or tensor.is_cpu or tensor.is_meta:
+                return original(tensor, *args, **kwargs)
+            began = perf_counter_ns()
+            value = original(tensor, *args, **kwargs)
+            self.clock.read(began)
+            return value
+
+        return read
+
+    def _wrap_mover(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def move(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._quiet() or tensor.is_meta:
+                return original(tensor, *args, **kwargs)
+            began = perf_counter_ns()
+            moved = original(tensor, *args, **kwargs)
+            if tensor.is_cpu != moved.is_cpu:
+                (self.clock.copied if tensor.is_cpu else self.clock.read)(began)
+            return moved
+
+        return move

@@ -1,0 +1,252 @@
+"""What one step has to do, operation by operation: FLOPs, bytes, and the tensors that are alive; and what is kept for the backward.
+
+A dispatch mode sees every operation of the step, also those of the backward and of the optimizer, with its tensors. It computes nothing
+itself and changes nothing: each operation is called as it is. It is slow, so it sees one step, which is not timed.
+"""
+
+from __future__ import annotations
+
+import traceback
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from trueloop.profile.scope import Scope
+from trueloop.profiled import Phase, Work
+from trueloop.taps.internals import LoaderIterator
+from trueloop.taps.tap import Patch
+from trueloop.taps.wire import Wire
+
+__all__ = ["Counted", "WorkCounter", "uses_tf32"]
+
+MADE: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operations that make a tensor and write nothing into it."""
+
+
+@final
+class Counted:
+    """Of one operation, all its calls."""
+
+    __slots__ = ("bytes", "calls", "flops")
+
+    def __init__(self) -> None:
+        self.calls, self.flops, self.bytes = 0, 0, 0
+
+
+@final
+class WorkCounter(TorchDispatchMode):
+    """Entered at the end of one step, left at the end of the next."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.wire = wire
+        self.scope = Scope()
+        self.operations: defaultdict[str, Counted] = defaultdict(Counted)
+        """By name: addmm."""
+        self.shapes: list[tuple[int, int, str]] = []
+        """Of each operation that computes: its FLOPs, its bytes, its type of number."""
+        self.flops_by_module: Counter[str] = Counter()
+        self.activations: Counter[str] = Counter()
+        """Bytes kept for the backward, by module."""
+        self.pointwise = self.pointwise_bytes = self.fused_bytes = self.convolutions = 0
+        self.peak, self.peak_module = 0, ""
+        self.peak_phase: Phase = "python"
+        """Of tensors that were made in this step, when most of them were alive."""
+        self.failure = ""
+        """What went wrong with the counting: then nothing more is counted."""
+        self._tf32 = False
+        self._alive = 0
+        self._known: dict[int, Any] = {}
+        self._kept: set[int] = set()
+        self._own: set[int] = set()
+        """Parameters and buffers: kept anyway."""
+        self._pointwise: set[int] = set()
+        self._read: set[tuple[int, str]] = set()
+        self._loading = False
+        """A loader makes a batch in this process: that is no work of the step's."""
+        self._patch: Patch | None = None
+        self._hooks = saved_tensors_hooks(self._keep, lambda tensor: tensor)
+
+    # -- life --
+
+    def begin(self, own: set[int]) -> None:
+        """`own`: where the storages of parameters and buffers lie."""
+        self._own, self._tf32 = own, uses_tf32()
+        self.scope.install()
+        self._patch = Patch(LoaderIterator, "__next__", self._wrap_next)
+        self._hooks.__enter__()
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def end(self) -> None:
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._hooks.__exit__(None, None, None)
+        self.scope.remove()
+        if self._patch is not None:
+            self._patch.undo()
+        self._known.clear()
+
+    # -- every operation --
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not self._loading and not self.failure:
+            try:
+                self._count(func, args, kwargs or {}, out)
+            except Exception:  # noqa: BLE001 - the watcher never breaks the run
+                self.failure = traceback.format_exc()
+        return out
+
+    def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __next__(iterator: Any) -> Any:
+            self._loading = True
+            try:
+                return original(iterator)
+            finally:
+                self._loading = False
+
+        return __next__
+
+    def _count(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+        name = func._overloadpacket.__name__
+        made = list(_tensors(out)) or list(_written(func, args, kwargs))
+        if _is_view(func) or not made:
+            return
+        for tensor in made:
+            self._live(tensor)
+        if name in MADE:
+            return
+        taken = [*_tensors(args), *_tensors(kwargs)]
+        moved = sum(map(_size, taken)) + sum(map(_size, made))
+        formula = flop_registry.get(func._overloadpacket)
+        flops = int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
+        row = self.operations[name]
+        row.calls, row.flops, row.bytes = row.calls + 1, row.flops + flops, row.bytes + moved
+        self.shapes.append((flops, moved, self._type_of(taken or made)))
+        self.convolutions += "convolution" in name
+        if flops and (module := self.scope.inside) is not None:
+            self.flops_by_module[module] += flops
+        self._fuse(torch.Tag.pointwise in func.tags, taken, made, moved)
+
+    def _fuse(self, pointwise: bool, taken: list[Tensor], made: list[Tensor], moved: int) -> None:
+        """Keep account of what would have to be read and written if neighbouring elementwise operations were one."""
+        phase = self._phase()
+        for tensor in taken:
+            key = _key(tensor)
+            if pointwise and key not in self._pointwise and (key, phase) not in self._read:
+                self._read.add((key, phase))
+                self.fused_bytes += _size(tensor)
+            elif not pointwise and key in self._pointwise:
+                self._pointwise.discard(key)
+                self.fused_bytes += _size(tensor)
+        for tensor in made:
+            key = _key(tensor)
+            if pointwise and key not in self._known:  # written in place, to what was there before the step
+                self.fused_bytes += _size(tensor)
+            (self._pointwise.add if pointwise else self._pointwise.discard)(key)
+        if pointwise:
+            self.pointwise += 1
+            self.pointwise_bytes += moved
+
+    # -- what is alive --
+
+    def _live(self, tensor: Tensor) -> None:
+        key = _key(tensor)
+        if key in self._known or key in self._own or not key:
+            return
+        storage = tensor.untyped_storage()
+        size = storage.nbytes()
+        self._known[key] = weakref.finalize(storage, self._freed, key, size)
+        self._known[key].atexit = False
+        self._alive += size
+        if self._alive > self.peak:
+            self.peak, self.peak_phase, self.peak_module = self._alive, self._phase(), self.scope.inside or ""
+
+    def _freed(self, key: int, size: int) -> None:
+        self._known.pop(key, None)
+        self._alive -= size
+
+    def _keep(self, tensor: Tensor) -> Tensor:
+        key = _key(tensor)
+        if key and key not in self._own and key not in self._kept:
+            self._kept.add(key)
+            self.activations[self.scope.inside or ""] += tensor.untyped_storage().nbytes()
+        return tensor
+
+    def _phase(self) -> Phase:
+        wire = self.wire
+        return "backward" if wire.in_backward else "forward" if wire.call is not None else "optimizer" if wire.in_step else "python"
+
+    def _type_of(self, tensors: list[Tensor]) -> str:
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.is_floating_point()]
+        kind = kinds[-1] if kinds else "float32"
+        return "tf32" if kind == "float32" and self._tf32 and tensors[-1].is_cuda else kind
+
+    # -- in the end --
+
+    def work(self) -> Work:
+        by_type: Counter[str] = Counter()
+        for flops, _, kind in self.shapes:
+            by_type[kind] += flops
+        return Work(
+            operations=len(self.shapes),
+            flops=sum(flops for flops, _, _ in self.shapes),
+            bytes=sum(moved for _, moved, _ in self.shapes),
+            flops_by_type={kind: flops for kind, flops in by_type.items() if flops},
+            pointwise=self.pointwise,
+            pointwise_bytes=self.pointwise_bytes,
+            fused_bytes=min(self.fused_bytes, self.pointwise_bytes),
+            convolutions=self.convolutions,
+        )
+
+
+@cache
+def _is_view(func: Any) -> bool:
+    return any(value.alias_info is not None and not value.alias_info.is_write for value in func._schema.returns)
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Of an operation that hands nothing back: what it has written into."""
+    for position, name in _outlets(func):
+        yield from _tensors(args[position] if position < len(args) else kwargs.get(name))
+
+
+@cache
+def _outlets(func: Any) -> tuple[tuple[int, str], ...]:
+    arguments = enumerate(func._schema.arguments)
+    return tuple((at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write)
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+
+
+def _size(tensor: Tensor) -> int:
+    """Bytes that an operation has to touch: of an expanded tensor, only what is there."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+def _key(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def uses_tf32() -> bool:
+    """Are products of float32 computed with fewer digits, on devices that can?"""
+    try:
+        return torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:  # the script has set it in two ways at once, which torch does not sort out
+        return False
