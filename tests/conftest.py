@@ -35,6 +35,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _signals_put_back() -> Iterator[None]:
+    """A rank that stays to tell its report no longer listens to SIGTERM: in a test's process the next test must."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @dataclass(frozen=True)
 class Checked:
     """What `trueloop check` says of a script."""
