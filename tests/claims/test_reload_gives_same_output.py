@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -129,6 +130,63 @@ def test_its_healthy_twin(tmp_path: Path) -> None:
     proof = of_script(NAME, tmp_path, SCRIPT.format(scale='self.register_buffer("scale", torch.randn(width))'))
     assert proof.result == "holds", proof.measured
     assert proof.evidence["tensors"] == 5
+
+
+CHANGED = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+class Backbone(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5))
+        self.fc = nn.Linear(8, classes)
+        self.scale = 1.0
+        {lazily}
+
+    def forward(self, x):
+        {forward}
+        return self.fc(self.body(x)) * self.scale
+
+model = Backbone(3)
+{change}
+x = torch.randn(16, 4)
+model(x)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(6):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("model.fc = nn.Linear(8, 5)", "fc"),
+        ("model.fc = nn.Sequential(nn.Linear(8, 3))", "fc"),
+        ("model.extra = nn.Linear(8, 5)", "extra"),
+        ("model.body[1] = nn.Tanh()", "body.1"),
+        ("model.body[2].p = 0.1", "body.2.p"),
+        ("model.scale = 2.0", "scale"),
+    ],
+)
+def test_a_model_that_its_script_changes_after_it_was_built_is_not_judged(tmp_path: Path, change: str, named: str) -> None:
+    proof = of_script(NAME, tmp_path, CHANGED.format(change=change, lazily="pass", forward="pass"))
+    assert proof.result == "unproved"
+    assert f"({named}" in proof.measured
+
+
+def test_the_same_model_left_alone(tmp_path: Path) -> None:
+    assert of_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward="pass")).result == "holds"
+
+
+def test_a_script_whose_layer_is_made_in_the_first_forward(tmp_path: Path) -> None:
+    made = "self.late = getattr(self, 'late', None) or nn.Linear(4, 4)"
+    proof = of_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward=made + "; x = self.late(x)"))
+    assert proof.result == "fails"
+    assert "late" in proof.measured
 
 
 def test_a_script_that_trains_nothing(tmp_path: Path) -> None:

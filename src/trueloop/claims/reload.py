@@ -188,6 +188,8 @@ class Notes:
         """The last input of each module that was called from outside any other."""
         self.trained: set[int] = set()
         """Identities of parameters that a step was taken for."""
+        self.begun: dict[int, dict[str, str]] = {}
+        """What each model was made of right before its first call."""
         self.steps, self._most = 0, steps
 
     def born(self, module: nn.Module, frame: FrameType | None) -> None:
@@ -207,6 +209,8 @@ class Notes:
             frame = frame.f_back
         if frame is not None and not isinstance(frame.f_locals.get("self"), nn.Module) and next(module.parameters(), None) is not None:
             self.calls[id(module)] = (module, given)
+            if id(module) not in self.begun:
+                self.begun[id(module)] = _made_of(module)
 
     def stepped(self, optimizer: Optimizer, *_: Any) -> None:
         self.trained |= {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -234,6 +238,23 @@ class Notes:
         if isinstance(value, dict):
             return type(value)((key, self.again(item)) for key, item in value.items())
         return type(value)(self.again(item) for item in value) if type(value) in (list, tuple) else value
+
+
+def _made_of(model: nn.Module) -> dict[str, str]:
+    """Layers, the shapes of what they keep, and their plain settings, each as a word. A head that was put in place of another, or a dropout
+    that was turned down, is the user's doing, which whoever loads does again: a constructor alone does not know of it."""
+    told: dict[str, str] = {}
+    for name, module in model.named_modules():
+        told[name or type(model).__name__] = type(module).__qualname__
+        told |= {_path(name, key): str(None if kept is None else list(kept.shape)) for key, kept in _own(module)}
+        plain = ((key, value) for key, value in vars(module).items() if key not in _OWN and isinstance(value, (bool, int, float, str)))
+        told |= {_path(name, key): repr(value) for key, value in plain}
+    return told
+
+
+def _own(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
+    yield from module._parameters.items()
+    yield from module._buffers.items()
 
 
 @contextmanager
@@ -271,6 +292,12 @@ def _of_the_trained(notes: Notes) -> Reloaded:
         return Reloaded(problem="no model was called and trained by an optimizer of torch's")
     model, given = found
     try:
+        with fence(OTHER_SEED):
+            fresh = _made_of(notes.again(model))
+        begun = notes.begun[id(model)]
+        changed = next((name for name in {**begun, **fresh} if begun.get(name) != fresh.get(name)), None)
+        if changed is not None:
+            return Reloaded(problem=f"{type(model).__name__} was changed between its making and its first call ({changed})")
         state = through_a_file(model.state_dict())
         return reloaded(model, lambda: notes.again(model), state, lambda made: made(*given))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises when it is asked again, the answer is that it cannot be
