@@ -178,6 +178,13 @@ def test_a_model_that_its_script_changes_after_it_was_built_is_not_judged(tmp_pa
     assert f"({named}" in proof.measured
 
 
+def test_a_head_that_is_replaced_between_two_phases_is_not_judged(tmp_path: Path) -> None:
+    text = CHANGED.format(change="", lazily="pass", forward="pass").replace("optimizer = ", "model.fc = nn.Linear(8, 5)\noptimizer = ")
+    proof = of_script(NAME, tmp_path, text)
+    assert proof.result == "unproved"
+    assert "after its first call" in proof.measured
+
+
 def test_the_same_model_left_alone(tmp_path: Path) -> None:
     assert of_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward="pass")).result == "holds"
 

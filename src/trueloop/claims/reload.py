@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import numpy
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from trueloop.claims.digest import digest_of_all, same_bits
@@ -189,7 +189,9 @@ class Notes:
         self.trained: set[int] = set()
         """Identities of parameters that a step was taken for."""
         self.begun: dict[int, dict[str, str]] = {}
-        """What each model was made of right before its first call."""
+        """What each model was made of right before its first call,"""
+        self.settled: dict[int, dict[str, str]] = {}
+        """and of which layers after it: what is made in a first forward is there then."""
         self.steps, self._most = 0, steps
 
     def born(self, module: nn.Module, frame: FrameType | None) -> None:
@@ -211,6 +213,10 @@ class Notes:
             self.calls[id(module)] = (module, given)
             if id(module) not in self.begun:
                 self.begun[id(module)] = _made_of(module)
+
+    def returned(self, module: nn.Module, *_: Any) -> None:
+        if id(module) in self.begun and id(module) not in self.settled:
+            self.settled[id(module)] = _made_of(module, settings=False)
 
     def stepped(self, optimizer: Optimizer, *_: Any) -> None:
         self.trained |= {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -240,7 +246,7 @@ class Notes:
         return type(value)(self.again(item) for item in value) if type(value) in (list, tuple) else value
 
 
-def _made_of(model: nn.Module) -> dict[str, str]:
+def _made_of(model: nn.Module, *, settings: bool = True) -> dict[str, str]:
     """Layers, the shapes of what they keep, and their plain settings, each as a word. A head that was put in place of another, or a dropout
     that was turned down, is the user's doing, which whoever loads does again: a constructor alone does not know of it."""
     told: dict[str, str] = {}
@@ -248,8 +254,12 @@ def _made_of(model: nn.Module) -> dict[str, str]:
         told[name or type(model).__name__] = type(module).__qualname__
         told |= {_path(name, key): str(None if kept is None else list(kept.shape)) for key, kept in _own(module)}
         plain = ((key, value) for key, value in vars(module).items() if key not in _OWN and isinstance(value, (bool, int, float, str)))
-        told |= {_path(name, key): repr(value) for key, value in plain}
+        told |= {_path(name, key): repr(value) for key, value in plain if settings}
     return told
+
+
+def _first_unlike(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:
+    return next((name for name in {**one, **other} if one.get(name) != other.get(name)), None)
 
 
 def _own(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
@@ -266,7 +276,11 @@ def _noting(notes: Notes) -> Iterator[None]:
         notes.born(module, sys._getframe(1))
 
     setattr(nn.Module, "__init__", init)  # noqa: B010 - the type checker does not let a method be assigned
-    hooks = [register_module_forward_pre_hook(notes.called), register_optimizer_step_post_hook(notes.stepped)]
+    hooks = [
+        register_module_forward_pre_hook(notes.called),
+        register_module_forward_hook(notes.returned),
+        register_optimizer_step_post_hook(notes.stepped),
+    ]
     try:
         yield
     finally:
@@ -294,10 +308,11 @@ def _of_the_trained(notes: Notes) -> Reloaded:
     try:
         with fence(OTHER_SEED):
             fresh = _made_of(notes.again(model))
-        begun = notes.begun[id(model)]
-        changed = next((name for name in {**begun, **fresh} if begun.get(name) != fresh.get(name)), None)
-        if changed is not None:
-            return Reloaded(problem=f"{type(model).__name__} was changed between its making and its first call ({changed})")
+        name, settled = type(model).__name__, notes.settled[id(model)]
+        if (changed := _first_unlike(notes.begun[id(model)], fresh)) is not None:
+            return Reloaded(problem=f"{name} was changed between its making and its first call ({changed}): a second one is not made so")
+        if (changed := _first_unlike(settled, _made_of(model, settings=False))) is not None:
+            return Reloaded(problem=f"{name} was changed after its first call ({changed}): a second one is not made so")
         state = through_a_file(model.state_dict())
         return reloaded(model, lambda: notes.again(model), state, lambda made: made(*given))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises when it is asked again, the answer is that it cannot be
