@@ -14,13 +14,11 @@ import argparse
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,7 +44,6 @@ class Score:
     ran: int = 0
     refused: int = 0
     """Scripts to which it could not be applied, or that it broke."""
-    ratios: list[float] = field(default_factory=list)
 
     def keep(self, name: str) -> None:
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -55,7 +52,8 @@ class Score:
 
 def kept(name: str) -> Score | None:
     file = KEPT / f"{name}.json"
-    return Score(**json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
+    told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    return None if told is None else Score(told["caught"], told["alarmed"], told["ran"], told["refused"])
 
 
 def chosen() -> list[Example]:
@@ -82,7 +80,7 @@ def kind_of(alarm: str) -> str:
     return re.sub(r"[-+]?\d[\d.e+-]*|'[^']*'|`[^`]*`", "_", alarm)[:80]
 
 
-def judge_peer(name: str, examples: list[Example], plain: dict[str, float]) -> Score:
+def judge_peer(name: str, examples: list[Example]) -> Score:
     score = Score()
     answers = list(alarms_of(ENVIRONMENTS / name / "bin" / "python", name, examples))
     usual: set[str] = set()
@@ -93,7 +91,6 @@ def judge_peer(name: str, examples: list[Example], plain: dict[str, float]) -> S
             score.refused += 1
             continue
         score.ran += 1
-        score.ratios.append(float(str(answer["seconds"])) / max(plain[example.name], 1e-3))
         if not example.broken:
             usual |= {kind_of(alarm) for alarm in alarms}
             score.alarmed += [example.name] if alarms else []
@@ -105,20 +102,17 @@ def judge_peer(name: str, examples: list[Example], plain: dict[str, float]) -> S
     return score
 
 
-def judge_ours(examples: list[Example], plain: dict[str, float]) -> Score:
+def judge_ours(examples: list[Example]) -> Score:
     score = Score()
     for example in examples:
         with TemporaryDirectory() as folder:
 
-            def work(example: Example = example, folder: str = folder) -> tuple[set[tuple[str, int]], float]:
+            def work(example: Example = example, folder: str = folder) -> set[tuple[str, int]]:
                 checked = check_script(Path(folder), example.text)
-                used = resource.getrusage(resource.RUSAGE_CHILDREN)
-                loud = {(f.name, f.place.line if f.place else 0) for f in checked.findings if f.severity >= Severity.ADVICE}
-                return loud, used.ru_utime + used.ru_stime
+                return {(f.name, f.place.line if f.place else 0) for f in checked.findings if f.severity >= Severity.ADVICE}
 
-            found, seconds = in_child(work)
+            found = in_child(work)
         score.ran += 1
-        score.ratios.append(seconds / max(plain[example.name], 1e-3))
         if example.broken and {pair for pair in example.expected() if pair[0] == example.rule} <= found:
             score.caught.append(example.name)
         if not example.broken and found:
@@ -129,23 +123,24 @@ def judge_ours(examples: list[Example], plain: dict[str, float]) -> Score:
 def page(scores: dict[str, Score], examples: list[Example]) -> str:
     broken, healthy = sum(e.broken for e in examples), sum(not e.broken for e in examples)
     rows = "\n".join(
-        f"| {name} | {len(s.caught)} of {broken} | {len(s.alarmed)} of {healthy} | {s.refused} | {median(s.ratios or [0]):.2f}x |"
-        for name, s in scores.items()
+        f"| {name} | {len(s.caught)} of {broken} | {len(s.alarmed)} of {healthy} | {s.refused} |" for name, s in scores.items()
     )
+    missing = [name for name in PEERS if name not in scores]
+    left = f"\nNot run on them yet: {', '.join(missing)}.\n" if missing else ""
     return f"""# The rules' own pages, ours beside the peers
 
 Made by `python -m benchmarks.peers.pages`: the first broken and the first healthy script of every rule's page that one process
 without a GPU can run.
 
-| tool | spoke on broken scripts | raised an alarm on healthy scripts | could not be applied | CPU time to the plain run, median |
-|---|---|---|---|---|
+| tool | spoke on broken scripts | raised an alarm on healthy scripts | could not be applied |
+|---|---|---|---|
 {rows}
-
+{left}
 For trueloop *spoke* means the right rule at the marked line, and every finding on a healthy script, advice included, is an alarm. For the
 peers it means any alarm that they raise on no healthy script: an upper bound of what they catch. They are applied by the adapters in
 `adapters/`, where the script starts to train. The pages were written for trueloop's rules, so this table shows coverage of that
-catalogue, no more; the ten classic bugs of `RESULTS.md` are the fairer comparison, and TrainCheck is measured only there. The scripts are
-tiny, so the times are mostly set-up.
+catalogue, no more; the ten classic bugs of `RESULTS.md` are the fairer comparison. TrainCheck, and what each tool costs, are measured only
+there: these scripts are so tiny that their times are set-up.
 """
 
 
@@ -154,12 +149,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], choices=("trueloop", *PEERS), metavar="TOOL", help="these tools")
     options = parser.parse_args()
     examples = chosen()
-    plain = {example.name: float(str(answer["seconds"])) for example, answer in alarms_of(Path(sys.executable), "plain", examples)}
     for name in options.only or ("trueloop", *PEERS):
         if name != "trueloop" and not (ENVIRONMENTS / name / "ready").exists():
             print(f"{name} is left out: `make peers` makes its environment", file=sys.stderr)
             continue
-        score = judge_ours(examples, plain) if name == "trueloop" else judge_peer(name, examples, plain)
+        score = judge_ours(examples) if name == "trueloop" else judge_peer(name, examples)
         score.keep(name)
         print(f"{name}: {len(score.caught)} caught, {len(score.alarmed)} false, {score.refused} refused", file=sys.stderr)
     scores = {name: score for name in ("trueloop", *PEERS) if (score := kept(name)) is not None}
