@@ -16,13 +16,24 @@ from trueloop.data.tensors import Tensors
 from trueloop.proof import Proof
 from trueloop.recipe import DataRequest, Recipe
 
-__all__ = ["blobs", "net", "of_recipe", "of_script", "recipe"]
+__all__ = ["Blind", "blobs", "net", "of_recipe", "of_script", "recipe"]
 
 CLASSES, WIDTH = 3, 6
 
 
 def net() -> nn.Module:
     return nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, CLASSES))
+
+
+class Blind(nn.Module):
+    """Does not look at its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x * 0)  # type: ignore[no-any-return]
 
 
 def blobs(request: DataRequest) -> Splits:

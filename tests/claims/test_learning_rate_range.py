@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tests.claims.made import WIDTH, blobs, of_recipe
+from tests.claims.made import WIDTH, Blind, blobs, of_recipe
 from trueloop.claims.learning_rate_range import HIGH, LOW, read_off
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
@@ -51,15 +51,6 @@ def test_the_recommended_rates_hold(tmp_path: Path) -> None:
     for lr in recommended:
         assert of_recipe(NAME, tmp_path, lr=lr).result == "holds"
         assert of_recipe("overfit-one-batch", tmp_path, lr=lr).result == "holds"
-
-
-class Blind(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(WIDTH, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x * 0)  # type: ignore[no-any-return]
 
 
 def test_a_model_that_cannot_learn(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import WIDTH, blobs, net, of_recipe
+from tests.claims.made import WIDTH, Blind, blobs, net, of_recipe
 from trueloop.claims.overfit_one_batch import SAME_ANSWER, SAME_INPUTS, WRONG_RATE
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
@@ -36,15 +36,6 @@ def test_a_softmax_before_cross_entropy(tmp_path: Path) -> None:
     proof = of_recipe(NAME, tmp_path, model=Softmaxed)
     assert proof.result == "fails"
     assert any("LOS101" in cause.check for cause in proof.causes)
-
-
-class Blind(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(WIDTH, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x * 0)  # type: ignore[no-any-return]
 
 
 def test_a_model_that_does_not_look_at_its_input(tmp_path: Path) -> None:

@@ -110,10 +110,15 @@ def test_a_script_that_fails_keeps_its_code_and_nothing_is_claimed(here: Path) -
         (("--set", "lrr=1", "digits"), "lr"),
         (("tests-of-nothing/",), "is no recipe"),
         (("emptyfolder",), "holds no run"),
+        (("damaged",), "proofs.json is damaged"),
+        (("--output", "nowhere/x.json", "--format", "json", "digits"), "cannot be written"),
+        (("--output", "train.py", "digits"), "would overwrite a Python file"),
     ],
 )
 def test_wrong_words_are_refused_with_a_sentence(here: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "emptyfolder").mkdir()
+    (here / "damaged").mkdir()
+    (here / "damaged" / "proofs.json").write_text('{"format": 1, "subject": "x", "proofs": "no"}', encoding="utf-8")
     assert main(["probe", *words]) == 4
     assert said in capsys.readouterr().err
 

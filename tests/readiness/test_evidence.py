@@ -8,6 +8,8 @@ import pytest
 
 from tests.readiness.evidence import check_markdown, check_statements
 from tests.readiness.made import made, readiness
+from trueloop.errors import NotARun
+from trueloop.readiness.record import Record
 from trueloop.report.readiness_markdown import document
 from trueloop.statement import Figure, Readiness, Statement, stated
 
@@ -40,3 +42,10 @@ def test_a_line_that_was_changed_by_hand_is_caught(tmp_path: Path) -> None:
     note.write_text(document(read).replace("800 samples", "900 samples"), encoding="utf-8")
     with pytest.raises(AssertionError):
         check_markdown(note, read)
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "proofs": "no"}', "[]", '{"proofs": [{"result": "holds"}]}'])
+def test_damaged_proofs_are_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "proofs.json").write_text(text, encoding="utf-8")
+    with pytest.raises(NotARun, match=r"proofs\.json is damaged"):
+        Record(tmp_path).value("proofs.json#overfit-one-batch.result")

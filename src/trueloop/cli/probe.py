@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.claims.catalogue import claims_named, names, sentences
+from trueloop.cli.deliver import writable
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.proof import Proofs, write_proofs
+from trueloop.proof import Proofs, read_proofs, write_proofs
 from trueloop.recipes.catalogue import bundled
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ def _divided(words: list[str]) -> tuple[list[str], list[str], list[str]]:
 
 def _prove(options: argparse.Namespace, target: list[str], claims: list[str], rest: list[str]) -> int:
     chosen = claims_named(claims)
+    options.output = None if options.output is None else writable(options.output)
     run = Path(target[0]) if Path(target[0]).is_dir() else None
+    if run is not None:
+        read_proofs(run)  # a damaged file is refused before anything is proved, not after
     with tempfile.TemporaryDirectory(prefix="trueloop-probe-") as scratch:
         subject = _subject(options, target, rest, run, Path(scratch))
         from trueloop.claims.prove import prove

@@ -79,7 +79,7 @@ class Record:
         if line is not None:
             whole = whole[int(line) - 1] if whole is not None and int(line) <= len(whole) else None
         elif file == "proofs.json" and whole is not None:
-            whole = {each["claim"]: each for each in whole["proofs"]}
+            whole = _by_claim(whole, self.folder / file)
         return whole if path is None else _step_down(whole, path)
 
     def has(self, address: str) -> bool:
@@ -110,6 +110,13 @@ class Record:
             path = self.folder / file
             self._files[file] = _parsed(path) if path.is_file() else None
         return self._files[file]
+
+
+def _by_claim(whole: Any, path: Path) -> dict[str, Any]:
+    try:
+        return {str(each["claim"]): each for each in whole["proofs"]}
+    except (TypeError, KeyError) as error:
+        raise NotARun(f"{path} is damaged ({error}). Nothing was judged: remove it, and `trueloop probe` makes it anew.") from None
 
 
 def _parsed(path: Path) -> Any:
