@@ -115,12 +115,20 @@ class Recipe:
     """Batches from tensors on the device (resident), or from a loader; auto: resident when the set fits."""
     workers: int = 0
     """Processes of the loader. The batches do not depend on it."""
+    prefetch: int = 2
+    """Batches that each of these processes has ready ahead."""
+    pin: bool = True
+    """Batches of a loader for a CUDA device in memory that it can copy from while it computes."""
 
     # -- on what --
     device: str = "auto"
     """cuda | cuda:N | mps | cpu | auto: the best that is there."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """fp32 | tf32 | bf16 | fp16: fp16 brings a scaler; tf32 is for matrix products of CUDA devices."""
+    program: Literal["eager", "graphed"] = "eager"
+    """eager | graphed: graphed records whole steps as CUDA graphs and plays several at once, with no Python in between."""
+    steps_per_replay: int = 16
+    """graphed: optimizer steps that are played at once."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None
@@ -129,6 +137,10 @@ class Recipe:
     """Refuse models that torch cannot compile in one piece."""
     activation_checkpointing: bool = False
     """Compute the blocks' activations again in the backward instead of keeping them."""
+    channels_last: bool = False
+    """Images with their channels side by side in memory, which convolutions may like better."""
+    threads: int = 0
+    """Of the CPU, within an operation; 0: as many as torch takes."""
     seed: int = 0
     """Weights, order, augmentation and dropout."""
     deterministic: bool = False

@@ -50,6 +50,14 @@ _MEANT: Final[Mapping[str, Mapping[str, str]]] = {
         "0": "off",
     },
     "device": {"gpu": "cuda", "metal": "mps", "nvidia": "cuda", "0": "cuda:0"},
+    "program": {
+        "graph": "graphed",
+        "graphs": "graphed",
+        "cudagraph": "graphed",
+        "cuda-graph": "graphed",
+        "cudagraphs": "graphed",
+        "plain": "eager",
+    },
     "where": {"device": "resident", "gpu": "resident", "memory": "resident", "disk": "loader"},
     "on_nonfinite": {"raise": "stop", "error": "stop", "ignore": "skip"},
     "on_collapse": {"raise": "stop", "error": "stop", "end": "stop", "warn": "mark", "note": "mark", "ignore": "mark"},
@@ -188,6 +196,9 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "patience": _AT_LEAST_ONE,
     "max_nonfinite": _AT_LEAST_ONE,
     "workers": _NOT_NEGATIVE,
+    "prefetch": _AT_LEAST_ONE,
+    "steps_per_replay": _AT_LEAST_ONE,
+    "threads": _NOT_NEGATIVE,
     "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
     "log_every": _AT_LEAST_ONE,
     "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
@@ -273,6 +284,14 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         yield "compile_fullgraph=True does nothing while compile is off: give compile=default too"
     if recipe.compile == "off" and recipe.compile_dynamic is not None:
         yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: give compile=default too"
+    if recipe.program == "graphed" and recipe.device in ("cpu", "mps"):
+        yield f"program=graphed plays CUDA graphs, and device={recipe.device} has none: give program=eager"
+    if recipe.program == "graphed" and recipe.where == "loader":
+        yield "program=graphed takes its batches on the device, not from a loader: give where=resident, or program=eager"
+    if recipe.program == "graphed" and recipe.precision == "fp16":
+        yield "program=graphed cannot ask the scaler of precision=fp16 in each step: give precision=bf16, or program=eager"
+    if recipe.program == "graphed" and recipe.compile in ("reduce-overhead", "max-autotune"):
+        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=graphed: give compile=default"
     if recipe.where == "resident" and recipe.workers:
         yield f"workers={recipe.workers} has nothing to do with where=resident: give workers=0, or where=loader"
 
@@ -287,6 +306,7 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("momentum", "optimizer", ("momentum",)),
     ("betas", "optimizer", ("adam", "adamw", "Adam", "AdamW")),
     ("max_nonfinite", "on_nonfinite", ("skip", "rollback")),
+    ("steps_per_replay", "program", ("graphed",)),
 )
 """Field, the field that decides whether it is used, and the values with which it is."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from trueloop.checkpoint.saver import Saver
@@ -43,6 +44,8 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     splits: Splits = recipe.data(request or DataRequest(seed=recipe.seed))
     seed_all(recipe.seed)
     model = build_model(recipe, splits.facts).to(device)
+    if recipe.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # kernels laid out so make every image between them so
     if recipe.activation_checkpointing:
         recompute_blocks(model)
     if recipe.start_from and not (store and store.names()):  # a run with checkpoints of its own goes on from those

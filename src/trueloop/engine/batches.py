@@ -160,7 +160,7 @@ class Batches:
     def _loaded(self, state: State) -> Iterator[Any]:
         if self._loader is None:
             keys = _Keys(lambda: self.keys(state.epoch, state.batch))
-            self._loader = _loader(self.splits.train, keys, self.recipe.workers, self.device, stay=True)
+            self._loader = _loader(self.splits.train, keys, self.recipe, self.device, stay=True)
         return _ahead(self._loader, self.device) if self.device.type == "cuda" else iter(self._loader)
 
     def _ready(self, batch: Batch | TrueloopError | None, epoch: int, number: int) -> Batch | None:
@@ -196,16 +196,18 @@ def _cut(value: Any, low: int, high: int) -> Any:
     return value[low:high]
 
 
-def _loader(source: Source, keys: Iterable[_Key], workers: int, device: torch.device, *, stay: bool = False) -> DataLoader[Any]:
+def _loader(source: Source, keys: Iterable[_Key], recipe: Recipe, device: torch.device, *, stay: bool = False) -> DataLoader[Any]:
     """`stay`: its workers live from one pass to the next."""
+    workers = recipe.workers
     return DataLoader(
         _Keyed(source, here=workers == 0),
         sampler=keys,
         batch_size=None,
         num_workers=workers,
+        prefetch_factor=recipe.prefetch if workers else None,
         persistent_workers=stay and workers > 0,
         collate_fn=_as_it_is,
-        pin_memory=device.type == "cuda",
+        pin_memory=recipe.pin and device.type == "cuda",
         worker_init_fn=deafened if workers else None,
         generator=torch.Generator(),  # the loader draws a base seed: not from the training's random state
     )
@@ -261,7 +263,7 @@ class InOrder:
             for key in self.keys():
                 yield self.home.fetch(key.numbers.to(self.device))
             return
-        loader = _loader(self.source, _Keys(self.keys), self.recipe.workers, self.device)
+        loader = _loader(self.source, _Keys(self.keys), self.recipe, self.device)
         for batch in _ahead(loader, self.device) if self.device.type == "cuda" else loader:
             if isinstance(batch, TrueloopError):
                 raise batch

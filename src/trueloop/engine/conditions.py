@@ -23,6 +23,9 @@ WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 def conditions(precision: Precision, recipe: Recipe) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
+    threads = torch.get_num_threads()
+    if recipe.threads:
+        torch.set_num_threads(recipe.threads)
     if recipe.deterministic:
         os.environ.setdefault(WORKSPACE, ":4096:8")  # cuBLAS is deterministic only with a workspace of fixed size
         torch.use_deterministic_algorithms(True)
@@ -33,6 +36,7 @@ def conditions(precision: Precision, recipe: Recipe) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.backends.cudnn.benchmark = benchmark
+        torch.set_num_threads(threads)
         if recipe.deterministic and workspace is None:
             os.environ.pop(WORKSPACE, None)
 
