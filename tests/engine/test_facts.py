@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import sys
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -270,6 +271,10 @@ class Blind:
         """Nothing is looked at."""
 
     gradients = updated = begin
+
+    def next_look(self) -> int:
+        """Never."""
+        return sys.maxsize
 
     def tell(self) -> None:
         """There is nothing to tell."""

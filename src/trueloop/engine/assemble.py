@@ -17,6 +17,7 @@ from trueloop.engine.batches import Batches
 from trueloop.engine.compiled import compiled
 from trueloop.engine.conditions import pick_device
 from trueloop.engine.ema import Ema
+from trueloop.engine.graphed import Graphs
 from trueloop.engine.guard import Guard
 from trueloop.engine.loop import Loop
 from trueloop.engine.optimizer import build_optimizer
@@ -58,7 +59,7 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
     schedule = Schedule(recipe.schedule, recipe.lr, total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma)
     seed_all(mixed(recipe.seed, peers.rank, 2))  # dropout: of its own on each process
-    return Loop(
+    loop = Loop(
         recipe=recipe,
         model=model,
         forward=compiled(recipe, model),
@@ -77,6 +78,9 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
         ema=Ema(model, recipe.ema) if recipe.ema is not None else None,
         parameters=[parameter for group in optimizer.param_groups for parameter in group["params"]],
     )
+    if recipe.program == "graphed":
+        loop.graphs = Graphs(loop)
+    return loop
 
 
 def start_from(recipe: Recipe, model: nn.Module) -> str:

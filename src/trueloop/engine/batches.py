@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
@@ -38,6 +39,12 @@ class Window(NamedTuple):
     samples: int
     """Of all processes together."""
     ends_epoch: bool
+    numbers: Tensor | None = None
+    """[steps, samples]: several steps at once, whose batches `Graphs` gathers by these numbers; there are no micro-batches then."""
+
+    @property
+    def steps(self) -> int:
+        return 1 if self.numbers is None else len(self.numbers)
 
 
 class _Key(NamedTuple):
@@ -108,25 +115,33 @@ class Batches:
         self.home, self.note = home_of(splits.train, recipe, device)
         self.waited = 0.0
         """Seconds spent waiting for data; whoever reads it sets it back to zero."""
-        self._labels = splits.train.labels() if recipe.balanced else None
+        self.labels = splits.train.labels() if recipe.balanced else None
         self._augment_draws = torch.Generator(device)
         self._loader: DataLoader[Batch] | None = None
 
     def windows(self, state: State) -> Iterator[Window]:
         """Without end, from where the state stands; the loop advances the state and decides when it is enough."""
-        if not self.steps_per_epoch or (self.recipe.balanced and self._labels is None):
+        if not self.steps_per_epoch or (self.recipe.balanced and self.labels is None):
             raise BadRecipe("There are no batches to train on: drop_last leaves none, or balanced knows no classes. `rehearse` says which.")
         while True:
             epoch, first = state.epoch, state.batch
             stream = self._gathered(epoch, first) if self.home is not None else self._loaded(state)
             for number in range(first, self.steps_per_epoch):
                 begun = time.perf_counter()
-                batch = self._ready(next(stream), epoch, number)
+                batch = self.ready(next(stream), epoch, number)
                 self.waited += time.perf_counter() - begun
-                samples = min(self.recipe.batch, self.samples - number * self.recipe.batch)
-                yield Window(self.micros(batch) if batch else (), samples, ends_epoch=number == self.steps_per_epoch - 1)
+                yield self._window(batch, number)
                 if (state.epoch, state.batch) != (epoch, number + 1):
                     break  # the epoch is over, or the run went back to a checkpoint
+
+    def window(self, numbers: Tensor, epoch: int, number: int) -> Window:
+        """One alone, of these samples, which are on the device."""
+        assert self.home is not None
+        return self._window(self.ready(self.home.fetch(numbers), epoch, number), number)
+
+    def _window(self, batch: Batch | None, number: int) -> Window:
+        samples = min(self.recipe.batch, self.samples - number * self.recipe.batch)
+        return Window(self.micros(batch) if batch else (), samples, ends_epoch=number == self.steps_per_epoch - 1)
 
     def close(self) -> None:
         """Let the workers go. Not left to the garbage collector: it takes a loader's queues before its workers, who then wait in vain."""
@@ -136,7 +151,7 @@ class Batches:
 
     def keys(self, epoch: int, first: int) -> Iterator[_Key]:
         """This process's share of each batch from `first` to the end of the epoch."""
-        order = epoch_order(self.samples, self.recipe.seed, epoch, self._labels)
+        order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels)
         rank, world, size = self.peers.rank, self.peers.world, self.recipe.batch
         for number in range(first, self.steps_per_epoch):
             share = order[number * size : (number + 1) * size].tensor_split(world)[rank]
@@ -145,11 +160,11 @@ class Batches:
     def again(self, epoch: int, number: int) -> Batch | None:
         """A batch that was seen before, the same bits: for the autopsy of a loss that is no number. None: this process had no part."""
         batch = _Keyed(self.splits.train, here=True)[next(self.keys(epoch, number))]
-        return self._ready(moved(batch, self.device), epoch, number)
+        return self.ready(moved(batch, self.device), epoch, number)
 
     def _gathered(self, epoch: int, first: int) -> Iterator[Batch | None]:
         assert self.home is not None
-        order = epoch_order(self.samples, self.recipe.seed, epoch, self._labels).to(self.device)
+        order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels).to(self.device)
         rank, world, size = self.peers.rank, self.peers.world, self.recipe.batch
         for number in range(first, self.steps_per_epoch):
             share = order[number * size : (number + 1) * size]
@@ -163,7 +178,7 @@ class Batches:
             self._loader = _loader(self.splits.train, keys, self.recipe, self.device, stay=True)
         return _ahead(self._loader, self.device) if self.device.type == "cuda" else iter(self._loader)
 
-    def _ready(self, batch: Batch | TrueloopError | None, epoch: int, number: int) -> Batch | None:
+    def ready(self, batch: Batch | TrueloopError | None, epoch: int, number: int) -> Batch | None:
         if batch is None:
             return None
         if isinstance(batch, TrueloopError):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
-__all__ = ["Direct"]
+__all__ = ["Direct", "scaled"]
 
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)
 """Whose kernel is known here; of a class made from them, nothing is."""
@@ -50,10 +50,12 @@ class Direct:
         self._state: Any = None
         self._step: Any = None
 
-    def step(self, found_inf: Tensor | None = None) -> None:
-        """`found_inf`: a number on the device; if it is not 0, nothing is changed."""
+    def step(self, found_inf: Tensor | None = None, rate: Tensor | None = None) -> None:
+        """`found_inf`: a number on the device; if it is not 0, nothing is changed. `rate`: another in place of the groups' own."""
         gathered = [(each, [p.grad for p in each.parameters]) for each in self._groups] if self._as_it_was() else []
         if not gathered or any(gradient is None for _, gradients in gathered for gradient in gradients):
+            if rate is not None:
+                raise RuntimeError("A rate on the device needs a step that can be called straight.")
             self._ceremony(found_inf)
             self._gather()
             return
@@ -63,11 +65,15 @@ class Direct:
                 each.count.add_(1)
                 each.kernel(
                     each.parameters, gradients, each.averages, each.squares, [], each.steps,
-                    amsgrad=False, lr=group["lr"], beta1=beta1, beta2=beta2, weight_decay=group["weight_decay"], eps=group["eps"],
-                    maximize=False, grad_scale=None, found_inf=found_inf,
+                    amsgrad=False, lr=group["lr"] if rate is None else scaled(rate, group), beta1=beta1, beta2=beta2,
+                    weight_decay=group["weight_decay"], eps=group["eps"], maximize=False, grad_scale=None, found_inf=found_inf,
                 )  # fmt: skip
                 if found_inf is not None:
                     each.count.sub_(found_inf)
+
+    def gathered(self) -> list[_Gathered]:
+        """What the kernel takes, group by group; none: the optimizer must take its steps itself."""
+        return self._groups if self._as_it_was() else []
 
     def _as_it_was(self) -> bool:
         optimizer = self.optimizer
@@ -100,6 +106,11 @@ class Direct:
         if step.__code__.co_filename.startswith(_TORCHS) and all(_is_plain(group, self.optimizer.state) for group in groups):
             self._groups = [_gathered(group, self.optimizer.state, self.optimizer) for group in groups]
             self._state, self._step = self.optimizer.state, step
+
+
+def scaled(rate: Tensor, group: dict[str, Any]) -> Tensor:
+    """A rate on the device, as the group wants it."""
+    return rate * group["lr_scale"] if "lr_scale" in group else rate
 
 
 def _is_plain(group: dict[str, Any], state: Any) -> bool:

@@ -23,11 +23,20 @@ class Ema:
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        # In the first steps the average would be mostly the random beginning: the decay grows into its value.
-        decay = min(self.decay, (1 + step) / (10 + step))
         averages, weights = self._weights
-        torch._foreach_lerp_(averages, weights, 1 - decay)
+        torch._foreach_lerp_(averages, weights, 1 - self.decay_at(step))
         self.copy_buffers()
+
+    @torch.no_grad()
+    def follow_by(self, share: Tensor) -> None:
+        """The same, with the share of the weights as a number on the device."""
+        averages, weights = self._weights
+        torch._foreach_add_(averages, torch._foreach_mul(torch._foreach_sub(weights, averages), share))
+        self.copy_buffers()
+
+    def decay_at(self, step: int) -> float:
+        """In the first steps the average would be mostly the random beginning: the decay grows into its value."""
+        return min(self.decay, (1 + step) / (10 + step))
 
     @torch.no_grad()
     def copy_buffers(self) -> None:

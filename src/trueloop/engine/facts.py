@@ -102,12 +102,17 @@ class Witness:
     def __init__(self, loop: Loop) -> None:
         self.loop, self.model, self.state = loop, loop.model, loop.state
         self.began = self.next = loop.state.step
+        self.lines = loop.recipe.log_every if loop.graphs is None else loop.recipe.statistics_every
+        """Steps between two looks at most: where steps are played at once, one that is looked into costs as much as twenty of them."""
         self.compiled = _is_compiled(loop)
         self._step = -1
         """The step that is being looked at; -1: none is."""
         self._last = self._measured = -MEASURED_APART
         self._events: list[Event] = []
-        self._accounts: Accounts | None = Accounts(self.model, loop.optimizer, compiled=self.compiled)
+        # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is computed one by
+        # one, which may round otherwise.
+        again = loop.graphs is not None and self.began > 0
+        self._accounts: Accounts | None = None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         self._units = Units(self.model)
         self._order: dict[str, int] = {}
         """Layers in the order in which they first ran."""
@@ -115,10 +120,12 @@ class Witness:
         self._layers: LayerLook | None = None
         self._readings: list[Reading] = []
         self._glimpses: list[_Glimpse] = []
-        self._noted = False
+        self._introduced = self._noted = False
         self._epochs = 0
         self._remove: Callable[[], None] = _nothing
         self._loss = self._lengths = torch.zeros(0)
+        if again:
+            self.next = self._after(self.began - 1)
 
     # -- what the loop calls --
 
@@ -126,6 +133,10 @@ class Witness:
         """Before the forward."""
         if self.state.step >= self.next:
             self._begin(window)
+
+    def next_look(self) -> int:
+        """The step that it wants to see next."""
+        return self.next
 
     def gradients(self, loss: Tensor) -> None:
         """Between the backward and whatever changes gradients: clipping, the update. `loss`: that of the whole step."""
@@ -158,7 +169,7 @@ class Witness:
 
     def _has_facts(self, step: int) -> bool:
         """Is it a step whose facts are told? The statistics of layers have steps of their own."""
-        line = self._is_due(self.loop.recipe.log_every, step) and step - self._last >= APART
+        line = self._is_due(self.lines, step) and step - self._last >= APART
         return step < EARLY or self._accounts is not None or line or self._is_last(step)
 
     def _after(self, step: int) -> int:
@@ -166,7 +177,7 @@ class Witness:
         recipe = self.loop.recipe
         if step + 1 < EARLY or self._accounts is not None:
             return step + 1
-        line = _next_due(recipe.log_every, max(step + 1, self._last + APART))
+        line = _next_due(self.lines, max(step + 1, self._last + APART)) if self.lines else self.loop.total_steps - 1
         statistics = _next_due(recipe.statistics_every, step + 1) if recipe.statistics_every else line
         return max(step + 1, min(line, statistics, self.loop.total_steps - 1))
 
@@ -175,7 +186,8 @@ class Witness:
     def _begin(self, window: Window) -> None:
         self._remove()  # a step that was given up half way
         self._step = step = self.state.step
-        if not self._events and step == self.began:
+        if not self._introduced:
+            self._introduced = True
             self._events += self._introduction()
         every = self.loop.recipe.statistics_every
         self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None

@@ -7,7 +7,8 @@ statistics, which the forward has changed by then, are put back: a batch that wa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, final
 
 import torch
@@ -76,6 +77,21 @@ class Statistics:
             for number in changed:
                 self._versions[number] = self._buffers[number]._version
 
+    def all_change(self) -> None:
+        """A step that is played from a recording counts nothing as a change."""
+        self._untold = [True] * len(self._buffers)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Afterwards they are as they were before."""
+        before = [buffer.clone() for buffer in self._buffers]
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, value in zip(self._buffers, before, strict=True):
+                    buffer.copy_(value)
+
     def keep(self) -> None:
         self._copy(self._buffers, self.copies)
 
@@ -91,7 +107,7 @@ class Guard:
         self, optimizer: torch.optim.Optimizer, device: torch.device, model: nn.Module | None = None, *, ask_each_step: bool = False
     ) -> None:
         self.optimizer = optimizer
-        self._direct = Direct(optimizer)
+        self.direct = Direct(optimizer)
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
         """Held back by the device itself: what happened is known when `held` is next called."""
         self.avoided: set[Position] = set()
@@ -113,17 +129,29 @@ class Guard:
             found = self._flags[len(self._asked)].copy_(bad)
             self._asked.append(at)
             self._count(loss.masked_fill(bad, 0.0))
-            self._direct.step(found)
+            self.direct.step(found)
             return True
         value = loss.item()
         if math.isfinite(value) and math.isfinite(norm.item()):
-            self._direct.step()
+            self.direct.step()
             self._count(value)
             self.statistics.keep()
             return True
         self._held.append(at)
         self.statistics.put_back()
         return False
+
+    def played(self, losses: Tensor, held: Tensor, at: Sequence[Position]) -> None:
+        """Steps that the device has taken by itself, each with its loss (0 where it was held back) and whether it was held back."""
+        self._flags[len(self._asked) : len(self._asked) + len(at)].copy_(held)
+        self._asked += at
+        self._losses += losses.sum()
+        self._learned += len(at)
+
+    @property
+    def room(self) -> int:
+        """How many more steps can be remembered."""
+        return FLAGS - len(self._asked)
 
     def state(self) -> dict[str, Any]:
         """What is not known yet, and what has not been told yet: a checkpoint between two questions must not forget it."""
@@ -148,7 +176,7 @@ class Guard:
     @property
     def full(self) -> bool:
         """No more steps can be remembered: `held` must be called."""
-        return len(self._asked) == FLAGS
+        return self.room == 0
 
     def held(self) -> list[Position]:
         """The batches held back since this was last asked. On a device, this waits for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from trueloop.engine.batches import Batches, InOrder, Window
 from trueloop.engine.collapse import Bar
 from trueloop.engine.ema import Ema
 from trueloop.engine.evaluate import evaluate
+from trueloop.engine.graphed import Graphs
 from trueloop.engine.guard import Guard, Position
 from trueloop.engine.precision import Precision
 from trueloop.engine.randomness import restore_states, take_states
@@ -66,6 +67,8 @@ class Loop:
     """Why the run ends before its time."""
     bar: Bar | None = None
     """What its validation must reach (`--baseline`); None: nothing."""
+    graphs: Graphs | None = None
+    """program=graphed: what plays several steps at once."""
     parameters: Sequence[Tensor] = ()
     clock: float = field(default_factory=time.perf_counter)
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
@@ -85,10 +88,14 @@ class Loop:
 
     # -- the steps --
 
-    def windows(self) -> Generator[Window, None, None]:
-        """One for each optimizer step, from where the run stands until it is enough."""
+    def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
+        """One for each optimizer step, or for several that are played at once, from where the run stands until it is enough.
+
+        `next_look`: the step that somebody wants to look into, which is then not played; as it is: every step.
+        """
+        ahead = self.batches.windows(self.state) if self.graphs is None else self.graphs.windows(next_look)
         try:
-            for window in () if self.finished() else self.batches.windows(self.state):
+            for window in () if self.finished() else ahead:
                 yield window
                 if self.finished():
                     break

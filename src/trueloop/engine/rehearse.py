@@ -33,7 +33,12 @@ __all__ = ["machine_mistakes", "rehearse"]
 
 def machine_mistakes(recipe: Recipe) -> list[str]:
     """What the recipe asks of this machine or of torch and cannot have, each as a clause for `vetted`."""
-    return [*_device_mistakes(str(recipe.device), str(recipe.precision)), *optimizer_mistakes(recipe)]
+    return [*_device_mistakes(str(recipe.device), str(recipe.precision)), *_program_mistakes(recipe), *optimizer_mistakes(recipe)]
+
+
+def _program_mistakes(recipe: Recipe) -> Iterator[str]:
+    if recipe.program == "graphed" and recipe.device == "auto" and pick_device("auto").type != "cuda":
+        yield f"program=graphed plays CUDA graphs, and device=auto finds {pick_device('auto').type} here: give program=eager"
 
 
 def _device_mistakes(device: str, precision: str) -> Iterator[str]:

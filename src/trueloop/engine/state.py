@@ -34,9 +34,9 @@ class State:
     over: bool = False
     """Early stopping has spoken."""
 
-    def advance(self, ends_epoch: bool) -> None:
-        self.step += 1
-        self.epoch, self.batch = (self.epoch + 1, 0) if ends_epoch else (self.epoch, self.batch + 1)
+    def advance(self, ends_epoch: bool, steps: int = 1) -> None:
+        self.step += steps
+        self.epoch, self.batch = (self.epoch + 1, 0) if ends_epoch else (self.epoch, self.batch + steps)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
