@@ -70,7 +70,7 @@ def test_memory_is_counted_on_the_device(tmp_path: Path) -> None:
     assert healthy.result == "holds", healthy.measured
     assert healthy.evidence["gpu_bytes"]
     leaking = of_recipe("no-memory-growth", tmp_path, device="cuda", model=Remembers)
-    assert leaking.result == "fails"
+    assert leaking.result == "fails", leaking.measured
     assert "the list `answers` of a Remembers" in leaking.measured
 
 

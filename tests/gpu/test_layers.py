@@ -13,6 +13,7 @@ from trueloop.engine.layers import LayerLook, during_forward
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
 ]
 
@@ -51,7 +52,6 @@ def look(device: str, *, refuse_to_wait: bool = False) -> dict[str, float]:
     return reading.values()
 
 
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_a_look_at_the_layers_never_waits_for_the_device() -> None:
     values = look("cuda", refuse_to_wait=True)
     assert values["update/0.weight"] > 0
