@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trueloop.engine.precision import Precision as Precision
     from trueloop.engine.schedule import Schedule as Schedule
     from trueloop.engine.schedule import set_rate as set_rate
+    from trueloop.engine.unprojected import Unprojected as Unprojected
     from trueloop.finding import Finding as Finding
     from trueloop.finding import Severity as Severity
     from trueloop.hook import Hook as Hook
@@ -42,6 +43,7 @@ __all__ = [
     "Source",
     "Splits",
     "Tensors",
+    "Unprojected",
     "Watch",
     "accumulate",
     "resume",
@@ -66,6 +68,7 @@ _HOME: Final = {
     "Source": "trueloop.data.source",
     "Splits": "trueloop.data.source",
     "Tensors": "trueloop.data.tensors",
+    "Unprojected": "trueloop.engine.unprojected",
     "Watch": "trueloop.doctor.watch",
     "accumulate": "trueloop.engine.accumulate",
     "resume": "trueloop.session.train",

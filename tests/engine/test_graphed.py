@@ -19,7 +19,7 @@ from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.assemble import assemble
 from trueloop.engine.direct import Direct
-from trueloop.engine.graphed import Graphs
+from trueloop.engine.graphed import Graphs, lengths_of
 from trueloop.engine.loop import Loop
 from trueloop.engine.recorder import Again, Recorder, Work
 from trueloop.engine.train import train
@@ -146,11 +146,25 @@ def test_most_steps_are_played_and_in_stretches() -> None:
     recorder = Counting()
     loop, _ = played(RECIPE, recorder)
     train(loop)
-    assert recorder.recorded == 3  # one step, four steps, the small last batch
+    assert recorder.recorded == 4  # one step, two, four, the small last batch
     proofs = recorder.recorded
-    in_fours, alone = divmod(114 - 17, 4)  # sixteen at the beginning and the last one are looked into
-    assert recorder.played - proofs < in_fours + alone + 6 * 8  # an epoch's end and lines of metrics cut stretches short
-    assert recorder.played - proofs >= in_fours
+    # Of 114 steps, sixteen at the beginning and the last one are looked into; lines of metrics and epochs' ends cut stretches short.
+    assert 97 / 4 < recorder.played - proofs < 97 / 2
+
+
+@pytest.mark.parametrize(
+    ("most", "log_every", "lengths"),
+    [
+        (16, 50, (1, 2, 5, 10)),
+        (16, 48, (1, 2, 4, 8, 16)),
+        (16, 1, (1, 2, 4, 8, 16)),
+        (1, 50, (1,)),
+        (25, 50, (1, 3, 6, 12, 25)),
+        (4, 7, (1, 2, 4)),
+    ],
+)
+def test_stretches_fill_the_time_between_two_lines_of_metrics(most: int, log_every: int, lengths: tuple[int, ...]) -> None:
+    assert lengths_of(most, log_every) == lengths
 
 
 def test_recording_changes_no_number_of_the_run() -> None:
@@ -222,7 +236,7 @@ def test_a_run_that_goes_back_to_a_checkpoint_records_anew() -> None:
     loop, _ = played(replace(RECIPE, data=poisoned, on_nonfinite="rollback", max_nonfinite=20), recorder, Memory())
     assert train(loop).reason == "finished"
     assert loop.state.rollbacks > 0
-    assert recorder.recorded > 3
+    assert recorder.recorded > 4
     assert all(torch.isfinite(value).all() for value in loop.model.state_dict().values())
 
 

@@ -211,7 +211,9 @@ def _watched(subject: RecipeSubject, *, lines: bool) -> Seen:
     micro = min(subject.recipe.batch, SAMPLES * subject.recipe.accumulate)
     few = _few(subject.splits, PASS * micro)
     changes: dict[str, Any] = {"data": lambda _: few, "batch": micro, "epochs": None, "steps": STEPS, "keep": 1, "patience": None}
-    loop = Loop.of(replace(subject.recipe, compile="off", evaluate_every=None, save_every=None, **changes), subject.request)
+    # A line of metrics in each step: what waits on a GPU for the next line would look like growth, or hide it.
+    changes |= {"compile": "off", "program": "eager", "evaluate_every": None, "save_every": None, "log_every": 1, "statistics_every": 0}
+    loop = Loop.of(replace(subject.recipe, **changes), subject.request)
     watch = Watch(STEPS, lines=lines)
     with watch.on() as seen:
         loop.train()

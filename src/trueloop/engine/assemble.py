@@ -62,7 +62,7 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     loop = Loop(
         recipe=recipe,
         model=model,
-        forward=compiled(recipe, model),
+        forward=model if recipe.program == "graphed" else compiled(recipe, model),
         splits=splits,
         task=task,
         optimizer=optimizer,

@@ -28,6 +28,8 @@ __all__ = ["Batches", "InOrder", "Window", "home_of"]
 
 AT_ONCE: Final = 2
 """Micro-batches that are evaluated at once: nothing is kept for a backward, so that twice as much fits where a training step fits."""
+MANY_AT_ONCE: Final = 16
+"""The same where steps are so small that they are played several at once: not of a language model, whose scores are large."""
 SHARE: Final = 0.4
 """Of the device's free memory that a resident data set may take: the rest is the model's and its activations'."""
 
@@ -261,7 +263,8 @@ class InOrder:
         self.source, self.splits, self.recipe, self.device, self.peers = source, splits, recipe, device, peers
         self.home, _ = home_of(source, recipe, device)
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
-        self.batch = AT_ONCE * micro
+        many = recipe.program == "graphed" and recipe.task != "language"
+        self.batch = (MANY_AT_ONCE if many else AT_ONCE) * micro
 
     def keys(self) -> Iterator[_Key]:
         mine = torch.arange(len(self.source)).tensor_split(self.peers.world)[self.peers.rank]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 
 from trueloop.errors import BadRecipe
 from trueloop.recipe import Recipe
@@ -16,7 +15,7 @@ from trueloop.recipe import Recipe
 __all__ = ["compile_errors", "compiled"]
 
 
-def compiled(recipe: Recipe, model: nn.Module) -> Any:
+def compiled(recipe: Recipe, model: Callable[..., Any]) -> Any:
     """What the training calls. The model itself stays as it is, so that names in checkpoints do not depend on it."""
     if recipe.compile == "off":
         return model

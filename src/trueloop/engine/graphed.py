@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
+from trueloop.engine.compiled import compiled
 from trueloop.engine.guard import clear, clip, norm_of
 from trueloop.engine.order import epoch_order
 from trueloop.engine.randomness import fence
@@ -30,7 +31,7 @@ from trueloop.errors import BadRecipe
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop
 
-__all__ = ["Graphs"]
+__all__ = ["Graphs", "lengths_of"]
 
 ROUNDING: Final = 1e-4
 """How far the played loss may lie from the computed one, as a share: kernels may be chosen anew while they are recorded; what is wrong
@@ -73,11 +74,14 @@ class Graphs:
                 "give program=eager."
             )
         self.update = Update(loop.optimizer, loop.guard.direct, compiled=loop.recipe.compile != "off")
+        self.lengths = lengths_of(loop.recipe.steps_per_replay, loop.recipe.log_every)
+        """Steps of the recordings, rising from 1."""
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._state: Any = None
         self._order: tuple[int, Tensor] = (-1, torch.zeros(0))
-        self._loss = self._compiled(self._loss_of)
+        self._loss: Callable[..., Tensor] = self._compiled(self._loss_of)
+        self._forward = self._compiled(loop.model)
 
     # -- what is played --
 
@@ -94,12 +98,12 @@ class Graphs:
         batch = home.fetch(numbers)
         return batch if prepare is None else Batch(prepare(batch.inputs), batch.targets)
 
-    def _compiled(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """For each size anew, unless the recipe wants it otherwise: there are two, the batch and what is left of an epoch."""
         recipe = self.loop.recipe
-        if recipe.compile == "off":
-            return function
-        mode = None if recipe.compile == "default" else recipe.compile
-        return torch.compile(function, mode=mode, dynamic=recipe.compile_dynamic, fullgraph=recipe.compile_fullgraph)
+        dynamic = False if recipe.compile_dynamic is None else recipe.compile_dynamic
+        called: Callable[..., Any] = compiled(replace(recipe, compile_dynamic=dynamic), function)
+        return called
 
     def _backward(self, slots: _Slots, number: int, samples: int) -> Tensor:
         loop = self.loop
@@ -107,14 +111,14 @@ class Graphs:
         numbers = slots.numbers[number] if self.inside else None
         if loop.recipe.accumulate == 1:
             with loop.precision.autocast():
-                loss = self._loss(numbers, given, samples)
+                loss: Tensor = self._loss(numbers, given, samples)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss.detach()
         micros = loop.batches.micros(given or self._gathered(numbers))
         targets, losses = loop.count_targets(Window(micros, samples, False)), []
         for micro in micros:
             with loop.precision.autocast():
-                loss = loop.task.loss_sum(loop.forward(micro.inputs), micro.targets) / targets
+                loss = loop.task.loss_sum(self._forward(micro.inputs), micro.targets) / targets
             loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         return torch.stack(losses).sum()
@@ -145,14 +149,14 @@ class Graphs:
         self._recorded.clear()
         self.update.prime(torch.ones((), device=loop.device))
         loop.guard.statistics.all_change()
-        sizes: dict[int, tuple[int, ...]] = {recipe.batch: (1, recipe.steps_per_replay)}
+        sizes: dict[int, tuple[int, ...]] = {recipe.batch: self.lengths}
         rest = loop.batches.samples % recipe.batch
         if rest and not recipe.drop_last:
             sizes[rest] = (1,)
         if loop.batches.samples < recipe.batch:
             del sizes[recipe.batch]
         for samples, lengths in sizes.items():
-            for steps in sorted(set(lengths)):
+            for steps in lengths:
                 self._recorded[steps, samples] = self._record(steps, samples)
         self._state = loop.optimizer.state
 
@@ -229,6 +233,7 @@ class Graphs:
     def windows(self, next_look: Callable[[], int]) -> Iterator[Window]:
         """As `Batches.windows`, but those that can be played are stretches of several steps, named by the numbers of their samples."""
         loop, state = self.loop, self.loop.state
+        self.record()
         while True:
             epoch, number = state.epoch, state.batch
             samples = min(loop.recipe.batch, loop.batches.samples - number * loop.recipe.batch)
@@ -252,7 +257,7 @@ class Graphs:
             next_look - state.step, loop.total_steps - state.step, whole - state.batch, loop.guard.room,
             *(batch - state.batch for batch in avoided), *(every - state.step % every for every in intervals if every),
         )  # fmt: skip
-        return recipe.steps_per_replay if min(ends) >= recipe.steps_per_replay else 1
+        return max(steps for steps in self.lengths if steps <= min(ends))
 
     def play(self, window: Window) -> Tensor:
         """The gradient's norm in the last of these steps. The counters are left to the loop, but for what the guard is told."""
@@ -293,6 +298,15 @@ class Graphs:
             self._order = epoch, order.to(loop.device)
         begin = first * loop.recipe.batch
         return self._order[1][begin : begin + steps * samples].view(steps, samples)
+
+
+def lengths_of(most: int, log_every: int) -> tuple[int, ...]:
+    """How many steps are recorded at once: as many as are wanted, or fewer if stretches of that length fill the time between two lines of
+    metrics; and halves of that down to one, for what is left before an interval's end."""
+    filling = max(steps for steps in range(1, most + 1) if log_every % steps == 0)
+    longest = filling if 2 * filling > most else most
+    halves = [longest >> times for times in range(longest.bit_length())]
+    return tuple(reversed(halves))
 
 
 def _nothing() -> None:

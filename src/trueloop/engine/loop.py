@@ -47,7 +47,7 @@ class Loop:
     model: nn.Module
     """As the recipe built it: what is saved and evaluated."""
     forward: Any
-    """What the training calls: the model, compiled if asked for."""
+    """What the training calls: the model, compiled if asked for; as it is where steps are played, which are compiled by themselves."""
     splits: Splits
     task: Task
     optimizer: torch.optim.Optimizer
@@ -101,6 +101,11 @@ class Loop:
                     break
         finally:
             self.batches.close()
+
+    def play(self, window: Window) -> Tensor:
+        """The steps of a window that says which samples they take; the gradient's length in the last of them."""
+        assert self.graphs is not None
+        return self.graphs.play(window)
 
     def into_training_mode(self) -> None:
         """Parts that the recipe has put into eval mode (a frozen backbone) stay so: only a model that is there as a whole is changed."""

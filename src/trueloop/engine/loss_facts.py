@@ -7,6 +7,7 @@ user's own does inside is not seen from here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, OwnLoss, Regression, Task
+from trueloop.engine.unprojected import Unprojected
 from trueloop.event import LossComputed, Place
 
 __all__ = ["ACTIVATIONS", "Activation", "loss_facts"]
@@ -74,6 +76,8 @@ class _Call(NamedTuple):
 @torch.no_grad()
 def loss_facts(task: Task, output: Any, targets: Any, step: int, call: int, activations: Sequence[Activation] = ()) -> LossComputed | None:
     """One read from the device. None where the loss is not one we know. `activations`: softmax layers and the like that ran."""
+    if isinstance(output, Unprojected) and isinstance(task, (Multiclass, Language)):
+        return _of_some_rows(task, output, targets, step, call)
     made = _call_of(task, output, targets)
     if made is None or not (made.scores.numel() and made.target.numel()):
         return None
@@ -103,6 +107,16 @@ def loss_facts(task: Task, output: Any, targets: Any, step: int, call: int, acti
         target_used_as_class=False,
         ignore_index=made.ignore,
     )
+
+
+def _of_some_rows(task: Task, output: Unprojected, targets: Tensor, step: int, call: int) -> LossComputed | None:
+    """Of scores that are never made all at once, those of some rows are. Behind them stands the product that makes them, no softmax."""
+    whole, wanted = output.flatten(0, -2), targets.flatten()
+    apart = max(1, -(-len(wanted) // ROWS))
+    told = loss_facts(task, Unprojected(whole.hidden[::apart], whole.weight).scores(), wanted[::apart], step, call)
+    if told is None:
+        return None
+    return replace(told, grad=output.hidden.requires_grad, input_shape=tuple(whole.shape), target_shape=tuple(wanted.shape))
 
 
 def _call_of(task: Task, output: Any, targets: Any) -> _Call | None:

@@ -44,11 +44,20 @@ class CudaGraphs(Recorder):
 
     def record(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            work()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
+                work()
+        except RuntimeError:
+            self._free_the_draws()
+            raise
         self._pool = self._pool or graph.pool()
         play: Work = graph.replay
         return play
+
+    def _free_the_draws(self) -> None:
+        """A recording that broke off leaves the device's random generator waiting for its end: every later draw would be refused."""
+        generator = torch.cuda.default_generators[self.device.index or 0]
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 @final

@@ -34,6 +34,7 @@ from trueloop.engine.targets import (
     refuse_other_shape,
     refuse_unknown_classes,
 )
+from trueloop.engine.unprojected import Unprojected, outline
 from trueloop.errors import BadData, BadRecipe, did_you_mean
 from trueloop.recipe import Recipe
 from trueloop.vet import METRICS
@@ -78,7 +79,7 @@ class Task(ABC):
 
 @final
 class Multiclass(Task):
-    """One of several classes: scores [N, C, ...] against class numbers [N, ...]. Metric: accuracy."""
+    """One of several classes: scores [N, C, ...], or Unprojected [N, D], against class numbers [N, ...]. Metric: accuracy."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -89,16 +90,30 @@ class Multiclass(Task):
         self.some_ignored = facts.ignore is not None
         self.label_smoothing = label_smoothing
 
-    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+    def loss_sum(self, output: Tensor | Unprojected, targets: Tensor) -> Tensor:
+        if isinstance(output, Unprojected):
+            self._refuse_smoothing("The loss")
+            return output.loss_sum(targets, self.ignore)
         return F.cross_entropy(output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=self.label_smoothing)
 
     def count(self, targets: Tensor) -> int | Tensor:
         return (targets != self.ignore).sum() if self.some_ignored else targets.numel()
 
-    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        return {"accuracy": ((output.argmax(1) == targets) & (targets != self.ignore)).sum()}
+    def measures(self, output: Tensor | Unprojected, targets: Tensor) -> dict[str, Tensor]:
+        hits = output.hits(targets) if isinstance(output, Unprojected) else output.argmax(1) == targets
+        return {"accuracy": (hits & (targets != self.ignore)).sum()}
+
+    def _refuse_smoothing(self, at: str) -> None:
+        if self.label_smoothing:
+            raise BadRecipe(
+                f"{at}: label_smoothing={self.label_smoothing} needs the scores of all classes, and the model answers Unprojected. No step "
+                "was taken: let it return the scores, or leave label_smoothing out."
+            )
 
     def check(self, output: Any, targets: Any, at: str) -> None:
+        if isinstance(output, Unprojected):
+            self._refuse_smoothing(at)
+        output = outline(output)
         refuse_no_tensors(output, targets, at, "multiclass")
         refuse_no_class_numbers(output, targets, at, "multiclass")
         if output.dim() < 2 or output.shape[1] < 2:
@@ -125,7 +140,7 @@ class Multiclass(Task):
 
 @final
 class Language(Task):
-    """The next token: scores [N, T, V] against tokens [N, T]. Metrics: loss per token, accuracy."""
+    """The next token: scores [N, T, V], or Unprojected [N, T, D], against tokens [N, T]. Metrics: loss per token, accuracy."""
 
     metric = "loss"
     higher_is_better = False
@@ -134,16 +149,17 @@ class Language(Task):
     def __init__(self, facts: Facts = Facts()) -> None:  # noqa: B008 - frozen
         self.inner = Multiclass(facts)
 
-    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+    def loss_sum(self, output: Tensor | Unprojected, targets: Tensor) -> Tensor:
         return self.inner.loss_sum(output.flatten(0, -2), targets.flatten())
 
     def count(self, targets: Tensor) -> int | Tensor:
         return self.inner.count(targets)
 
-    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def measures(self, output: Tensor | Unprojected, targets: Tensor) -> dict[str, Tensor]:
         return self.inner.measures(output.flatten(0, -2), targets.flatten())
 
     def check(self, output: Any, targets: Any, at: str) -> None:
+        output = outline(output)
         refuse_no_tensors(output, targets, at, "language")
         refuse_no_class_numbers(output, targets, at, "language")
         if output.dim() != 3 or output.shape[:2] != targets.shape:

@@ -1,6 +1,6 @@
 """The loop, written out. Read it aloud.
 
-Each turn is one optimizer step (`step`, below), or several of the same, played at once (`graphed.py`). The order of the data is a pure
+Each turn is one optimizer step, or several of the same that are played at once (`graphed.py`). The order of the data is a pure
 function of (seed, epoch), the learning rate of the step, and everything else that a step depends on is in the checkpoint: so a run that
 was killed anywhere ends with the same bits.
 """
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from torch import Tensor
-
-from trueloop.engine.batches import Window
 from trueloop.engine.conditions import conditions
 from trueloop.engine.facts import Witness
 from trueloop.engine.guard import clear, clip, norm_of
@@ -20,23 +17,42 @@ from trueloop.engine.schedule import set_rate
 from trueloop.engine.stop import listening
 from trueloop.hook import Ending
 
-__all__ = ["step", "train"]
+__all__ = ["train"]
 
 
 def train(loop: Loop) -> Ending:
     """Train until it is enough, from wherever the loop stands."""
-    recipe, state = loop.recipe, loop.state
+    recipe, model, task, state = loop.recipe, loop.forward, loop.task, loop.state
+    optimizer, precision, peers, guard = loop.optimizer, loop.precision, loop.peers, loop.guard
     witness, samples = Witness(loop), 0
     loop.into_training_mode()
-    with conditions(loop.precision, recipe), listening(loop.stop), closing(loop.windows(witness.next_look)) as windows:
-        if loop.graphs is not None:
-            loop.graphs.record()
+    with conditions(precision, recipe), listening(loop.stop), closing(loop.windows(witness.next_look)) as windows:
         for window in windows:
-            taken, overflow = True, False
-            if loop.graphs is not None and window.numbers is not None:
-                norm = loop.graphs.play(window)  # several steps at once; what is done in each is written out below
+            if window.numbers is not None:
+                norm, taken, overflow = loop.play(window), True, False  # several steps at once, each of them what is written out here:
             else:
-                norm, taken, overflow = step(loop, window, witness)
+                # One divisor for the whole step: the average over all its targets, however they are split over micro-batches and processes.
+                targets, losses = loop.count_targets(window), []
+                witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
+                clear(loop.parameters)  # here, not after the update: so their memory is used again at once
+                for micro in window.micros:
+                    with precision.autocast():
+                        loss = task.loss_sum(model(micro.inputs), micro.targets) / targets
+                    precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+                    losses.append(loss.detach())
+                loss = peers.add_up(losses, loop.parameters)
+                precision.unscale(optimizer)  # before anybody looks at the gradients' length
+                witness.gradients(loss)
+                norm = norm_of(loop.parameters)
+                if recipe.clip is not None:
+                    clip(loop.parameters, norm, recipe.clip)
+                set_rate(optimizer, loop.schedule(state.clock) * state.plateau_factor)
+                taken = guard.step(loss, norm, (state.epoch, state.batch))  # not with a loss or a gradient that is no number
+                witness.updated(taken)
+                overflow = not taken and precision.expects_overflow(loss)
+                precision.learn()
+                if loop.ema is not None and taken:
+                    loop.ema.follow(state.step)
             state.clock += window.steps * (not overflow)  # a step that the scaler refused does not advance the schedule
             state.advance(window.ends_epoch, window.steps)
             samples += window.samples
@@ -57,31 +73,3 @@ def train(loop: Loop) -> Ending:
         clear(loop.parameters)
         loop.saver.finish()
     return loop.ending or Ending("finished", state.step)
-
-
-def step(loop: Loop, window: Window, witness: Witness) -> tuple[Tensor, bool, bool]:
-    """One optimizer step: the length of its gradient, whether it was taken, and whether it was but the scaler finding its scale."""
-    model, task, precision, state = loop.forward, loop.task, loop.precision, loop.state
-    # One divisor for the whole step: the average over all its targets, however they are split over micro-batches and processes.
-    targets, losses = loop.count_targets(window), []
-    witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
-    clear(loop.parameters)  # here, not after the update: so their memory is used again at once
-    for micro in window.micros:
-        with precision.autocast():
-            loss = task.loss_sum(model(micro.inputs), micro.targets) / targets
-        precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
-        losses.append(loss.detach())
-    loss = loop.peers.add_up(losses, loop.parameters)
-    precision.unscale(loop.optimizer)  # before anybody looks at the gradients' length
-    witness.gradients(loss)
-    norm = norm_of(loop.parameters)
-    if loop.recipe.clip is not None:
-        clip(loop.parameters, norm, loop.recipe.clip)
-    set_rate(loop.optimizer, loop.schedule(state.clock) * state.plateau_factor)
-    taken = loop.guard.step(loss, norm, (state.epoch, state.batch))  # not with a loss or a gradient that is no number
-    witness.updated(taken)
-    overflow = not taken and precision.expects_overflow(loss)
-    precision.learn()
-    if loop.ema is not None and taken:
-        loop.ema.follow(state.step)
-    return norm, taken, overflow

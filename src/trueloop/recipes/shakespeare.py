@@ -14,6 +14,7 @@ from trueloop.data.find import find_data
 from trueloop.data.homes import TINY_SHAKESPEARE
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tokens import Tokens, tokens_in
+from trueloop.engine.unprojected import Unprojected
 from trueloop.recipe import DataRequest, Recipe
 
 __all__ = ["GPT", "network", "read", "read_blocks", "recipe"]
@@ -68,10 +69,16 @@ def read_blocks(request: DataRequest, block: int) -> Splits:
 
 @final
 class GPT(nn.Module):
-    """Tokens [N, T] -> scores of the next token [N, T, vocabulary]; each place sees those before it and itself."""
+    """Tokens [N, T] -> scores of the next token [N, T, vocabulary]; each place sees those before it and itself.
 
-    def __init__(self, vocabulary: int, *, block: int, depth: int, heads: int, width: int, dropout: float) -> None:
+    `unprojected`: in training mode it answers `Unprojected`, so that the scores of a large vocabulary are never held all at once.
+    """
+
+    def __init__(
+        self, vocabulary: int, *, block: int, depth: int, heads: int, width: int, dropout: float, unprojected: bool = False
+    ) -> None:
         super().__init__()
+        self.unprojected = unprojected
         self.tokens = nn.Embedding(vocabulary, width)
         self.places = nn.Embedding(block, width)
         self.dropout = nn.Dropout(dropout)
@@ -81,11 +88,14 @@ class GPT(nn.Module):
         self.scores.weight = self.tokens.weight  # one vector per token, to read and to write it
         self._begin_small(depth)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor | Unprojected:
         stream: Tensor = self.dropout(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
         for block in self.blocks:
             stream = block(stream)
-        scores: Tensor = self.scores(self.norm(stream))
+        hidden: Tensor = self.norm(stream)
+        if self.unprojected and self.training:
+            return Unprojected(hidden, self.scores.weight)
+        scores: Tensor = self.scores(hidden)
         return scores
 
     def _begin_small(self, depth: int) -> None:
