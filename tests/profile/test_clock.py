@@ -203,3 +203,15 @@ def test_steps_with_an_evaluation_are_told_apart_where_there_are_others() -> Non
 
 def test_no_steps_no_summary() -> None:
     assert summary([]) is None
+
+
+def test_steps_that_were_sent_faster_than_the_device_took_them_took_as_long_as_it_did(hand: Hand) -> None:
+    for _ in range(5):
+        hand.passes(10)
+        hand.clock.step_over()
+    hand.clock.ran_ahead(2, 90)
+    assert [step.ns for step in hand.clock.steps] == [10, 10, 40, 40, 40]
+    assert [step.phases["device"] for step in hand.clock.steps] == [0, 0, 30, 30, 30]
+    assert all(sum(step.phases.values()) == step.ns for step in hand.clock.steps)
+    hand.clock.ran_ahead(5, 90)  # nothing was timed since
+    assert len(hand.clock.steps) == 5

@@ -79,6 +79,13 @@ class Clock:
         self._phases = dict.fromkeys(PHASES, 0)
         self._began = self._at = perf_counter_ns()
 
+    def ran_ahead(self, first: int, ns: int) -> None:
+        """The steps from `first` on were sent to the device faster than it took them: it was done so much later, and they took that too."""
+        late = self.steps[first:]
+        for number, step in enumerate(late, first):
+            phases = step.phases | {"device": step.phases["device"] + ns // len(late)}
+            self.steps[number] = Timed(step.ns + ns // len(late), phases)
+
     # -- moments --
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:

@@ -18,7 +18,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any, Final, final
 
 import torch
@@ -190,14 +190,21 @@ class Observer:
         yield
 
     def _timed(self, enough: Callable[[], bool]) -> Generator[None, None, None]:
+        cuda, first = self._device().type == "cuda", len(self.clock.steps)
+        if cuda:
+            torch.cuda.synchronize()
         self.clock.counting = True
-        if self.peak is None and self._device().type == "cuda":
+        if self.peak is None and cuda:
             self.peak = CudaPeak(self._device())
         try:
             while not enough():
                 yield
         finally:
             self.clock.counting = False
+            if cuda:
+                began = perf_counter_ns()
+                torch.cuda.synchronize()
+                self.clock.ran_ahead(first, perf_counter_ns() - began)
             if self.peak is not None:
                 self.peak.read()
 
