@@ -7,6 +7,7 @@ contender trains in a process of its own, one after the other; with --rounds 2 a
 
     eager-fp32 ... eager-bf16   the loop by hand, default AdamW (foreach)
     compiled                    the loop by hand: bf16 autocast, model and cross entropy compiled together, fused AdamW; holds the logits
+    compiled-fused              the same with our fused linear + cross entropy: what ours costs beside it is the engine
     ours                        `Loop.of(recipe)`: the same compiled, the model answers Unprojected; with the guard, the gradients' norm
                                 and the facts for the rules in it. Its speed is what its own lines of metrics say
     ours-graphed                the same with its steps recorded as CUDA graphs and played two at once
@@ -88,14 +89,17 @@ class Scored(nn.Module):
         self.model = model
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(self.model(tokens).flatten(0, -2), targets.flatten())
+        answer = self.model(tokens).flatten(0, -2)
+        if isinstance(answer, trueloop.Unprojected):
+            return answer.loss_sum(targets.flatten(), -100) / targets.numel()
+        return F.cross_entropy(answer, targets.flatten())
 
 
-def by_hand(precision: str, compiled: bool, job: Job) -> Measured:
+def by_hand(precision: str, compiled: bool, job: Job, *, fused_loss: bool = False) -> Measured:
     """zero_grad, forward, loss, backward, step."""
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.manual_seed(0)
-    model = Scored(job.size.model(unprojected=False)).to(job.device)
+    model = Scored(job.size.model(unprojected=fused_loss)).to(job.device)
     options: dict[str, Any] = {"fused": True} if compiled else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, **options)
     forward = torch.compile(model) if compiled and job.may_compile else model
@@ -181,6 +185,7 @@ CONTENDERS: dict[str, Callable[[Job], Measured]] = {
     "eager-tf32": lambda job: by_hand("tf32", False, job),
     "eager-bf16": lambda job: by_hand("bf16", False, job),
     "compiled": lambda job: by_hand("bf16", True, job),
+    "compiled-fused": lambda job: by_hand("bf16", True, job, fused_loss=True),
     "ours": ours,
     "compiled-cudnn": with_cudnn(lambda job: by_hand("bf16", True, job)),
     "ours-cudnn": with_cudnn(ours),

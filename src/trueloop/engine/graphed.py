@@ -79,7 +79,8 @@ class Graphs:
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._state: Any = None
-        self._order: tuple[int, Tensor] = (-1, torch.zeros(0))
+        self._orders: dict[int, Tensor] = {}
+        """Of this epoch and the next."""
         self._loss: Callable[..., Tensor] = self._compiled(self._loss_of)
         self._forward = self._compiled(loop.model)
 
@@ -279,6 +280,7 @@ class Graphs:
         if loop.ema is not None:
             slots.shares.copy_(torch.tensor([1 - loop.ema.decay_at(state.step + number) for number in range(steps)]))
         slots.play()
+        self._order_of(state.epoch + 1)  # while the device is at work
         loop.guard.played(slots.losses, slots.held, [(state.epoch, state.batch + number) for number in range(steps)])
         set_rate(loop.optimizer, loop.schedule(state.clock + steps - 1) * state.plateau_factor)
         return slots.norms[-1]
@@ -292,12 +294,18 @@ class Graphs:
 
     def _numbers(self, epoch: int, first: int, samples: int, steps: int = 1) -> Tensor:
         """The samples of these steps, [steps, samples], on the device."""
-        loop = self.loop
-        if self._order[0] != epoch:
+        begin = first * self.loop.recipe.batch
+        return self._order_of(epoch)[begin : begin + steps * samples].view(steps, samples)
+
+    def _order_of(self, epoch: int) -> Tensor:
+        if epoch not in self._orders:
+            loop = self.loop
             order = epoch_order(loop.batches.samples, loop.recipe.seed, epoch, loop.batches.labels)
-            self._order = epoch, order.to(loop.device)
-        begin = first * loop.recipe.batch
-        return self._order[1][begin : begin + steps * samples].view(steps, samples)
+            if loop.device.type == "cuda":
+                order = order.pin_memory()  # so that its copy does not wait for the steps before it
+            self._orders = {known: kept for known, kept in self._orders.items() if known == epoch - 1}
+            self._orders[epoch] = order.to(loop.device, non_blocking=True)
+        return self._orders[epoch]
 
 
 def lengths_of(most: int, log_every: int) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ __all__ = ["Update", "adam_step"]
 
 _ADAMS: Final = (torch.optim.Adam, torch.optim.AdamW)
 _KNOWN: Final = (*_ADAMS, torch.optim.SGD)
+SMALL: Final = 1 << 23
+"""Numbers up to which a compiled formula gains: with more of them the time goes into moving them, and many tensors compile for minutes."""
 _ASKS_MORE: Final = ("amsgrad", "maximize", "differentiable", "dampening")
 """Options whose step is not done here."""
 
@@ -30,8 +32,10 @@ class Update:
     def __init__(self, optimizer: torch.optim.Optimizer, direct: Direct, *, compiled: bool) -> None:
         self.optimizer, self.direct = optimizer, direct
         refuse(optimizer)
-        self._formula: Callable[..., None] = torch.compile(adam_step, fullgraph=True, dynamic=False) if compiled else adam_step
-        self._compiled = compiled and type(optimizer) in _ADAMS
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        small = sum(parameter.numel() for parameter in parameters) <= SMALL
+        self._compiled = compiled and small and type(optimizer) in _ADAMS
+        self._formula: Callable[..., None] = torch.compile(adam_step, fullgraph=True, dynamic=False) if self._compiled else adam_step
 
     def prime(self, held: Tensor) -> None:
         """The optimizer's state, made by a step that is held back (`held` is 1): its tensors must be there to be recorded."""
