@@ -215,6 +215,7 @@ def _quiet(subject: RecipeSubject, mode: Mode) -> Recipe:
         "device": "cpu",
         "precision": "fp32",
         "compile": "off",
+        "program": "eager",
         "balanced": False,
         "where": "loader",
         "workers": 0,

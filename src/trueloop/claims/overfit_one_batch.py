@@ -91,6 +91,7 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
         "ema": None,
         "accumulate": 1,
         "compile": "off",
+        "program": "eager",
         "lr": recipe.lr * times,
     }
     loop = subject.loop(**plain)

@@ -45,6 +45,8 @@ class RecipeSubject:
 
     def loop(self, **changes: Any) -> Loop:
         """A fresh loop of the recipe, at its beginning, seeded as a run is; `changes`: other values for fields of the recipe."""
+        if changes.get("compile") == "off":  # asked for by those who look into a step, or take it themselves
+            changes = {"program": "eager"} | changes
         return Loop.of(replace(self.recipe, data=lambda _: self.splits, **changes), self.request)
 
     def batch(self, loop: Loop) -> Batch:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from trueloop.cli.options import Parser
 from trueloop.cli.probe import is_a_recipe
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
+from trueloop.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.source import stand_in
 from trueloop.verdict import ExitCode
@@ -157,7 +159,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
         given["target"] = options.target
     from trueloop.amend import amended
 
-    recipe = amended(find_recipe(target[0], given), settings_of(options.set))
+    recipe, played = _one_by_one(amended(find_recipe(target[0], given), settings_of(options.set)))
     waiting: list[Callable[[], float]] = []
     observer = _observer(options, lambda: waiting[0]() if waiting else 0.0)
 
@@ -177,10 +179,18 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
         pass  # everything has been seen
     finally:
         observer.remove()
-    made = conclude(observer, " ".join(target), _ended(observer, ""))
+    made = conclude(observer, " ".join(target), (*_ended(observer, ""), *played))
     if _is_first():
         place.deliver(made)
     return _code(made)
+
+
+def _one_by_one(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
+    """Steps that are played, or computed, in one piece have no phases to be seen: the recipe without that, and the word that says so."""
+    if recipe.program == "eager":
+        return recipe, ()
+    note = f"program={recipe.program} hides the parts of a step: what is told is the same recipe with program=eager"
+    return replace(recipe, program="eager"), (note,)
 
 
 def _is_first() -> bool:
