@@ -71,6 +71,8 @@ class Loop:
     """program=graphed: what plays several steps at once."""
     parameters: Sequence[Tensor] = ()
     clock: float = field(default_factory=time.perf_counter)
+    _rows: list[Row] = field(default_factory=list, repr=False)
+    """Lines of metrics that nobody has been told of yet."""
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -100,12 +102,15 @@ class Loop:
                 if self.finished():
                     break
         finally:
+            self.hand_on_rows()
             self.batches.close()
 
     def play(self, window: Window) -> Tensor:
         """The steps of a window that says which samples they take; the gradient's length in the last of them."""
         assert self.graphs is not None
-        return self.graphs.play(window)
+        norm = self.graphs.play(window)
+        self.hand_on_rows()  # now that the device is at work
+        return norm
 
     def into_training_mode(self) -> None:
         """Parts that the recipe has put into eval mode (a frozen backbone) stay so: only a model that is there as a whole is changed."""
@@ -166,10 +171,19 @@ class Loop:
             values["skipped"] = float(state.skipped)
         self.guard.told()
         self.saver.check()
-        self.hooks.logged(Row("train", state.step, self.epoch(), values))
+        self._rows.append(Row("train", state.step, self.epoch(), values))
+        if self.graphs is None:
+            self.hand_on_rows()
+
+    def hand_on_rows(self) -> None:
+        """To those who write them down. Where steps are played, a device that waits for the next ones would wait for that too."""
+        rows, self._rows = self._rows, []
+        for row in rows:
+            self.hooks.logged(row)
 
     def evaluate(self) -> bool:
         """On the validation data; is it the best so far? Plateau and early stopping follow it."""
+        self.hand_on_rows()
         if self.splits.valid is None:
             return False
         state, model = self.state, self.ema.model if self.ema else self.model
@@ -213,6 +227,7 @@ class Loop:
 
     def save(self) -> None:
         """A snapshot now; the disk has it later. No device is waited for."""
+        self.hand_on_rows()  # what is resumed from here has all lines of before
         self._share_statistics(self.model)
         randoms = self.peers.gather(take_states())
         if self.peers.first:
