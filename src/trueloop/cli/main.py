@@ -20,6 +20,7 @@ VERBS: Final = {
     "train": ("RECIPE", "train a recipe: guarded, resumable, its metrics and checkpoints in runs/NAME"),
     "resume": ("RUN", "go on with a run that was stopped or killed, to the same bits"),
     "profile": ("SCRIPT|RECIPE", "where time and memory go, what bounds the run, and what to change"),
+    "tune": ("RECIPE", "the fastest variant of a recipe that is proved the same training, found by measuring"),
     "probe": ("RECIPE|RUN|SCRIPT", "prove simple claims about a training, each with what was measured"),
     "ready": ("RUN|SCRIPT", "a note on whether a training is ready for more, each line with its evidence"),
     "inspect": ("model|checkpoint|tensor|batch", "what is there: shapes, storage, ties, labels, pictures; nothing is trained or run"),

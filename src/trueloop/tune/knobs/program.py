@@ -1,0 +1,43 @@
+"""Whole steps recorded as CUDA graphs, several of them played at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, final
+
+from trueloop.recipe import Recipe
+from trueloop.tune.here import Here
+from trueloop.tune.knob import Knob
+from trueloop.tuned import Changes
+
+__all__ = ["Program"]
+
+LONG: Final = 0.02
+"""Seconds of a step: launching its operations takes some milliseconds, so that graphs gain little, and are tried after all else."""
+
+
+@final
+class Program(Knob):
+    name = "step program"
+    expected: ClassVar[Mapping[str, float]] = {"cuda": 5.0}
+    helps = ("throughput", "latency")
+    fields = ("program", "steps_per_replay")
+
+    def hope(self, here: Here) -> float:
+        return 1.0 if here.step_seconds > LONG else super().hope(here)
+
+    def options(self, recipe: Recipe, here: Here) -> list[Changes]:
+        if self.why_not(recipe, here):
+            return []
+        epoch = max(1, here.samples // recipe.batch)
+        # A replay does not go beyond an epoch: one that is longer is never played.
+        return [{"program": "graphed"} | ({"steps_per_replay": epoch} if recipe.steps_per_replay > epoch else {})]
+
+    def why_not(self, recipe: Recipe, here: Here) -> str:
+        if here.device != "cuda":
+            return f"graphs are for CUDA devices, and this is {here.device}"
+        if recipe.program == "graphed":
+            return "the recipe has program=graphed already"
+        if recipe.where == "loader" or not here.data_fit:
+            return "graphs take their batches on the device, and these data come from a loader"
+        return ""

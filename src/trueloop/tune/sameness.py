@@ -1,0 +1,228 @@
+"""What a trial shows of itself, to be held against the reference: its loss curve, its gradients beside those of the reference at the same
+weights, and its metric after a short training for each of several seeds. `judge.py` decides; nothing is judged here.
+
+For the curve and the gradients dropout is off: compiled and eager programs draw other numbers, which is no error. A model that draws
+all the same shows it in its yardsticks, which are taken with other draws too.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.data.source import Batch
+from trueloop.engine.batches import Window
+from trueloop.engine.conditions import conditions
+from trueloop.engine.guard import clear
+from trueloop.engine.loop import Loop
+from trueloop.engine.randomness import fence, seed_all
+from trueloop.hook import Hook, Row
+from trueloop.recipe import Recipe
+from trueloop.tune.subject import Subject
+from trueloop.tune.timing import Enough
+
+__all__ = ["MOVED", "Order", "prove", "stilled"]
+
+MOVED: Final = 2.0**-8
+"""How far weights are moved for the yardstick, as a share of each: one rounding to bf16, which has eight bits. Nobody means the one set of
+initial weights rather than the other, so that whatever lies between their trainings is not what a recipe asks for."""
+TRIES: Final = 24
+"""For the scaler of fp16 to find a scale: it starts at 2^16 and halves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How much is computed."""
+
+    steps: int
+    seeds: int
+    moved: int = 0
+    """Loss curves from moved weights: the yardsticks, which only the reference is asked for."""
+    gradients: bool = True
+    curve: bool = True
+    """Not for another batch size: its steps are other steps."""
+
+
+def prove(subject: Subject, reference: Recipe, order: Order) -> dict[str, Any]:
+    made: dict[str, Any] = {"steps": order.steps, "curve": [], "moved": [], "gradients": [], "metrics": [], "ended": ""}
+    if order.curve:
+        loop = _short(subject, order.steps, curve := _Curve())
+        stilled(loop.model)
+        other = subject.of(reference).loop(epochs=None, steps=order.steps) if order.gradients else None
+        if other is not None:
+            stilled(other.model)
+            made["gradients"].append(_compared(loop, other, 0))
+        made["ended"] = _trained(loop)
+        made["curve"] = curve.rows
+        if other is not None and not made["ended"]:
+            other.model.load_state_dict(loop.model.state_dict())
+            made["gradients"].append(_compared(loop, other, 1))
+        del loop, other
+        gc.collect()  # a loop and its graphs hold each other, and their memory
+    for number in range(order.moved):
+        loop = _short(subject, order.steps, curve := _Curve())
+        stilled(loop.model)
+        seed_all(number + 1)
+        _move(loop.model, number + 1)
+        _trained(loop)
+        made["moved"].append(curve.rows)
+        del loop
+        gc.collect()
+    made |= _metrics(subject, order)
+    return made
+
+
+# -- the loss curve --
+
+
+@final
+class _Curve(Hook):
+    """(step before, step after, mean loss between them)"""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, float]] = []
+        self.end = math.inf
+
+    def logged(self, row: Row) -> None:
+        if row.kind == "train":
+            self.rows.append((self.rows[-1][1] if self.rows else 0, row.step, row.values["loss"]))
+            if row.step >= self.end:
+                raise Enough  # before it evaluates and saves
+
+
+def _short(subject: Subject, steps: int, curve: _Curve) -> Loop:
+    """The training in small: its schedule squeezed into a few steps."""
+    recipe = subject.recipe
+    curve.end = steps
+    every = recipe.steps_per_replay if recipe.program == "graphed" else 1  # so that whole replays are what is proved
+    return subject.loop(curve, epochs=None, steps=steps, log_every=every)
+
+
+def _trained(loop: Loop) -> str:
+    """Why it ended before its time; empty: it did not."""
+    try:
+        ending = loop.train()
+    except Enough:
+        return ""
+    return ending.message if ending.reason != "finished" else ""
+
+
+def stilled(model: nn.Module) -> None:
+    """No dropout: neither as a layer nor as a number that torch's own layers, or most people's, keep under that name."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        for name in ("dropout", "dropout_p", "drop", "attn_dropout", "resid_dropout"):
+            if isinstance(vars(module).get(name), float):
+                setattr(module, name, 0.0)
+
+
+@torch.no_grad()
+def _move(model: nn.Module, seed: int) -> None:
+    """Every weight by about one rounding, each by a draw of its own."""
+    draws = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=draws).to(parameter.device, parameter.dtype)
+        parameter.mul_(1 + MOVED * noise)
+
+
+# -- gradients --
+
+
+def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
+    """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of the whole."""
+    first = loop.batches.again(0, number % loop.batches.steps_per_epoch)
+    assert first is not None, "a single process has a part in every batch"
+    ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
+    _move(reference.model, number + 1)
+    beside = _gradients(reference, first, 1)
+    layers = {name: (_cosine(theirs[name], ours.get(name)), _cosine(theirs[name], beside.get(name))) for name in theirs}
+    return {"layers": layers, "length": _length(ours) / max(_length(theirs), 1e-30)}
+
+
+def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
+    """Of one batch, as the loop's own program computes them; the loop is left as it was."""
+    micros = loop.batches.micros(batch)
+    buffers = [(buffer, buffer.clone()) for buffer in loop.model.buffers()]
+    state = loop.precision.state()
+    loop.into_training_mode()
+    try:
+        with fence(seed), conditions(loop.precision, loop.recipe):
+            return _scaled_gradients(loop, Window(micros, 0, False))
+    finally:
+        clear(loop.parameters)
+        loop.precision.restore(state)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
+    """With a scale that does not overflow, if there is a scaler."""
+    found: dict[str, Tensor] = {}
+    for _ in range(TRIES):
+        clear(loop.parameters)
+        targets = loop.count_targets(window)
+        for micro in window.micros:
+            with loop.precision.autocast():
+                loss = loop.task.loss_sum(loop.forward(micro.inputs), micro.targets) / targets
+            loop.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+        loop.precision.unscale(loop.optimizer)
+        named = loop.model.named_parameters()
+        found = {name: parameter.grad.detach().clone() for name, parameter in named if parameter.grad is not None}
+        loop.precision.learn()
+        if loop.precision.scaler is None or all(bool(each.isfinite().all()) for each in found.values()):
+            break
+    return found
+
+
+def _cosine(one: Tensor, two: Tensor | None) -> float:
+    """0 where there is nothing to compare, or no number."""
+    if two is None or one.is_sparse or two.is_sparse:
+        return 1.0 if two is not None else 0.0
+    wide = torch.float32 if one.device.type == "mps" else torch.float64
+    one, two = one.to(wide).flatten(), two.to(wide).flatten()
+    length = float(torch.linalg.vector_norm(one) * torch.linalg.vector_norm(two))
+    cosine = float(one @ two) / length if length > 0 else 0.0
+    return cosine if math.isfinite(cosine) else 0.0
+
+
+def _length(gradients: Mapping[str, Tensor]) -> float:
+    return math.sqrt(
+        sum(float(torch.linalg.vector_norm(each.double() if each.device.type != "mps" else each)) ** 2 for each in gradients.values())
+    )
+
+
+# -- the metric --
+
+
+@final
+class _Valid(Hook):
+    def __init__(self) -> None:
+        self.values: Mapping[str, float] = {}
+
+    def logged(self, row: Row) -> None:
+        if row.kind == "valid":
+            self.values = row.values
+
+
+def _metrics(subject: Subject, order: Order) -> dict[str, Any]:
+    """After a short training for each seed, with all its dropout."""
+    if subject.splits.valid is None:
+        return {"metric": "", "higher": True}
+    loop, values = None, []
+    for number in range(order.seeds):
+        kept = _Valid()
+        loop = subject.loop(kept, seed=subject.recipe.seed + number, epochs=None, steps=order.steps, log_every=order.steps)
+        ended = _trained(loop)
+        gc.collect()
+        values.append(kept.values.get(loop.metric, math.nan) if not ended else math.nan)
+    if loop is None:
+        return {"metric": "", "higher": True}
+    return {"metric": loop.metric, "higher": loop.higher_is_better, "metrics": values}
