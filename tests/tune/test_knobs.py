@@ -98,7 +98,8 @@ def test_kernels_are_autotuned_only_where_compiling_is_kept() -> None:
     assert offered("autotuned kernels", replace(GPU, compile="default")) == [{"compile": "max-autotune-no-cudagraphs"}]
     assert "nothing" in said("autotuned kernels", replace(GPU, compile="reduce-overhead"))
     assert "CUDA" in said("autotuned kernels", replace(GPU, compile="default"), CPU)
-    assert (
+    silent = replace(CUDA, compiler="no compiler is here")
+    assert said("autotuned kernels", replace(GPU, compile="default"), silent) == "no compiler is here"
         said("autotuned kernels", replace(GPU, compile="default"), replace(CUDA, compiler="no compiler is here")) == "no compiler is here"
     )
 
