@@ -125,8 +125,8 @@ class Recipe:
     """cuda | cuda:N | mps | cpu | auto: the best that is there."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """fp32 | tf32 | bf16 | fp16: fp16 brings a scaler; tf32 is for matrix products of CUDA devices."""
-    program: Literal["eager", "graphed"] = "eager"
-    """eager | graphed: graphed records whole steps as CUDA graphs and plays several at once, with no Python in between."""
+    program: Literal["eager", "graphed", "whole"] = "eager"
+    """eager | graphed (CUDA: whole steps, recorded, several played at once) | whole (CPU: loss and gradients compiled as one function)."""
     steps_per_replay: int = 16
     """graphed: optimizer steps that are played at once."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"

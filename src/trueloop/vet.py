@@ -286,6 +286,8 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: give compile=default too"
     if recipe.program == "graphed" and recipe.device in ("cpu", "mps"):
         yield f"program=graphed plays CUDA graphs, and device={recipe.device} has none: give program=eager"
+    if recipe.program == "whole" and (recipe.precision != "fp32" or recipe.compile != "off" or recipe.device not in ("auto", "cpu")):
+        yield "program=whole compiles by itself, in fp32, for a CPU: give precision=fp32, compile=off and device=cpu, or program=eager"
     if recipe.program == "graphed" and recipe.where == "loader":
         yield "program=graphed takes its batches on the device, not from a loader: give where=resident, or program=eager"
     if recipe.program == "graphed" and recipe.precision == "fp16":

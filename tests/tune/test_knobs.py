@@ -104,7 +104,11 @@ def test_kernels_are_autotuned_only_where_compiling_is_kept() -> None:
 
 def test_step_program() -> None:
     assert offered("step program") == [{"program": "graphed"}]
-    assert "graphs are for CUDA" in said("step program", here=CPU)
+    assert "graphs are for CUDA" in said("step program", here=replace(CPU, device="mps"))
+    assert offered("step program", here=CPU) == [{"program": "whole"}]
+    assert "compiles by itself" in said("step program", replace(GPU, compile="default"), CPU)
+    assert said("step program", here=replace(CPU, compiler="no compiler is here")) == "no compiler is here"
+    assert "program=whole already" in said("step program", replace(GPU, program="whole"), CPU)
     assert offered("step program", here=replace(CUDA, samples=300)) == [{"program": "graphed", "steps_per_replay": 9}]  # one epoch
     assert "come from a loader" in said("step program", replace(GPU, where="loader"))
     assert "come from a loader" in said("step program", here=replace(CUDA, data_fit=False))

@@ -28,6 +28,7 @@ from trueloop.engine.recompute import recompute_blocks
 from trueloop.engine.rehearse import machine_mistakes
 from trueloop.engine.schedule import Schedule
 from trueloop.engine.task import build_task
+from trueloop.engine.whole import Whole
 from trueloop.hook import Hook, Hooks
 from trueloop.parallel.peers import find_peers
 from trueloop.recipe import DataRequest, Recipe
@@ -80,6 +81,8 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     )
     if recipe.program == "graphed":
         loop.graphs = Graphs(loop)
+    if recipe.program == "whole":
+        loop.whole = Whole(loop)
     return loop
 
 

@@ -134,6 +134,11 @@ class Witness:
         if self.state.step >= self.next:
             self._begin(window)
 
+    @property
+    def looking(self) -> bool:
+        """Into the step that has begun?"""
+        return self._step >= 0
+
     def next_look(self) -> int:
         """The step that it wants to see next."""
         return self.next

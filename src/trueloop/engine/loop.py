@@ -30,6 +30,7 @@ from trueloop.engine.schedule import Schedule
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.engine.task import Task
+from trueloop.engine.whole import Whole
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending, Hook, Row
 from trueloop.parallel.peers import Peers
@@ -67,6 +68,8 @@ class Loop:
     """Why the run ends before its time."""
     bar: Bar | None = None
     """What its validation must reach (`--baseline`); None: nothing."""
+    whole: Whole | None = None
+    """program=whole: what computes loss and gradients as one compiled function."""
     graphs: Graphs | None = None
     """program=graphed: what plays several steps at once."""
     parameters: Sequence[Tensor] = ()
@@ -97,6 +100,8 @@ class Loop:
         """
         ahead = self.batches.windows(self.state) if self.graphs is None else self.graphs.windows(next_look)
         try:
+            if self.whole is not None:
+                self.whole.build()
             for window in () if self.finished() else ahead:
                 yield window
                 if self.finished():

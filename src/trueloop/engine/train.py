@@ -36,6 +36,9 @@ def train(loop: Loop) -> Ending:
                 witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
                 clear(loop.parameters)  # here, not after the update: so their memory is used again at once
                 for micro in window.micros:
+                    if loop.whole is not None and loop.whole.takes(micro):
+                        losses.append(loop.whole.backward(micro, targets, looked=witness.looking))
+                        continue
                     with precision.autocast():
                         loss = task.loss_sum(model(micro.inputs), micro.targets) / targets
                     precision.scaled(loss).backward()  # type: ignore[no-untyped-call]

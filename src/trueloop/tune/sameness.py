@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
+from trueloop.engine.compiled import compiled
 from trueloop.engine.conditions import conditions
 from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
@@ -166,12 +167,19 @@ def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
 def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
     """With a scale that does not overflow, if there is a scaler."""
     found: dict[str, Tensor] = {}
+    # A graph computes its loss by a function of its own: the model compiled as that is comes nearest to it.
+    forward = loop.forward if loop.graphs is None else compiled(loop.recipe, loop.model)
+    if loop.whole is not None:
+        loop.whole.build()
     for _ in range(TRIES):
         clear(loop.parameters)
         targets = loop.count_targets(window)
         for micro in window.micros:
+            if loop.whole is not None and loop.whole.takes(micro):
+                loop.whole.backward(micro, targets)
+                continue
             with loop.precision.autocast():
-                loss = loop.task.loss_sum(loop.forward(micro.inputs), micro.targets) / targets
+                loss = loop.task.loss_sum(forward(micro.inputs), micro.targets) / targets
             loop.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
         loop.precision.unscale(loop.optimizer)
         named = loop.model.named_parameters()

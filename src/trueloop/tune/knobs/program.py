@@ -1,4 +1,4 @@
-"""Whole steps recorded as CUDA graphs, several of them played at once."""
+"""Steps in one piece: recorded as CUDA graphs and played several at once, or, on a CPU, compiled as one function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG: Final = 0.02
 @final
 class Program(Knob):
     name = "step program"
-    expected: ClassVar[Mapping[str, float]] = {"cuda": 5.0}
+    expected: ClassVar[Mapping[str, float]] = {"cuda": 5.0, "cpu": 1.6}
     helps = ("throughput", "latency")
     fields = ("program", "steps_per_replay")
 
@@ -29,15 +29,19 @@ class Program(Knob):
     def options(self, recipe: Recipe, here: Here) -> list[Changes]:
         if self.why_not(recipe, here):
             return []
+        if here.device == "cpu":
+            return [{"program": "whole"}]
         epoch = max(1, here.samples // recipe.batch)
         # A replay does not go beyond an epoch: one that is longer is never played.
         return [{"program": "graphed"} | ({"steps_per_replay": epoch} if recipe.steps_per_replay > epoch else {})]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:
+        if recipe.program != "eager":
+            return f"the recipe has program={recipe.program} already"
+        if here.device == "cpu":
+            return here.compiler or ("" if (recipe.compile, recipe.precision) == ("off", "fp32") else "it compiles by itself, and in fp32")
         if here.device != "cuda":
             return f"graphs are for CUDA devices, and this is {here.device}"
-        if recipe.program == "graphed":
-            return "the recipe has program=graphed already"
         if recipe.where == "loader" or not here.data_fit:
             return "graphs take their batches on the device, and these data come from a loader"
         return ""
