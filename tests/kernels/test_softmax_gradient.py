@@ -14,7 +14,7 @@ from tests.kernels import triton_stand_in
 from trueloop.kernels import softmax_gradient as plain
 
 FUSED = Path(plain.__file__).with_name("softmax_gradient_triton.py")
-WAYS = ["plain", "stream", "wide", "narrow", "register"]
+WAYS = ["plain", "stream", "narrow"]
 Way = Callable[..., None]
 """softmax_gradient(scores, targets, losses, ignore, write=...)"""
 

@@ -1,10 +1,8 @@
 """The middle of a fused linear + cross entropy, as one Triton kernel: `softmax_gradient` says what it computes.
 
-One program per row. What it costs is memory traffic: a row of 50,304 scores in bf16 is 100 KB, to be read once and written once. Two ways:
-
-    streams     read the row in blocks for its log-sum-exp, then once more, from the cache, to overwrite it. A row or two per
-                multiprocessor fit into its first-level cache; 132 * 2 rows are 26 MB, half of the second.
-    register    hold the row in registers: read once, and no cache is hoped for. 64 values per thread at 1024 threads.
+One program per row. What it costs is memory traffic: a row of 50,304 scores in bf16 is 100 KB, to be read once and written once. It is read
+in blocks for its log-sum-exp, and once more, from the cache, to be overwritten: the rows that are at work on the 132 multiprocessors of a
+Hopper are 26 MB, half of its cache. (To hold a whole row in registers instead was slower by half there.)
 
 Imported only where there is a CUDA device: this needs Triton.
 """
@@ -32,19 +30,15 @@ class Configuration(NamedTuple):
     """How the work on a row is laid out."""
 
     block: int
-    """Columns at once; 0: all of them, in registers."""
+    """Columns at once."""
     warps: int
 
 
 CONFIGURATIONS: Final[dict[str, Configuration]] = {
     "stream": Configuration(8192, 16),
-    "wide": Configuration(16384, 32),
     "narrow": Configuration(4096, 8),
-    "register": Configuration(0, 32),
 }
 """By name, so that `benchmarks/linear_cross_entropy.py` can time them side by side."""
-HELD: Final = 65536
-"""Two-byte scores that 1024 threads can hold in registers; a longer row, or a wider type, is streamed."""
 
 
 def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, *, write: bool, kernel: str) -> None:
@@ -52,13 +46,9 @@ def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: in
     rows, classes = scores.shape
     block, warps = CONFIGURATIONS[kernel]
     width = scores.stride(0)
-    held = not block and width <= HELD and scores.element_size() == 2
-    if not block and not held:
-        block, warps = CONFIGURATIONS["stream"]
-    chosen = _held if held else _streamed
-    block = triton.next_power_of_2(width) if held else min(block, max(1024, triton.next_power_of_2(width)))
+    block = min(block, max(1024, triton.next_power_of_2(width)))
     with torch.cuda.device(scores.device):
-        chosen[(rows,)](scores, targets, losses, classes, width, ignore, WRITE=write, BLOCK=block, num_warps=warps)
+        _streamed[(rows,)](scores, targets, losses, classes, width, ignore, WRITE=write, BLOCK=block, num_warps=warps)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -96,26 +86,3 @@ def _streamed(scores, targets, losses, classes, width, ignore, WRITE: tl.constex
             gradient = tl.where(place == narrow, share - 1.0, share) * poison
             gradient = tl.where(counts & (place < classes), gradient, 0.0)
             tl.store(first + place, gradient.to(scores.dtype.element_ty), mask=place < width)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _held(scores, targets, losses, classes, width, ignore, WRITE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
-    row = tl.program_id(0).to(tl.int64)
-    target = tl.load(targets + row)
-    counts = target != ignore
-    known = (target >= 0) & (target < classes)
-    first = scores + row * width
-    of_target = tl.load(first + target, mask=known, other=float("nan")).to(tl.float32)
-    place = tl.arange(0, BLOCK)
-    score = tl.load(first + place, mask=place < width, other=0.0, eviction_policy="evict_first")
-    score = tl.where(place < classes, score, float("-inf")).to(scores.dtype.element_ty)
-    largest = tl.max(score.to(tl.float32) * LOG2_E, 0)
-    total = largest + tl.log2(tl.sum(tl.exp2(score.to(tl.float32) * LOG2_E - largest), 0))
-    tl.store(losses + row, tl.where(counts, total * LN_2 - of_target, 0.0))
-    if WRITE:
-        tl.debug_barrier()
-        poison = tl.where(known, 1.0, float("nan"))
-        share = tl.exp2(score.to(tl.float32) * LOG2_E - total)
-        gradient = tl.where(place == target.to(tl.int32), share - 1.0, share) * poison
-        gradient = tl.where(counts & (place < classes), gradient, 0.0)
-        tl.store(first + place, gradient.to(scores.dtype.element_ty), mask=place < width)

@@ -14,7 +14,16 @@ from trueloop.report.evidence import as_words, lines_around, where
 from trueloop.source import line_of
 from trueloop.verdict import CrashExplanation, Verdict, counted
 
-__all__ = ["PAGE", "STYLE", "document", "prose"]
+__all__ = ["PAGE", "STYLE", "TABLES", "document", "prose"]
+
+TABLES: Final = """
+table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .6rem 0; }
+th { text-align: left; color: var(--soft); font-weight: 500; }
+th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+svg { display: block; width: 100%; height: auto; margin: .6rem 0; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+"""
+"""For pages of numbers, beside `STYLE`."""
 
 STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fbfbfa; --card: #fff; --ink: #1d2125; --soft: #626a73; --line: #e3e4e2; --code: #f4f4f1;

@@ -9,7 +9,7 @@ from typing import Final
 from trueloop import __version__
 from trueloop.profiled import PHASES, Advice, Profile
 from trueloop.report.evidence import as_words, where
-from trueloop.report.html import PAGE, STYLE, prose
+from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.profile_charts import memory_chart, phase_bar, roofline, timeline
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 from trueloop.source import line_of
@@ -20,11 +20,6 @@ __all__ = ["document"]
 ROWS: Final = 15
 """Operations and modules that are shown."""
 MORE: Final = """
-table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .6rem 0; }
-th { text-align: left; color: var(--soft); font-weight: 500; }
-th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-svg { display: block; width: 100%; height: auto; margin: .6rem 0; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); } section { margin: 2rem 0; } .legend span { margin-right: 1rem; white-space: nowrap; }
 .legend i { display: inline-block; width: .8em; height: .8em; border-radius: .2em; margin-right: .35em; }
 """
@@ -32,7 +27,7 @@ svg .soft { fill: var(--soft); } section { margin: 2rem 0; } .legend span { marg
 
 def document(profile: Profile) -> str:
     title = f"trueloop profile: {profile.subject}"
-    return PAGE.format(title=escape(title), style=STYLE + MORE, body="\n".join(_body(profile)))
+    return PAGE.format(title=escape(title), style=STYLE + TABLES + MORE, body="\n".join(_body(profile)))
 
 
 def _body(profile: Profile) -> Iterator[str]:

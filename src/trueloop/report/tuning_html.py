@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from trueloop import __version__
-from trueloop.report.html import PAGE, STYLE, prose
+from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.tuning_terminal import proof_in_words, variant_in_words
 from trueloop.report.units import bytes_of, seconds_of
 from trueloop.tuned import Trial, Tuning, front, words_of
@@ -19,18 +19,13 @@ HEIGHT: Final = 300
 EDGE: Final = 50
 """Points around the picture, for its labels."""
 MORE: Final = """
-table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .6rem 0; }
-th { text-align: left; color: var(--soft); font-weight: 500; }
-th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-svg { display: block; width: 100%; height: auto; margin: .6rem 0; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 section { margin: 2rem 0; } tr.won td { font-weight: 600; }
 """
 
 
 def document(tuning: Tuning) -> str:
     title = f"trueloop tune: {tuning.subject}"
-    return PAGE.format(title=escape(title), style=STYLE + MORE, body="\n".join(_body(tuning)))
+    return PAGE.format(title=escape(title), style=STYLE + TABLES + MORE, body="\n".join(_body(tuning)))
 
 
 def _body(tuning: Tuning) -> Iterator[str]:
