@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from tests.tune.worlds import network, read, recipe
 from trueloop.data.tensors import Tensors
+from trueloop.engine.loop import Loop
 from trueloop.recipe import DataRequest, Recipe
 from trueloop.tune.judge import Shown, judged
 from trueloop.tune.sameness import Order, prove, stilled
@@ -261,3 +263,35 @@ def test_the_peak_of_memory_is_counted_from_a_moment() -> None:
 
 def test_recipes_of_tests_are_recipes() -> None:
     assert isinstance(recipe(), Recipe)
+
+
+# -- where a proof begins --
+
+
+def test_a_loop_begins_with_the_weights_that_a_run_begins_with_and_they_are_its_own() -> None:
+    subject, plain = Subject(recipe(), DataRequest()), Loop.of(recipe())
+    first, again, other = subject.loop(), subject.loop(), subject.loop(seed=1)
+    for name, tensor in plain.model.state_dict().items():
+        assert torch.equal(first.model.state_dict()[name], tensor)
+        assert torch.equal(again.model.state_dict()[name], tensor)
+    assert not torch.equal(next(first.model.parameters()), next(other.model.parameters()))
+    with torch.no_grad():
+        next(first.model.parameters()).zero_()
+    assert torch.equal(next(again.model.parameters()), next(plain.model.parameters()))
+    assert torch.equal(next(subject.loop().model.parameters()), next(plain.model.parameters()))
+
+
+def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
+    class Locked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.lock = network(), threading.Lock()
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            answer: Tensor = self.inner(inputs)
+            return answer
+
+    subject = Subject(recipe(model=Locked), DataRequest())
+    first, again = subject.loop(), subject.loop()
+    assert torch.equal(next(first.model.parameters()), next(again.model.parameters()))
+    assert next(first.model.parameters()) is not next(again.model.parameters())

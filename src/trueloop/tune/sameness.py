@@ -22,6 +22,7 @@ from trueloop.engine.compiled import compiled
 from trueloop.engine.conditions import conditions
 from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
+from trueloop.engine.order import mixed
 from trueloop.engine.randomness import fence, seed_all
 from trueloop.hook import Hook, Row
 from trueloop.recipe import Recipe
@@ -127,9 +128,10 @@ def stilled(model: nn.Module) -> None:
 @torch.no_grad()
 def _move(model: nn.Module, seed: int) -> None:
     """Every weight by about one rounding, each by a draw of its own."""
-    draws = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        noise = torch.randn(parameter.shape, generator=draws).to(parameter.device, parameter.dtype)
+    for number, parameter in enumerate(model.parameters()):
+        # Drawn where the weight is: a hundred million draws of a CPU take longer than the steps of a proof.
+        draws = torch.Generator(parameter.device).manual_seed(mixed(seed, number))
+        noise = torch.randn(parameter.shape, generator=draws, device=parameter.device).to(parameter.dtype)
         parameter.mul_(1 + MOVED * noise)
 
 

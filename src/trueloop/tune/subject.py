@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, Splits
+from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
+from trueloop.engine.randomness import fence
 from trueloop.hook import Hook
 from trueloop.recipe import DataRequest, Recipe
 
@@ -65,6 +68,7 @@ class Subject:
             on_nonfinite="stop",
         )
         self.request = replace(request, seed=recipe.seed)
+        self._models: dict[int, nn.Module] = {}
 
     @cached_property
     def splits(self) -> Splits:
@@ -72,9 +76,23 @@ class Subject:
         valid = splits.valid
         return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Some(valid))
 
+    def _model(self, seed: int) -> nn.Module:
+        """As a run begins with it. Built once for each seed, then copied: a proof begins many times, and a large model is many draws."""
+        if seed not in self._models:
+            self._models[seed] = self._built(seed)
+        try:
+            return copy.deepcopy(self._models[seed])
+        except (TypeError, RuntimeError, AttributeError):  # it holds what cannot be copied: an open file, a lock, a graph
+            return self._built(seed)
+
+    def _built(self, seed: int) -> nn.Module:
+        with fence(seed):
+            return build_model(self.recipe, self.splits.facts)
+
     def loop(self, hook: Hook | None = None, **changes: Any) -> Loop:
         """A fresh loop at its beginning, with other values for some fields."""
         recipe = replace(self.recipe, data=lambda _: self.splits, **changes)
+        recipe = replace(recipe, model=lambda: self._model(recipe.seed))
         if recipe.steps is not None and recipe.warmup >= recipe.steps:
             recipe = replace(recipe, warmup=recipe.steps // 4)
         return Loop.of(recipe, self.request, hooks=hook)
@@ -83,4 +101,6 @@ class Subject:
         """Another variant on the same data."""
         other = Subject(recipe, self.request)
         other.__dict__["splits"] = self.splits
+        if other.recipe.model is self.recipe.model:
+            other._models = self._models
         return other
