@@ -68,10 +68,23 @@ wrappers: .venv/ready  ## the same small jobs through Lightning, Accelerate, HF 
 peers: .venv/ready  ## ten classic bugs, ours beside the peers (their own environments)
 	$(BIN)/python -m benchmarks.peers.run --install
 
+cpu-bench: .venv/ready  ## a step on this CPU beside the loop by hand; does the fast path learn as well (DATA=folder of data sets)
+	$(BIN)/python benchmarks/cpu.py
+	test -z "$(DATA)" || $(BIN)/python benchmarks/fashion.py --data $(DATA) --accuracy --device cpu
+
 docs: .venv/ready  ## write the pages of the rules
 	$(BIN)/trueloop explain --all --output docs/rules
 
 gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
 	PYTHONPATH=src:. $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider
 
-.PHONY: help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test
+gpu-bench:  ## every speed of docs/performance.md on a CUDA device, with whatever torch is installed there: PYTHON=python3 DATA=folder
+	PYTHONPATH=src:. $(PYTHON) benchmarks/fashion.py --data $(DATA)
+	PYTHONPATH=src:. $(PYTHON) benchmarks/fashion.py --data $(DATA) --accuracy
+	PYTHONPATH=src:. $(PYTHON) benchmarks/linear_cross_entropy.py
+	PYTHONPATH=src:. $(PYTHON) benchmarks/gpt2.py
+	PYTHONPATH=src:. $(PYTHON) benchmarks/verdicts.py --only copy,launch,compute
+	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --write build/fashion_mlp_tuned.py
+	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --write build/gpt2_tuned.py
+
+.PHONY: help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench cpu-bench
