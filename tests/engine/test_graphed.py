@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.checkpoint.store import Memory
-from trueloop.data.source import Splits
+from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.assemble import assemble
+from trueloop.engine.batches import InOrder
 from trueloop.engine.direct import Direct
 from trueloop.engine.graphed import Graphs, lengths_of
 from trueloop.engine.loop import Loop
@@ -26,6 +27,7 @@ from trueloop.engine.train import train
 from trueloop.engine.update import Update, adam_step
 from trueloop.errors import BadRecipe
 from trueloop.hook import Hook, Row
+from trueloop.parallel.peers import Alone
 from trueloop.recipe import DataRequest, Recipe
 
 CLOSE = 2e-5
@@ -366,3 +368,25 @@ def test_the_formula_changes_nothing_when_held_back() -> None:
     weights, gradients, averages, squares = ([tensor] for tensor in given)
     adam_step(weights, gradients, averages, squares, torch.zeros(1), torch.tensor(0.1), torch.ones(()), (0.9, 0.99), 1e-8, 0.1, True)
     assert all(torch.equal(a, b) for a, b in zip(before, given, strict=True))
+
+
+# -- evaluation --
+
+
+@pytest.mark.parametrize(
+    ("change", "inputs", "at_once"),
+    [
+        ({}, (8,), 2),
+        ({"program": "graphed"}, (8,), 16),
+        ({"program": "graphed"}, (3, 224, 224), 2),
+        ({"program": "graphed"}, (), 2),
+        ({"program": "graphed", "task": "language"}, (8,), 2),
+    ],
+    ids=["one by one", "small inputs", "images", "unknown inputs", "language"],
+)
+def test_small_inputs_are_evaluated_many_at_once_where_steps_are_played(
+    change: dict[str, Any], inputs: tuple[int, ...], at_once: int
+) -> None:
+    splits = replace(read(DataRequest()), facts=Facts(inputs=inputs))
+    in_order = InOrder(splits.train, splits, replace(RECIPE, **change), torch.device("cpu"), Alone())
+    assert in_order.batch == at_once * RECIPE.batch

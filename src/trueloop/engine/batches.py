@@ -6,6 +6,7 @@ after seeding from those three. So neither the number of workers nor a resume ca
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -30,6 +31,8 @@ AT_ONCE: Final = 2
 """Micro-batches that are evaluated at once: nothing is kept for a backward, so that twice as much fits where a training step fits."""
 MANY_AT_ONCE: Final = 16
 """The same where steps are so small that they are played several at once: not of a language model, whose scores are large."""
+FEW_NUMBERS: Final = 1 << 22
+"""In the inputs that are evaluated at once then: what a model makes of them in between may be a hundred times as many."""
 SHARE: Final = 0.4
 """Of the device's free memory that a resident data set may take: the rest is the model's and its activations'."""
 
@@ -263,7 +266,8 @@ class InOrder:
         self.source, self.splits, self.recipe, self.device, self.peers = source, splits, recipe, device, peers
         self.home, _ = home_of(source, recipe, device)
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
-        many = recipe.program == "graphed" and recipe.task != "language"
+        numbers = MANY_AT_ONCE * micro * math.prod(splits.facts.inputs or (FEW_NUMBERS,))
+        many = recipe.program == "graphed" and recipe.task != "language" and numbers <= FEW_NUMBERS
         self.batch = (MANY_AT_ONCE if many else AT_ONCE) * micro
 
     def keys(self) -> Iterator[_Key]:
