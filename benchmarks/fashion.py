@@ -274,7 +274,9 @@ def measured(name: str, options: argparse.Namespace) -> list[float]:
         if done.returncode:
             print(f"{name} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
             return []
-        return [float(each) for each in json.loads(out.read_text(encoding="utf-8"))]
+        seconds = [float(each) for each in json.loads(out.read_text(encoding="utf-8"))]
+    print(f"{name}: {', '.join(f'{each:.3f}' for each in seconds)} s", file=sys.stderr, flush=True)
+    return seconds
 
 
 def accuracy(options: argparse.Namespace) -> int:
