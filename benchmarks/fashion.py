@@ -294,7 +294,7 @@ def accuracy(options: argparse.Namespace) -> int:
                 found.setdefault((self.name, row.kind), {})[self.seed] = row.values["accuracy"]
 
     found: dict[tuple[str, str], dict[int, float]] = {}
-    for seed in range(options.seeds):
+    for seed in range(options.first, options.first + options.seeds):
         for name, changes in {"eager": {}, "fast": FAST[options.device]}.items():
             recipe = replace(fashion_mlp.recipe(), device=options.device, seed=seed, trackers=(), hooks=(Last(name, seed),), **changes)
             with tempfile.TemporaryDirectory() as folder:
@@ -321,6 +321,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="of the seeds")
     parser.add_argument("--device", choices=tuple(FAST), default="cuda", help="of --accuracy")
     options = parser.parse_args()
     if options.way:

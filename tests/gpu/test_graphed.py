@@ -22,8 +22,6 @@ from trueloop.recipe import DataRequest, Recipe
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
 ]
 

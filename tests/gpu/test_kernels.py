@@ -21,8 +21,6 @@ from trueloop.recipes.shakespeare import GPT
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("ignore:linear_cross_entropy. torch .* cannot add"),  # slower, and said; the numbers are the same
-    pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
 ]
