@@ -74,7 +74,7 @@ class Loop:
     """program=graphed: what plays several steps at once."""
     parameters: Sequence[Tensor] = ()
     clock: float = field(default_factory=time.perf_counter)
-    _rows: list[Row] = field(default_factory=list, repr=False)
+    _rows: list[tuple[int, float, dict[str, float]]] = field(default_factory=list, repr=False)
     """Lines of metrics that nobody has been told of yet."""
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
 
@@ -170,21 +170,20 @@ class Loop:
             "gradient_norm": norm.item(),
             "samples_per_second": samples / seconds if seconds else 0.0,
             "data_wait": waited / seconds if seconds else 0.0,
-            "memory_mb": memory_mb(self.device),
         }
         if state.skipped:
             values["skipped"] = float(state.skipped)
         self.guard.told()
         self.saver.check()
-        self._rows.append(Row("train", state.step, self.epoch(), values))
+        self._rows.append((state.step, self.epoch(), values))
         if self.graphs is None:
             self.hand_on_rows()
 
     def hand_on_rows(self) -> None:
         """To those who write them down. Where steps are played, a device that waits for the next ones would wait for that too."""
         rows, self._rows = self._rows, []
-        for row in rows:
-            self.hooks.logged(row)
+        for step, epoch, values in rows:
+            self.hooks.logged(Row("train", step, epoch, values | {"memory_mb": memory_mb(self.device)}))
 
     def evaluate(self) -> bool:
         """On the validation data; is it the best so far? Plateau and early stopping follow it."""
