@@ -43,8 +43,8 @@ ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of c
 mutate: .venv/ready  ## mechanical bugs in healthy scripts: caught, missed, or the same; writes docs/mutation.md
 	$(BIN)/python -m tests.mutation.run --write docs/mutation.md
 
-evidence: .venv/ready  ## every claim, also the slow ones; the readiness note of every bundled recipe against the run's files
-	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy/test_claims.py -m 'long or not long'
+evidence: .venv/ready  ## every claim and every proof of tune, also the slow ones; the readiness note of every bundled recipe against the run's files
+	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy/test_claims.py tests/tune tests/cli/test_tune.py tests/kernels -m 'long or not long'
 
 reports: .venv/ready  ## SARIF by its published schema (MIRROR=folder of checkouts), the HTML page in a real browser
 	TRUELOOP_MIRROR=$(MIRROR) $(BIN)/python -m pytest tests/report/test_published.py -m long -rs

@@ -115,6 +115,7 @@ def test_a_bundled_recipe_is_tuned_within_its_budget() -> None:
     assert "find_recipe('digits', {})" in Path("digits_tuned.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_recipe_whose_training_fails_is_told_and_nothing_is_written() -> None:
     Path("broken.py").write_text(PLANTED.replace("time.sleep(0.01)", "raise ValueError('tired')"), encoding="utf-8")
     done = typed("broken.py", "--budget", "1", *STILL)

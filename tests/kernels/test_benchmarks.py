@@ -20,6 +20,7 @@ def ran(*arguments: str) -> str:
     return done.stderr if done.returncode else done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["eager-fp32", "ours"])
 def test_a_contender_is_measured_and_written_down(name: str, tmp_path: Path) -> None:
     shown = ran("--only", name, "--json", str(tmp_path / "found.json"))

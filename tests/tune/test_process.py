@@ -128,6 +128,7 @@ def test_what_a_recipe_prints_is_no_answer(tmp_path: Path, processes: list[Proce
     assert process.listen(monotonic() + SOON)["ready"]["every"] == 4
 
 
+@pytest.mark.long
 def test_files_of_the_user_do_not_take_the_place_of_pythons(file: str, processes: list[Process], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(file).parent)
     Path("statistics.py").write_text("raise SystemExit('not the real one')\n", encoding="utf-8")
@@ -181,6 +182,7 @@ def test_the_bench_measures_in_turns_proves_and_forgets(file: str) -> None:
     assert not bench._alive
 
 
+@pytest.mark.long
 def test_the_best_is_started_again_when_it_is_gone(file: str) -> None:
     bench = Bench(Spec(file), seconds=SOON, seeds=1)
     try:
