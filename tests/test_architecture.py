@@ -35,6 +35,7 @@ WORDS = (
     "vet",
     "amend",
     "tuned",
+    "planned",
 )
 """What everything speaks; no torch. Each may import only those that stand before it, or are listed for it below."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from trueloop.cli.deliver import Delivery
+from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser, ReportOptions, add_report_options, report_options
 from trueloop.doctor.allow import chosen_rules
-from trueloop.doctor.hang import HANG_AFTER
 from trueloop.errors import Misuse
 from trueloop.settings import load_settings
 from trueloop.source import stand_in
@@ -82,8 +82,7 @@ def _options(arguments: list[str]) -> tuple[CheckOptions, list[str]]:
     run.add_argument("--budget", metavar="SHARE", type=_budget, help="what watching may cost: 5%% or 0.05; probes sample to stay inside it")
     run.add_argument("--record", metavar="DIR", type=Path, help="keep the run's events there, for `trueloop judge DIR`")
     run.add_argument("--fail-fast", action="store_true", help="end the run at the first error found")
-    waits = f"when to look why one of several ranks stands still ({HANG_AFTER:.0f})"
-    run.add_argument("--hang-after", metavar="SECONDS", type=_seconds, default=HANG_AFTER, help=waits)
+    add_hang_after(run)
     add_report_options(parser)
     parsed, target = parser.split(arguments)
     if not target:
@@ -144,16 +143,6 @@ def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise Misuse(f"--steps cannot be {text!r}. Nothing was run: write a number of optimizer steps, as in --steps 100.")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 1 <= seconds < math.inf:
-        raise Misuse(f"--hang-after cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in --hang-after 60.")
-    return seconds
 
 
 def _budget(text: str) -> float:

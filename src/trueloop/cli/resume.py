@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trueloop.amend import amended, remarks
-from trueloop.cli.failure import with_their_errors
+from trueloop.cli.hang_after import add_hang_after, watched_for_hangs
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
-from trueloop.cli.train import finish, settings_of
+from trueloop.cli.rank import as_one_of_many, is_speaker, settled
+from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
 from trueloop.recipe import Recipe
 
-__all__ = ["resume"]
+__all__ = ["recipe_for", "resume"]
 
 ABOUT: Final = (
     "Go on with a run that was stopped or killed, from its newest whole checkpoint. `--set epochs=20` makes a run longer, also a finished "
@@ -26,27 +28,49 @@ STRETCHED: Final = ("cosine", "linear", "one-cycle")
 
 
 def resume(arguments: list[str]) -> int:
-    parser = Parser("resume", "[options] RUN", ABOUT)
-    parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run: runs/NAME")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
-    parsed = parser.parse_all(arguments)
-    if parsed.run is None:
-        raise Misuse("Which run? Nothing was run: type `trueloop resume runs/NAME`; `trueloop runs` lists them.")
+    parsed = _parsed(arguments)
     settings = settings_of(parsed.set)
-    origin = origin_of(parsed.run, f"call trueloop.resume(recipe, {str(parsed.run)!r}) in that script.")
+    origin = _origin(parsed.run)
+    if parsed.nproc is not None:
+        from trueloop.cli.launch import launch_here
+
+        return launch_here("resume", parsed.nproc, without_nproc(arguments))
 
     def work() -> int:
         before = recipe_of(origin)
         recipe = amended(before, settings)
-        for remark in (*remarks(before, settings), *_lengthened(before, recipe)):
+        for remark in (*remarks(before, settings), *_lengthened(before, recipe)) if is_speaker() else ():
             print(f"note: {remark}", file=sys.stderr)
         from trueloop.session.train import resume as go_on
 
         kept = {**origin, "settings": _merged(origin["settings"], settings)}
-        return finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False))
+        with watched_for_hangs(parsed.hang_after):
+            return settled(lambda _: finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)))
 
-    return with_their_errors(work)
+    return as_one_of_many(work)
+
+
+def recipe_for(arguments: list[str]) -> Recipe:
+    """What `resume` would train, or its refusal: for who starts it in other processes."""
+    parsed = _parsed(arguments)
+    return amended(recipe_of(_origin(parsed.run)), settings_of(parsed.set))
+
+
+def _origin(run: Path) -> dict[str, Any]:
+    return origin_of(run, f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser("resume", "[options] RUN", ABOUT)
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run: runs/NAME")
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated")
+    parser.add_argument("--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu")
+    add_hang_after(parser)
+    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parsed = parser.parse_all(arguments)
+    if parsed.run is None:
+        raise Misuse("Which run? Nothing was run: type `trueloop resume runs/NAME`; `trueloop runs` lists them.")
+    return parsed
 
 
 def _lengthened(before: Recipe, now: Recipe) -> Iterator[str]:

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trueloop.amend import amended, remarks
-from trueloop.cli.failure import with_their_errors
+from trueloop.cli.hang_after import add_hang_after, watched_for_hangs
 from trueloop.cli.options import Parser
+from trueloop.cli.rank import as_one_of_many, goes_on_with, is_speaker, settled
 from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.hook import Ending
+from trueloop.parallel.answer import launch_name
 from trueloop.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.vet import idle, vetted
 
 if TYPE_CHECKING:
+    from trueloop.parallel.peers import Peers
     from trueloop.session.train import Trained
 
-__all__ = ["exit_code", "finish", "settings_of", "train"]
+__all__ = ["exit_code", "finish", "recipe_for", "settings_of", "train", "without_nproc"]
 
 STOPPED_ITSELF = 5
 """The exit code of a run that could not go on: a gradient that is no number, a collapse, a checkpoint that cannot be written."""
@@ -31,18 +34,43 @@ STOPPED_ITSELF = 5
 def train(arguments: list[str]) -> int:
     parsed = _parsed(arguments)
     settings = settings_of(parsed.set)
-    given = {name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None}
+    if parsed.nproc is not None and not parsed.show:
+        from trueloop.cli.launch import launch_here
+
+        return launch_here("train", parsed.nproc, without_nproc(arguments))
+    given = _given(parsed)
 
     def work() -> int:
         before = find_recipe(parsed.recipe, given)
         recipe = amended(before, settings)
         if parsed.show:
             return _show(recipe, settings, parsed.format)
-        for remark in (*remarks(before, settings), *idle(recipe)):
+        for remark in (*remarks(before, settings), *idle(recipe)) if is_speaker() else ():
             print(f"note: {remark}", file=sys.stderr)
-        return _run(recipe, parsed, {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings})
+        with watched_for_hangs(parsed.hang_after):
+            return _run(recipe, parsed, {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings})
 
-    return with_their_errors(work)
+    return as_one_of_many(work)
+
+
+def recipe_for(arguments: list[str]) -> Recipe:
+    """What `train` would train, or its refusal: for who starts it in other processes."""
+    from trueloop.engine.rehearse import machine_mistakes
+
+    parsed = _parsed(arguments)
+    recipe = amended(find_recipe(parsed.recipe, _given(parsed)), settings_of(parsed.set))
+    vetted(recipe, machine_mistakes(recipe))
+    return recipe
+
+
+def without_nproc(arguments: list[str]) -> list[str]:
+    """The words for each of the processes."""
+    at = next((i for i, word in enumerate(arguments) if word.partition("=")[0] == "--nproc"), len(arguments))
+    return arguments[:at] + without_nproc(arguments[at + (1 if "=" in arguments[at] else 2) :]) if at < len(arguments) else arguments
+
+
+def _given(parsed: argparse.Namespace) -> dict[str, str]:
+    return {name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None}
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -55,6 +83,8 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field of the recipe; may be repeated"
     )
+    parser.add_argument("--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu")
+    add_hang_after(parser)
     parser.add_argument("--show", action="store_true", help="print the whole recipe, with what --set changes, and train nothing")
     parser.add_argument("--format", metavar="NAME", help="of --show: text (default) | json")
     parser.add_argument("--name", default="", help="what to call the run")
@@ -121,7 +151,26 @@ def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any]) -> 
 
     data = None if parsed.data is None else parsed.data.absolute()
     where = {"name": parsed.name, "runs": parsed.runs, "data": data, "baseline": parsed.baseline}
-    return finish(run(recipe, **where, download=parsed.download, origin=origin, hand_on_signals=False))
+    named = {**origin, "launch": launch_name()} if launch_name() else origin
+    rest = {"download": parsed.download, "origin": named, "hand_on_signals": False}
+
+    def work(peers: Peers) -> int:
+        begun = goes_on_with(peers, parsed.runs)
+        return _again(recipe, begun, rest) if begun else finish(run(recipe, **where, **rest))
+
+    return settled(work)
+
+
+def _again(recipe: Recipe, begun: Path, rest: dict[str, Any]) -> int:
+    """The launch was started again, by `--restarts` or by a cluster: its run goes on, and no second one begins."""
+    from trueloop.session.folder import read_about
+    from trueloop.session.train import resume as go_on
+
+    over = read_about(begun).get("status") in ("finished", "early-stopped")
+    if is_speaker():
+        how = "has finished: nothing is left to do." if over else "goes on, from its newest whole checkpoint."
+        print(f"note: started again; {begun} {how}", file=sys.stderr)
+    return 0 if over else finish(go_on(recipe, begun, **rest))
 
 
 def finish(done: Trained) -> int:

@@ -2,62 +2,139 @@
 
 A rank is suspected when its script has stood at one instruction for long. That alone proves nothing: another rank may be evaluating, or
 writing a checkpoint. So the journals of all ranks on this machine are compared, and only where they contradict (two ranks are in different
-collectives, or one has ended and will never come) is there a finding, and only then does the run end.
+collectives, or one has ended and will never come), or where the rank that is missed has itself stood as long in one fetch of data or is
+stopped, is there a finding, and only then does the run end. Otherwise it is told, once, who waits for whom, and the run goes on.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from trueloop.doctor.onlooker import Onlooker
 from trueloop.doctor.ranks import Rank
+from trueloop.doctor.stand import Stand
 from trueloop.doctor.together import Bench
-from trueloop.event import CollectivesCalled
+from trueloop.event import Collective, CollectivesCalled, Place, RankStood
+from trueloop.source import shown_path
 from trueloop.taps.journal import Journal
 
-__all__ = ["HANG_AFTER", "Watchdog"]
+__all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
 
 HANG_AFTER: Final = 300.0
 """Seconds that a rank stands still before the journals are compared: half of what NCCL waits before it tears the process down."""
 PAUSE: Final = 1.0
+STOPPED_TOO: Final = 5
+"""Pauses between two looks after which this process was itself stopped (Ctrl-Z on the whole run): nobody is to blame then."""
+SETTLED: Final = 3
+"""Pauses more before a rank says that it waits and the run goes on: the others have looked by then too."""
+TOLD_APART: Final = 0.9
+"""Share of --hang-after that the others must have stood: ranks look at different moments, and one of them looks first."""
 
 
 @final
 class Watchdog(threading.Thread):
-    """Watches the thread that makes it."""
+    """Watches the thread that makes it. `end` is given what is known of ranks that stand still."""
 
-    def __init__(self, me: Rank, journal: Journal, bench: Bench, hang_after: float, end: Callable[[], None]) -> None:
+    def __init__(self, me: Rank, journal: Journal, bench: Bench, hang_after: float, end: Callable[[tuple[RankStood, ...]], None]) -> None:
         super().__init__(name="trueloop watches for ranks that hang", daemon=True)
         self._me, self._journal, self._bench = me, journal, bench
         self._hang_after, self._end = hang_after, end
-        self._watched = threading.get_ident()
+        self._pause = min(PAUSE, hang_after / 4)
+        self._onlooker = Onlooker()
         self._over = threading.Event()
-        self._seen: tuple[int, int, int] = (0, 0, 0)
-        self._since = time.monotonic()
+        self._told_at = -1
+        """The collective whose waiting was told."""
 
     def run(self) -> None:
-        while not self._over.wait(min(PAUSE, self._hang_after / 4)):
-            if self._stands_still() >= self._hang_after and self._bench.judge(self._facts()).findings:
-                self._end()
+        while not self._over.wait(self._pause):
+            stand = self._onlooker.look(self._journal.written, STOPPED_TOO * self._pause)
+            self._me.put(f"{self._me.number}.stand", stand.written())
+            if stand.seconds() < self._hang_after:
+                continue
+            called, stood = list(self._called()), tuple(self._stood())
+            if self._bench.judge([*called, *stood]).findings:
+                self._end(stood)
                 return
+            if stand.seconds() >= self._hang_after + SETTLED * self._pause:
+                self._tell_once(called)
 
     def leave(self) -> None:
         """The run has ended by itself."""
         self._over.set()
 
-    def _stands_still(self) -> float:
-        """Seconds since the watched thread was last seen at another instruction, or called another collective."""
-        frame = sys._current_frames().get(self._watched)
-        seen = (id(frame), -1 if frame is None else frame.f_lasti, self._journal.written)
-        if seen != self._seen:
-            self._seen, self._since = seen, time.monotonic()
-        return time.monotonic() - self._since
+    # -- what is known of the ranks --
 
-    def _facts(self) -> Iterator[CollectivesCalled]:
+    def _called(self) -> Iterator[CollectivesCalled]:
         verdicts = self._me.verdicts()
         for number in (self._me.number, *self._me.others):
             ended = [fact for fact in verdicts[number].facts if isinstance(fact, CollectivesCalled)] if number in verdicts else []
             yield from ended or [self._me.last_seen(number)]
+
+    def _stood(self) -> Iterator[RankStood]:
+        """Ranks that will not move: they wait for one batch as long as the user is ready to wait, or cannot move at all."""
+        now, verdicts = time.monotonic(), self._me.verdicts()
+        for number in (self._me.number, *self._me.others):
+            stand = self._me.stand_of(number)
+            if number in verdicts:
+                yield from (fact for fact in verdicts[number].facts if isinstance(fact, RankStood))
+            if stand is None or number in verdicts:
+                continue
+            place = stand.places[0] if stand.places else None
+            silent = now - stand.looked
+            if self._me.is_stopped(number) and silent >= self._hang_after * TOLD_APART:
+                yield RankStood(0, place, number, "stopped", silent, _time_of_day(silent), "")
+            elif stand.doing == "loading" and stand.seconds() >= self._hang_after * TOLD_APART:
+                since = now - stand.since
+                yield RankStood(0, place, number, "loading", since, _time_of_day(since), stand.fetching)
+
+    # -- waiting that may be meant --
+
+    def _tell_once(self, called: list[CollectivesCalled]) -> None:
+        """The first of those who wait says so, once for each collective."""
+        waiting = {told.rank: call for told in called for call in told.calls if call.state == "inside"}
+        mine = waiting.get(self._me.number)
+        if mine is None or self._me.number != min(waiting) or self._told_at == self._journal.written:
+            return
+        self._told_at = self._journal.written
+        missed = [self._whereabouts(number) for number in mine.members if number != self._me.number and number not in waiting]
+        here = f"rank {self._me.number} has waited {mine.seconds:.0f} s in {_named(mine)}"
+        sys.stderr.write(f"note: {'; '.join([here, *missed])}. The run goes on.\n")
+        sys.stderr.flush()
+
+    def _whereabouts(self, number: int) -> str:
+        stand = self._me.stand_of(number) if number in self._me.others else None
+        if stand is None:
+            return f"nothing is known of rank {number}"
+        at = _shown(stand.places[0] if stand.places else None)
+        silent = time.monotonic() - stand.looked
+        if silent > STOPPED_TOO * self._pause:
+            return f"nothing is heard of rank {number} since {_time_of_day(silent)}, when it was at {at}"
+        return f"rank {number} {_bearing(stand, self._pause)} {at}"
+
+
+def end_workers() -> None:
+    """The processes that this one would end with, if it came to its end: a worker that is stuck would outlive it."""
+    for child in multiprocessing.active_children():
+        if child.daemon:
+            child.kill()
+
+
+def _bearing(stand: Stand, pause: float) -> str:
+    return f"has stood for {stand.seconds():.0f} s at" if stand.seconds() > STOPPED_TOO * pause else "is at work at"
+
+
+def _named(call: Collective) -> str:
+    return f"{call.name} #{call.number} ({_shown(call.places[0] if call.places else None)})"
+
+
+def _shown(place: Place | None) -> str:
+    return "a line of a library" if place is None else f"{shown_path(place.path)}:{place.line}"
+
+
+def _time_of_day(seconds_ago: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time.time() - seconds_ago))

@@ -1,9 +1,9 @@
 """Several ranks of one run (torchrun): each watches itself, and one of them tells what all have found.
 
 The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives, which hang when a
-rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called) and `1.verdict` (I have ended), and
-`teller` (I tell, says the first to make it). A verdict brings facts that mean something only beside those of the other ranks; who tells
-has them judged together. Of a rank that has ended without a word, its collectives can still be read.
+rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called), `1.stand` (where I was a second ago)
+and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it). A verdict brings facts that mean something only beside
+those of the other ranks; who tells has them judged together. Of a rank that has ended without a word, its collectives can still be read.
 When the folder is gone, it has been told. Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends
 waits for that; but nobody waits for the dead, and one that failed does not wait long: then it tells itself, and says whose report
 is missing.
@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self, final
 
+from trueloop.doctor.process import state_of
+from trueloop.doctor.stand import Stand, read_stand
 from trueloop.doctor.together import Bench, Joint
 from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
@@ -40,6 +42,7 @@ PATIENCE: Final = 8.0
 LATE: Final = 60.0
 """Seconds that the teller waits for a rank that is still running: it may be writing its checkpoint."""
 PAUSE: Final = 0.05
+STOPPED: Final = "its process is stopped"
 
 
 @final
@@ -106,7 +109,14 @@ class Rank:
             return True
         except (OSError, ValueError):
             return False
-        return _is_zombie(process)
+        return state_of(process) == "Z"  # has ended, and nobody has asked how: then it still counts as a process
+
+    def is_stopped(self, number: int) -> bool:
+        """By SIGSTOP. A process that a debugger holds is in another state."""
+        try:
+            return state_of(int((self.folder / f"{number}.pid").read_bytes())) == "T"
+        except (OSError, ValueError):
+            return False
 
     # -- waiting --
 
@@ -119,6 +129,8 @@ class Rank:
                 waited = time.monotonic() - began
                 if self.has_died(number) and not self.has_ended(number):
                     missing[number] = "its process died"
+                elif self.is_stopped(number):
+                    missing[number] = STOPPED
                 elif waited > LATE:
                     missing[number] = f"it was still running {LATE:.0f} s later"
                 elif waited > PATIENCE and not self.has_begun(number):
@@ -143,6 +155,13 @@ class Rank:
         """The collectives of a rank that has not ended, or not told."""
         ended: Literal["died", "running"] = "died" if self.has_died(number) else "running"
         return CollectivesCalled(0, None, number, read_journal(number, self.folder), ended, "")
+
+    def stand_of(self, number: int) -> Stand | None:
+        """Where a rank was when its watching thread looked last; None if it has not."""
+        try:
+            return read_stand((self.folder / f"{number}.stand").read_bytes())
+        except FileNotFoundError:
+            return None
 
 
 # -- the run's own words --
@@ -196,7 +215,11 @@ def told_once(verdict: Verdict, bench: Bench | None = None) -> Verdict:
         return replace(verdict, told_elsewhere=True)
     atexit.register(told)
     found = {me.number: verdict, **me.verdicts()}
-    late = {number: "it was still running" for number in me.others if number not in found and number not in missing}
+    late = {
+        number: STOPPED if me.is_stopped(number) else "it was still running"
+        for number in me.others
+        if number not in found and number not in missing
+    }
     silent = [me.last_seen(number) for number in sorted(missing | late)]
     facts: list[Event] = [fact for one in found.values() for fact in one.facts]
     return merged(verdict, found, missing | late, Joint() if bench is None else bench.judge([*facts, *silent]))
@@ -258,14 +281,6 @@ def _unexplained(findings: list[Finding]) -> list[Finding]:
     """One finding per cause: a rank's own finding may explain what the comparison shows, and the other way round."""
     spoken = {finding.name for finding in findings}
     return [finding for finding in findings if not spoken & set(find_rule(finding.code).explained_by)]
-
-
-def _is_zombie(process: int) -> bool:
-    """Has it ended, and nobody has asked how? Then it still counts as a process. Only Linux says so."""
-    try:
-        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-    except (OSError, IndexError):
-        return False
 
 
 def _words(numbers: Iterable[int]) -> str:

@@ -18,13 +18,13 @@ import torch
 
 from trueloop.crash.explain import explained
 from trueloop.doctor.allow import chosen_rules, is_excused, sift
-from trueloop.doctor.hang import HANG_AFTER, Watchdog
+from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
 from trueloop.doctor.ranks import Rank, announce, meeting, own_folder, told, told_once
 from trueloop.doctor.together import Bench
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.errors import Misuse
-from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
+from trueloop.event import EpochStarted, Event, Forward, RankFact, RankStood, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
 from trueloop.probes.assemble import assemble
 from trueloop.rules.judge import Judge
@@ -177,10 +177,13 @@ class Watch:
             self._ended_by = self._ended_by or threading.get_ident()
         return self._ended_by == threading.get_ident()
 
-    def _end_hung(self) -> None:
+    def _end_hung(self, stood: tuple[RankStood, ...]) -> None:
         """Called by the watchdog: the script's own thread will not come back."""
         if self._on_hang is None or not self._may_end():
             return
+        for rank in stood:
+            self._hear(rank)
+        end_workers()
         try:
             self._on_hang(told_once(self.stop(Outcome("hung")), self.bench))
         finally:

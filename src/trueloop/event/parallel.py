@@ -19,6 +19,7 @@ __all__ = [
     "ParametersSampled",
     "PrefixSaved",
     "RankFact",
+    "RankStood",
     "SampledParameter",
     "SamplerPass",
     "StateWritten",
@@ -127,6 +128,19 @@ class CollectivesCalled(RankFact):
     calls: tuple[Collective, ...]
     ended: Literal["finished", "cut", "exception", "interrupted", "exit", "hung", "died", "running"]
     exception: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankStood(RankFact):
+    """A rank has not moved for as long as the user is ready to wait. `place` is its last known line."""
+
+    doing: Literal["loading", "stopped"]
+    """loading: it waits for one batch of a loader; stopped: its process is, by SIGSTOP, and says nothing."""
+    seconds: float
+    since: str
+    """The time of day when it moved last, or was heard of last."""
+    fetching: str
+    """loading: what the batch comes from: 'Images, by worker process 4711 (asleep)'."""
 
 
 @dataclass(frozen=True, slots=True)

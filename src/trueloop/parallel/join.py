@@ -21,8 +21,21 @@ def joined() -> Iterator[None]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    _meet("nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def _meet(backend: str) -> None:
+    """After an elastic restart torchrun's store still holds the addresses of the dead: each attempt meets under its own name."""
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if attempt == "0":
+        dist.init_process_group(backend)
+        return
+    from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
+    from torch.distributed.rendezvous import rendezvous
+
+    store, rank, world = next(rendezvous("env://"))
+    dist.init_process_group(backend, store=PrefixStore(f"attempt-{attempt}", store), rank=rank, world_size=world)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from traceback import walk_tb
 from typing import Literal, cast
 
-from trueloop.event import CollectivesCalled
+from trueloop.event import CollectivesCalled, Place
 from trueloop.probes.probe import Probe
 from trueloop.taps.moment import Joined, RunEnd
+from trueloop.taps.place import is_users
 
 __all__ = ["CollectiveProbe"]
 
@@ -26,4 +29,12 @@ class CollectiveProbe(Probe):
             return
         reason = cast(Literal["finished", "cut", "exception", "interrupted", "exit", "hung"], end.reason)
         failure = f"{type(end.exception).__name__}: {end.exception}".split("\n")[0] if end.reason == "exception" else ""
-        self.wire.emit(CollectivesCalled(self.wire.step, None, self.rank, journal.calls(), reason, failure))
+        place = _raised(end.exception) if failure else None
+        self.wire.emit(CollectivesCalled(self.wire.step, place, self.rank, journal.calls(), reason, failure))
+
+
+def _raised(error: BaseException | None) -> Place | None:
+    """The user's line that an exception came from."""
+    raised = walk_tb(error.__traceback__) if error is not None else ()
+    users = [(frame.f_code, line) for frame, line in raised if is_users(frame.f_code.co_filename)]
+    return Place(os.path.abspath(users[-1][0].co_filename), users[-1][1], users[-1][0].co_qualname) if users else None

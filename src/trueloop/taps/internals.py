@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -20,8 +21,10 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
 
 __all__ = [
     "UNSEEN",
+    "BatchUnderWay",
     "LoaderIterator",
     "OptimizedModule",
+    "batch_under_way",
     "become_worker",
     "compiler_listens",
     "compiler_said",
@@ -58,6 +61,30 @@ dispatch_modes: Final = torch._C._len_torch_dispatch_stack
 def stacks_samples(iterator: Any) -> bool:
     """Does the loader behind this iterator stack single samples by PyTorch's own collate function?"""
     return bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
+
+
+_NEXT: Final[CodeType] = LoaderIterator.__next__.__code__
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUnderWay:
+    """A batch that a loader is asked for and has not handed out yet."""
+
+    loader: int
+    number: int
+    """The how-manieth of its pass, from 0."""
+    dataset: Any
+    workers: tuple[int, ...]
+    """The processes that fetch it; empty: this one does."""
+
+
+def batch_under_way(frame: FrameType) -> BatchUnderWay | None:
+    """The batch that a frame waits for; None if it is none of a loader's."""
+    iterator = frame.f_locals.get("self") if frame.f_code is _NEXT else None
+    if iterator is None:
+        return None
+    workers = tuple(worker.pid for worker in getattr(iterator, "_workers", ()))
+    return BatchUnderWay(id(iterator), getattr(iterator, "_num_yielded", 0), getattr(iterator, "_dataset", None), workers)
 
 
 def is_shard(tensor: torch.Tensor) -> bool:

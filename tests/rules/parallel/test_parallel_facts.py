@@ -18,6 +18,7 @@ from trueloop.event import (
     ParametersSampled,
     Place,
     PrefixSaved,
+    RankStood,
     RunEnded,
     SampledParameter,
     SamplerPass,
@@ -242,15 +243,16 @@ def test_the_first_call_that_differs_is_named() -> None:
         ],
     )
     assert found.message == (
-        "The ranks disagree at collective 2 of their group: rank 0 waits in barrier (gone.py:9); rank 1 waits in all_reduce (gone.py:7)."
+        "The ranks disagree at collective 2 of their group: rank 0 waits in barrier #2 (gone.py:9); "
+        "rank 1 waits in all_reduce #2 (gone.py:7)."
     )
 
 
 def test_a_mismatch_is_found_though_nobody_waits() -> None:
     assert judged(CollectivesDisagree, [told(0, call(1)), told(1, call(1, "broadcast"))])
     (found,) = judged(CollectivesDisagree, [told(0, call(1)), told(1, call(1, size=5))])
-    assert "all_reduce of 4 x " in found.message
-    assert "all_reduce of 5 x " in found.message
+    assert "all_reduce #1 of 4 x " in found.message
+    assert "all_reduce #1 of 5 x " in found.message
 
 
 def test_calls_alike_are_fine_wherever_they_are_written() -> None:
@@ -295,9 +297,53 @@ def test_two_groups_crossed_wait_for_one_another() -> None:
     mine = call(1, group="a", state="inside", seconds=9.0)
     theirs = call(1, group="b", state="inside", seconds=9.0, places=(THERE,))
     (found, *_) = judged(CollectivesDisagree, [told(0, mine, ended="running"), told(1, theirs, ended="running")])
-    assert "it waits in all_reduce (gone.py:9) of another group" in found.message
+    assert "it waits in all_reduce #1 (gone.py:9) of another group" in found.message
     apart = replace(theirs, members=(1, 2))
     assert not judged(CollectivesDisagree, [told(0, mine, ended="running"), told(1, apart, ended="running")])
+
+
+@pytest.mark.parametrize(("seconds", "made", "speaks"), [(9.0, 1, True), (0.5, 1, False), (9.0, 2, False)])
+def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: float, made: int, speaks: bool) -> None:
+    waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
+    stuck = told(1, *(call(number) for number in range(1, made + 1)), ended="running")
+    stood = RankStood(9, THERE, 1, "loading", 60.0, "12:30:00", "Images, by worker process 4711 (asleep)")
+    found = judged(CollectivesDisagree, [waiting, stuck, stood])
+    assert bool(found) is speaks
+    for finding in found:
+        assert finding.place == THERE
+        assert finding.message == (
+            "Rank 0 waits in all_reduce #2 (gone.py:7), and rank 1 never comes: since 12:30:00 it waits for one batch, in gone.py:9 "
+            "(data of Images, by worker process 4711 (asleep)), after all_reduce #1 (gone.py:7)."
+        )
+
+
+def test_a_stopped_rank_that_nobody_waits_for_is_no_finding() -> None:
+    stopped = RankStood(9, None, 1, "stopped", 60.0, "12:30:00", "")
+    assert not judged(CollectivesDisagree, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped])
+    waiting = told(0, call(1), call(2, state="inside", seconds=9.0), ended="running")
+    (found,) = judged(CollectivesDisagree, [waiting, told(1, call(1), ended="running"), stopped])
+    assert (
+        "its process is stopped (SIGSTOP), and nothing is heard of it since 12:30:00, when it was at a line of a library" in found.message
+    )
+    assert "`kill -CONT`" in found.fix
+
+
+LOOPS = """\
+for epoch in range(2):
+    for batch in loader:
+        dist.all_reduce(batch)
+dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(("line", "uneven"), [(4, True), (3, False)])
+def test_a_loop_that_one_rank_has_left_is_the_cause(tmp_path: Path, line: int, uneven: bool) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOPS, encoding="utf-8")
+    inside = told(1, call(1, state="inside", seconds=9.0, places=(Place(str(script), 3),)), ended="hung")
+    other = told(0, call(1, "barrier", state="inside", seconds=9.0, places=(Place(str(script), line),)), ended="hung")
+    (found,) = judged(CollectivesDisagree, [other, inside])
+    assert ("rank 1 is still in the loop of line 1, which rank 0 has left: it has more batches" in found.message) is uneven
 
 
 SCRIPT = """\

@@ -5,9 +5,11 @@ What it sees
 Each rank writes down every collective (all_reduce, broadcast, barrier ..., and what DistributedDataParallel does in its own forward and
 backward) before it enters it. Beside one another these journals show the first call that is not the same on all ranks of its group:
 another function, or another number of elements. They also show a rank that waits in a call, or failed in it, which another rank will
-never make, because its script or its process has ended. `trueloop check` compares the journals when a run ends, and while it runs, when a
-rank has stood still for `--hang-after` seconds. It sees the ranks of one machine, started by torchrun. A rank that is busy elsewhere (a
-long evaluation) is no finding.
+never make, because its script or its process has ended, because it has waited for one batch of its loader as long (in the dataset, or for
+worker processes that neither compute nor read), or because its process is stopped (SIGSTOP). `trueloop check` compares the journals when a
+run ends, and while it runs, when a rank has stood still for `--hang-after` (5 minutes unless you say otherwise); `trueloop train` and
+`resume` do so while they run. It sees the ranks of one machine, started by torchrun. A rank that is busy elsewhere (a long evaluation) is
+no finding: one line on stderr then says who waits for whom, and the run goes on.
 
 Why it hurts
 ------------
@@ -16,7 +18,8 @@ word, often for half an hour, and then fails with a time-out or a closed connect
 
 Evidence
 --------
-Who is in which call: its number in the group, the line, the seconds, and the condition on the rank around it, if the source shows one.
+Who is in which call: its number in the group, the line, the seconds; and what the source shows to be the cause: the condition on the rank
+around the call, or the loop that one rank has left and the other has not.
 
 Use instead
 -----------
@@ -38,9 +41,10 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Final, final
 
-from trueloop.event import Collective, CollectivesCalled, Place, RunEnded
+from trueloop.event import Collective, CollectivesCalled, Place, RankStood, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.source import shown_path, source_of
@@ -51,6 +55,9 @@ WAITING: Final = 1.0
 """Seconds in a call, at least, before a rank that has not ended counts as waiting in it: others may be about to arrive."""
 NEVER_COMES: Final = ("finished", "exception", "exit", "died")
 """Ends after which a rank makes no more calls, and which nobody asked for: a run that was interrupted or cut short is torn apart anyway."""
+AS_MANY_BATCHES: Final = (
+    "Give every rank as many batches: by a DistributedSampler, drop_last=True, or `with Join([model]):` around the loop."
+)
 _ASKS_FOR_RANK: Final = re.compile(r"\b(\w+_)?rank\b|get_rank|is_(main|master|first|primary|rank)|(main|master)_process", re.IGNORECASE)
 
 
@@ -61,6 +68,22 @@ class _Condition:
     place: Place
     test: str
     line: int
+
+    def at(self, seen_from: Place | None) -> str:
+        elsewhere = seen_from is None or seen_from.path != self.place.path
+        return f"{shown_path(self.place.path)}:{self.line}" if elsewhere else f"line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A `for` or a `while`, by its lines."""
+
+    path: str
+    first: int
+    last: int
+
+    def holds(self, call: Collective) -> bool:
+        return any(place.path == self.path and self.first <= place.line <= self.last for place in call.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +108,13 @@ class _Stand:
         return next((found for place in self.call.places if (found := _condition_at(place)) is not None), None)
 
     def where(self) -> str:
-        if self.place is None:
-            return "called by a library"
+        return "called by a library" if self.place is None else _shown(self.place)
+
+    def named(self, amount: str = "") -> str:
+        """'all_reduce #812 (train.py:88)', and what decides that it is called."""
         condition = self.condition()
-        under = f", under `{condition.test}`" if condition else ""
-        return f"{shown_path(self.place.path)}:{self.place.line}{under}"
+        because = f", because of the `{condition.test}` at {condition.at(self.place)}" if condition else ""
+        return f"{self.call.name} #{self.call.number}{amount} ({self.where()}){because}"
 
 
 @final
@@ -101,12 +126,16 @@ class CollectivesDisagree(Rule):
 
     def __init__(self) -> None:
         self._ranks: dict[int, CollectivesCalled] = {}
+        self._stood: dict[int, RankStood] = {}
 
     def because(self) -> str:
         return "" if len(self._ranks) > 1 else "the run had one rank"
 
     def on_collectives_called(self, event: CollectivesCalled) -> None:
         self._ranks[event.rank] = event
+
+    def on_rank_stood(self, event: RankStood) -> None:
+        self._stood[event.rank] = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         if len(self._ranks) < 2:
@@ -145,7 +174,7 @@ class CollectivesDisagree(Rule):
                     continue
                 for other in call.members:
                     absent = self._ranks.get(other)
-                    if absent is not None and _never_makes(absent, rank, call):
+                    if absent is not None and _never_makes(absent, rank, call, stood=other in self._stood):
                         yield _Stand(rank, call), absent
 
     # -- saying it --
@@ -154,10 +183,8 @@ class CollectivesDisagree(Rule):
         sizes = len({stand.call.name for stand in stands}) == 1
         odd = _odd_one(stands)
         condition = odd.condition()
-        shown = "; ".join(
-            f"{_ranks(same)} {same[0].doing()} {same[0].call.name}{same[0].amount() if sizes else ''} ({same[0].where()})"
-            for same in _alike(stands)
-        )
+        shown = "; ".join(f"{_ranks(same)} {same[0].doing()} {same[0].named(same[0].amount() if sizes else '')}" for same in _alike(stands))
+        uneven = "" if sizes or condition else _uneven(stands)
         fix = (
             "Give tensors of the same size and type on every rank."
             if sizes
@@ -165,8 +192,10 @@ class CollectivesDisagree(Rule):
         )
         return self.finding(
             event,
-            f"The ranks disagree at collective {odd.call.number} of their group: {shown}.",
-            fix=f"Take the collective out of `{condition.test}`: every rank must call it." if condition and not sizes else fix,
+            f"The ranks disagree at collective {odd.call.number} of their group: {shown}{uneven}.",
+            fix=f"Take the collective out of `{condition.test}`: every rank must call it."
+            if condition and not sizes
+            else (AS_MANY_BATCHES if uneven else fix),
             evidence=_evidence(stands, condition),
             place=condition.place if condition else odd.place,
         )
@@ -176,26 +205,24 @@ class CollectivesDisagree(Rule):
         cause = parted[0] if parted and absent.ended in ("finished", "running", "hung") else stand
         condition = cause.condition()
         named = cause is not stand and condition is not None
-        since = f"; they part at {cause.call.name} ({cause.where()})" if named else ""
+        since = f"; they part at {cause.named()}" if named else "" if condition else _longer(stand, absent)
+        stood = self._stood.get(absent.rank)
+        why = f"{_why(absent) if stood is None else _standing(stood)}{_after(absent, stand.call.group)}"
         return self.finding(
             event,
-            f"Rank {stand.rank} {stand.doing()} {stand.call.name} ({stand.where()}), collective {stand.call.number} of its group, "
-            f"and rank {absent.rank} never comes: {_why(absent)}{since}.",
-            fix=_remedy(stand.call, absent, condition),
-            evidence={
-                **_evidence([stand], condition),
-                f"rank {absent.rank}": f"{_made(absent, stand.call.group)} collectives, {_why(absent)}",
-            },
-            place=condition.place if condition else stand.place,
+            f"Rank {stand.rank} {stand.doing()} {stand.named()}, and rank {absent.rank} never comes: {why}{since}.",
+            fix=_remedy(stand.call, absent, condition) if stood is None else _way_out(stood),
+            evidence={**_evidence([stand], condition), f"rank {absent.rank}": f"{_made(absent, stand.call.group)} collectives, {why}"},
+            place=condition.place if condition else stand.place if stood is None or stood.place is None else stood.place,
         )
 
 
-def _never_makes(absent: CollectivesCalled, rank: int, call: Collective) -> bool:
-    """Has that rank ended, or does it wait for this one in another group, without having made the call?"""
+def _never_makes(absent: CollectivesCalled, rank: int, call: Collective, *, stood: bool) -> bool:
+    """Has that rank ended, does it stand still, or wait for this one in another group, without having made the call?"""
     if absent.rank == rank or any(c.group == call.group and c.number >= call.number for c in absent.calls):
         return False
     crossed = any(c.state == "inside" and c.seconds >= WAITING and c.group != call.group and rank in c.members for c in absent.calls)
-    return absent.ended in NEVER_COMES or (crossed and call.state == "inside")
+    return absent.ended in NEVER_COMES or ((crossed or stood) and call.state == "inside")
 
 
 def _alike(stands: list[_Stand]) -> list[list[_Stand]]:
@@ -230,11 +257,50 @@ def _why(absent: CollectivesCalled) -> str:
         case "exit":
             return "its script has ended by sys.exit"
         case "exception":
-            return f"its script has failed ({absent.exception})"
+            at = f" at {_shown(absent.place)}" if absent.place else ""
+            return f"its script has failed{at} ({absent.exception})"
         case "died":
             return "its process died"
         case _:
-            return f"it waits in {waiting[-1].call.name} ({waiting[-1].where()}) of another group" if waiting else "it is elsewhere"
+            return f"it waits in {waiting[-1].named()} of another group" if waiting else "it is elsewhere"
+
+
+def _standing(stood: RankStood) -> str:
+    at = f" {_shown(stood.place)}" if stood.place is not None else " a line of a library"
+    if stood.doing == "stopped":
+        return f"its process is stopped (SIGSTOP), and nothing is heard of it since {stood.since}, when it was at{at}"
+    return f"since {stood.since} it waits for one batch, in{at} (data of {stood.fetching})"
+
+
+def _after(absent: CollectivesCalled, group: str) -> str:
+    """The last call that a rank made in a group."""
+    last = [_Stand(absent.rank, call) for call in absent.calls if call.group == group]
+    return f", after {last[-1].call.name} #{last[-1].call.number} ({last[-1].where()})" if last else ""
+
+
+def _way_out(stood: RankStood) -> str:
+    if stood.doing == "stopped":
+        return f"Let rank {stood.rank} go on by `kill -CONT`, or start the run again; --hang-after says how long to wait."
+    return f"Mend what rank {stood.rank} waits for there, a lock, a connection or a file; --hang-after waits longer for slow data."
+
+
+def _uneven(stands: list[_Stand]) -> str:
+    """Why ranks part without a condition: one is still in a loop that another has left."""
+    for inside, outside in permutations(stands, 2):
+        for loop in filter(None, map(_loop_at, inside.call.places)):
+            left = [place.line for place in outside.call.places if place.path == loop.path and place.line > loop.last]
+            if left and not loop.holds(outside.call):
+                which = f"the loop of line {loop.first}, which rank {outside.rank} has left"
+                return f": rank {inside.rank} is still in {which}: it has more batches"
+    return ""
+
+
+def _longer(stand: _Stand, absent: CollectivesCalled) -> str:
+    """As above, where the other rank's script has come to its end."""
+    if absent.ended not in ("finished", "exit"):
+        return ""
+    loop = next((loop for loop in filter(None, map(_loop_at, stand.call.places)) if any(map(loop.holds, absent.calls))), None)
+    return "" if loop is None else f": rank {stand.rank} is still in the loop of line {loop.first}, so it has more batches"
 
 
 def _remedy(call: Collective, absent: CollectivesCalled, condition: _Condition | None) -> str:
@@ -243,7 +309,7 @@ def _remedy(call: Collective, absent: CollectivesCalled, condition: _Condition |
     if absent.ended in ("exception", "died"):
         return f"Mend what ended rank {absent.rank}: the others only wait for it."
     if "DistributedDataParallel" in call.name:
-        return "Give every rank as many batches: by a DistributedSampler, drop_last=True, or `with Join([model]):` around the loop."
+        return AS_MANY_BATCHES
     return "Call the same collectives, in the same order, on every rank."
 
 
@@ -272,6 +338,23 @@ def _condition_at(place: Place) -> _Condition | None:
             if _ASKS_FOR_RANK.search(ast.unparse(decision.test)):
                 return _Condition(place, f"if {ast.unparse(decision.test)}:", decision.lineno)
     return None
+
+
+def _loop_at(place: Place) -> _Loop | None:
+    """The outermost loop around a line, within its function."""
+    source = source_of(place.path)
+    statement = source.statement(place.line)
+    found = None
+    for node in (statement, *source.parents(statement)) if statement is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            break
+        if isinstance(node, (ast.For, ast.While)):
+            found = _Loop(place.path, node.lineno, node.end_lineno or node.lineno)
+    return found
+
+
+def _shown(place: Place) -> str:
+    return f"{shown_path(place.path)}:{place.line}"
 
 
 def _before(above: ast.AST | None, node: ast.AST) -> list[ast.If]:

@@ -1,0 +1,93 @@
+"""A run of ours on several ranks, watched for nothing but ranks that can never meet again: no probe and no rule besides.
+
+The loop tells its own facts; what it cannot tell is that it stands still. So the collectives are written down here, as `trueloop check`
+does it, and the same thread looks at them. A run of one process is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal, NoReturn, final
+
+from trueloop.doctor.hang import Watchdog, end_workers
+from trueloop.doctor.ranks import Rank, announce, meeting, told, told_once
+from trueloop.doctor.together import Bench
+from trueloop.event import CollectivesCalled, RankStood
+from trueloop.finding import Finding
+from trueloop.rules.catalogue import select
+from trueloop.settings import Settings
+from trueloop.taps.collective import CollectiveTap
+from trueloop.taps.wire import Wire
+from trueloop.verdict import Outcome, Verdict, Watched
+
+__all__ = ["vigil"]
+
+RULE: Final = "PAR106"
+_UNWATCHED: Final = Watched("", 0, 0, 0, 0, (), (), rules=0)
+
+
+@contextmanager
+def vigil(hang_after: float, show: Callable[[Finding], None], exit_code: int) -> Iterator[None]:
+    """While this lasts, ranks that wait for one another for ever end the run: one of them shows why, all end with the exit code."""
+    announce()
+    folder, me = meeting(), Rank.here()
+    if folder is None or me is None:
+        yield
+        return
+    watching = _Vigil(me, hang_after, show, exit_code)
+    try:
+        yield
+    except BaseException as error:
+        watching.end(error)
+        raise
+    watching.end()
+
+
+@final
+class _Vigil:
+    def __init__(self, me: Rank, hang_after: float, show: Callable[[Finding], None], exit_code: int) -> None:
+        self._me, self._hang_after, self._show, self._exit_code = me, hang_after, show, exit_code
+        self._wire = Wire(lambda _: None)
+        self._wire.meeting, self._wire.when_joined = me.folder, self._begin
+        self._bench = Bench(select((RULE,), ()), Settings())
+        self._watchdog: Watchdog | None = None
+        self._tap = CollectiveTap(self._wire)
+        self._tap.install()
+
+    def _begin(self) -> None:
+        assert self._wire.journal is not None
+        self._watchdog = Watchdog(self._me, self._wire.journal, self._bench, self._hang_after, self._hung)
+        self._watchdog.start()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The run has come to its end. The last to leave takes the folder away; one that waits still must read that this one has left."""
+        if self._watchdog is not None:
+            self._watchdog.leave()
+        self._tap.remove()
+        self._me.put(f"{self._me.number}.verdict", pickle.dumps(self._verdict("finished" if error is None else "exception", error)))
+        if all(self._me.has_ended(number) or self._me.has_died(number) for number in self._me.others):
+            shutil.rmtree(self._me.folder, ignore_errors=True)
+
+    def _hung(self, stood: tuple[RankStood, ...]) -> NoReturn:
+        """Called by the watching thread: the one that trains will not come back."""
+        try:
+            end_workers()
+            verdict = told_once(self._verdict("hung", stood=stood), self._bench)
+            if not verdict.told_elsewhere:
+                for finding in verdict.findings:
+                    self._show(finding)
+                told()
+        finally:
+            os._exit(self._exit_code)
+
+    def _verdict(
+        self, ended: Literal["finished", "exception", "hung"], error: BaseException | None = None, stood: tuple[RankStood, ...] = ()
+    ) -> Verdict:
+        journal = self._wire.journal
+        failure = "" if error is None else f"{type(error).__name__}: {error}".partition("\n")[0]
+        calls = CollectivesCalled(0, None, self._me.number, () if journal is None else journal.calls(), ended, failure)
+        return Verdict((), _UNWATCHED, (), Outcome(ended), facts=(calls, *stood))

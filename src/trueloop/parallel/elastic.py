@@ -1,0 +1,187 @@
+"""Runs a plan on torchelastic, the engine of torchrun, which starts, watches, restarts and ends the processes; the words are ours."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from torch.distributed import DistError
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.launcher.api import LaunchConfig, launch_agent
+
+from trueloop.errors import Misuse
+from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST, SIGNALLED, answers, launch_name
+from trueloop.parallel.launch import Rendezvous
+
+if TYPE_CHECKING:
+    from trueloop.parallel.launch import Plan
+
+__all__ = ["execute"]
+
+SAVING: Final = 120
+"""Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a large checkpoint."""
+QUOTED: Final = 40
+"""Lines that are shown of what a failed process said."""
+NOBODY: Final = 4
+"""The exit code when the nodes have not met: nothing was run."""
+
+
+def execute(plan: Plan, say: Callable[[str], None]) -> int:
+    """To its end; the exit code of the run. `say`: one sentence, or a page, for a person."""
+    folder = Path(tempfile.mkdtemp(prefix="trueloop-launch-"))
+    (folder / "answers").mkdir()
+    keep = False
+    try:
+        with _surroundings(plan, folder / "answers"), _quiet():
+            code, words, keep = _run(plan, folder)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if words:
+        say(words)
+    return code
+
+
+def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
+    """The exit code; what is to be said; is there anything in the folder that is worth keeping?"""
+    try:
+        launch_agent(_config(plan, folder), sys.executable, list(plan.command))
+    except ChildFailedError as error:
+        return _failed(plan, error.failures, folder)
+    except SignalException as error:
+        return *_signalled(plan, error.sigval, answers(folder / "answers")), False
+    except (DistError, RendezvousError) as error:
+        return NOBODY, _unmet(plan, error), False
+    code = max(answers(folder / "answers").values(), default=0)
+    restarted = len(list(folder.glob("*/attempt_*"))) - 1
+    if restarted < 1:
+        return code, "", False
+    hidden = plan.nproc > 1 and not plan.every_rank
+    where = f"; what the other processes said before is in {folder}" if hidden else ""
+    return code, f"it took {restarted} restart{'s' * (restarted > 1)}{where}.", hidden
+
+
+def _config(plan: Plan, folder: Path) -> LaunchConfig:
+    hidden = {} if plan.every_rank else dict.fromkeys(range(1, plan.nproc), Std.ALL)
+    # Static: ranks follow --node-rank, and every node counts the same restarts.
+    place = plan.rendezvous or Rendezvous("127.0.0.1", _free_port())
+    return LaunchConfig(
+        min_nodes=plan.nnodes,
+        max_nodes=plan.nnodes,
+        nproc_per_node=plan.nproc,
+        run_id="trueloop",
+        max_restarts=plan.restarts,
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder), redirects=hidden),
+        rdzv_backend="static",
+        rdzv_endpoint=str(place),
+        rdzv_configs={"rank": plan.node_rank, "timeout": plan.wait},
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+# -- how it ends --
+
+
+def _failed(plan: Plan, failures: dict[int, ProcessFailure], folder: Path) -> tuple[int, str, bool]:
+    rank, failure = min(failures.items(), key=lambda item: _innocence(*item))
+    ended = f"was killed by {_signal_name(-failure.exitcode)}" if failure.exitcode < 0 else f"failed with exit code {failure.exitcode}"
+    others = "" if plan.nproc == 1 else "; the other here was ended" if plan.nproc == 2 else "; the others here were ended"
+    code, written = _code(failure.exitcode), _stderr_of(failure.local_rank, folder)
+    if written is None:
+        return code, f"rank {rank} {ended} (what it said stands above){others}.", False
+    lines = written.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not lines:
+        return code, f"rank {rank} {ended}, and said nothing{others}.", False
+    long = len(lines) > QUOTED
+    more = f" (the last {QUOTED} lines; all: {written})" if long else ""
+    return code, "\n    ".join([f"rank {rank} {ended}{others}. It said{more}:", *lines[-QUOTED:]]), long
+
+
+def _stderr_of(local_rank: int, folder: Path) -> Path | None:
+    """What a process said in the last attempt; None: it was shown as it came."""
+    attempts = sorted(folder.glob("*/attempt_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    file = attempts[-1] / str(local_rank) / "stderr.log" if attempts else None
+    return file if file is not None and file.is_file() else None
+
+
+def _innocence(rank: int, failure: ProcessFailure) -> tuple[bool, bool, float, int]:
+    """Who lost the others, or was ended because of them, is not to blame; else who failed first."""
+    return failure.exitcode == LOST, failure.exitcode == -signal.SIGTERM, failure.timestamp, rank
+
+
+def _signalled(plan: Plan, number: signal.Signals, said: dict[int, int]) -> tuple[int, str]:
+    """What the processes agreed on. One that was told while it was starting, or has not ended in time, has not answered."""
+    silent = plan.nproc - len(said) if plan.command[:2] == ("-m", "trueloop") else 0
+    if not silent:
+        return max(said.values(), default=SIGNALLED + number), ""
+    words = f"{silent} of {plan.nproc} processes were still starting, or did not end within {SAVING} s of it and were killed."
+    return SIGNALLED + number, f"stopped by {number.name}; {words} Checkpoints that were written are whole: `trueloop runs` shows the runs."
+
+
+def _unmet(plan: Plan, error: Exception) -> str:
+    said = str(error).partition("\n")[0]
+    return (
+        f"the {plan.nnodes} nodes have not met at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was trained: does --node-rank 0 "
+        "run there, with the same --nnodes, and may this machine connect to that port? --wait SECONDS waits longer."
+    )
+
+
+def _code(exitcode: int) -> int:
+    return SIGNALLED - exitcode if exitcode < 0 else exitcode
+
+
+def _signal_name(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    return f"{name} (memory may have run out)" if number == signal.SIGKILL else name
+
+
+# -- what it runs in --
+
+
+@contextmanager
+def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
+    """Processes inherit the launcher's environment: that is how torchelastic hands one on. A name that a cluster's file gave stays."""
+    if os.environ.get("RANK"):
+        raise Misuse("This is one process of several already (RANK is set). Nothing was run: launch from outside, or leave --nproc out.")
+    before = dict(os.environ)
+    os.environ.update({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment})
+    os.environ[ANSWERS] = str(place)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torchelastic logs a page for each failure. Whose failure it was, and what it said, is told once, by us."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

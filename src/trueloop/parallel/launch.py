@@ -1,0 +1,188 @@
+"""What is launched, as a value: command, environment, processes, nodes, rendezvous. `elastic.py` runs it. No torch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from trueloop.errors import Misuse, did_you_mean
+
+__all__ = ["NPROC_WORDS", "Machine", "Plan", "Rendezvous", "planned", "processes", "rendezvous_of"]
+
+NPROC_WORDS: Final = ("auto", "gpu", "cpu")
+"""Besides a number: one process a GPU, or a core where there are no GPUs; one a GPU; one a core, without GPUs."""
+WAIT: Final = 300
+"""Seconds in which all nodes must have come: machines of a cluster start minutes apart."""
+HIGHEST_PORT: Final = 65535
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine has to offer."""
+
+    cores: int
+    gpus: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the nodes meet: at the node of rank 0."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A launch on this node."""
+
+    command: tuple[str, ...]
+    """What each process runs, after the interpreter: -m trueloop train digits."""
+    nproc: int
+    nnodes: int = 1
+    node_rank: int = 0
+    rendezvous: Rendezvous | None = None
+    """None: one node, which takes a free port."""
+    restarts: int = 0
+    wait: int = WAIT
+    every_rank: bool = False
+    """Show what all processes print, not only the first of this node."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What is added to that of the launcher."""
+    said: tuple[str, ...] = ()
+    """What was decided, and why."""
+
+    @property
+    def world(self) -> int:
+        return self.nproc * self.nnodes
+
+    @property
+    def ranks(self) -> range:
+        """Those of this node."""
+        return range(self.node_rank * self.nproc, (self.node_rank + 1) * self.nproc)
+
+    @property
+    def program(self) -> str:
+        """As a person would type it."""
+        words = self.command[1:] if self.command[:2] == ("-m", "trueloop") else ("python", *self.command)
+        return shlex.join(words)
+
+    def line(self) -> str:
+        """All of it in one line."""
+        many = "1 process" if self.nproc == 1 else f"{self.nproc} processes"
+        where = (
+            f"node {self.node_rank} of {self.nnodes}, meeting at {self.rendezvous}" if self.rendezvous else "this machine, on a free port"
+        )
+        restarts = f", up to {self.restarts} restart{'s' * (self.restarts > 1)}" if self.restarts else ""
+        return "; ".join([f"launch: {self.program} as {many} on {where}{restarts}", *self.said])
+
+    def described(self) -> str:
+        """For --dry-run: a row each."""
+        rows = {
+            "command": shlex.join(("python", *self.command)),
+            "processes": f"{self.nproc} here, {self.world} in all",
+            "ranks": f"{self.ranks[0]} to {self.ranks[-1]}" if self.nproc > 1 else str(self.ranks[0]),
+            "node": f"{self.node_rank} of {self.nnodes}",
+            "rendezvous": f"{self.rendezvous} (waits {self.wait} s)" if self.rendezvous else "127.0.0.1, a free port",
+            "restarts": str(self.restarts),
+            "environment": " ".join(f"{name}={value}" for name, value in sorted(self.environment.items())) or "as it is",
+        }
+        width = max(map(len, rows))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
+
+
+def planned(
+    command: tuple[str, ...],
+    machine: Machine,
+    *,
+    nproc: str = "auto",
+    nnodes: int = 1,
+    node_rank: int | None = None,
+    rendezvous: str | None = None,
+    restarts: int = 0,
+    wait: int = WAIT,
+    every_rank: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Plan:
+    """The launch that is asked for, or a refusal that says what to type. `environment`: what the launcher has been given."""
+    given = environment or {}
+    _refuse_numbers(nnodes, restarts, wait)
+    number = processes(nproc, machine)
+    rank, place = _place(nnodes, node_rank, rendezvous)
+    threads, said = _threads(number, machine, given)
+    more = {"CUDA_VISIBLE_DEVICES": ""} if nproc == "cpu" and machine.gpus else {}
+    notes = [said]
+    if number > machine.cores and not machine.gpus:
+        notes.append(f"{number} processes share {machine.cores} core{'s' * (machine.cores > 1)}: more than that gain nothing")
+    return Plan(command, number, nnodes, rank, place, restarts, wait, every_rank, {**threads, **more}, tuple(notes))
+
+
+def processes(word: str, machine: Machine) -> int:
+    """How many on this node."""
+    if word in NPROC_WORDS:
+        if word == "gpu" and not machine.gpus:
+            raise Misuse("--nproc gpu: this machine has no GPU that torch can use. Nothing was run: type --nproc cpu, or a number.")
+        return machine.cores if word == "cpu" else machine.gpus or machine.cores
+    if not word.isdecimal():
+        known = ", ".join(NPROC_WORDS)
+        raise Misuse(f"--nproc {word!r} is no number of processes.{did_you_mean(word, NPROC_WORDS)} Nothing was run: a number, or {known}.")
+    if int(word) == 0:
+        raise Misuse("--nproc 0 would run nothing, and nothing was run: --nproc 1 is one process, --nproc auto one for each GPU or core.")
+    if machine.gpus and int(word) > machine.gpus:
+        raise Misuse(
+            f"--nproc {word} is more than the {machine.gpus} GPU{'s' * (machine.gpus > 1)} of this machine, and two must not share one. "
+            f"Nothing was run: type --nproc {machine.gpus}, or set CUDA_VISIBLE_DEVICES= (empty) to train on the CPU."
+        )
+    return int(word)
+
+
+def rendezvous_of(text: str) -> Rendezvous:
+    """HOST:PORT, or [ADDRESS]:PORT for one with colons."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or (":" in host and not text.startswith("[")):
+        raise Misuse(f"--rendezvous {text} has no port. Nothing was run: type HOST:PORT of the first node, as in --rendezvous node0:29500.")
+    if not 0 < int(port) <= HIGHEST_PORT:
+        raise Misuse(
+            f"--rendezvous {text}: there is no port {port}. Nothing was run: ports go from 1 to {HIGHEST_PORT}, as in node0:29500."
+        )
+    return Rendezvous(host, int(port))
+
+
+def _refuse_numbers(nnodes: int, restarts: int, wait: int) -> None:
+    if nnodes < 1:
+        raise Misuse(f"--nnodes {nnodes}: there is at least one node. Nothing was run: leave it out, or type --nnodes 2.")
+    if restarts < 0:
+        raise Misuse(f"--restarts {restarts} is no number of restarts. Nothing was run: 0 is none.")
+    if wait < 1:
+        raise Misuse(f"--wait {wait}: the nodes need some seconds to meet. Nothing was run: --wait {WAIT} is the default.")
+
+
+def _place(nnodes: int, node_rank: int | None, rendezvous: str | None) -> tuple[int, Rendezvous | None]:
+    """This node's number, and where all meet."""
+    if nnodes == 1:
+        if node_rank:
+            raise Misuse(f"--node-rank {node_rank} of one node. Nothing was run: type --nnodes {node_rank + 1} or more, or leave it out.")
+        return 0, None if rendezvous is None else rendezvous_of(rendezvous)
+    if node_rank is None or not 0 <= node_rank < nnodes:
+        wrong = "Which of them is this?" if node_rank is None else f"There is no node {node_rank} of {nnodes}."
+        raise Misuse(f"{wrong} Nothing was run: type --node-rank 0 on the first node, up to --node-rank {nnodes - 1} on the last.")
+    if rendezvous is None:
+        raise Misuse(f"Where do the {nnodes} nodes meet? Nothing was run: type --rendezvous HOST:PORT of the first node, the same on all.")
+    return node_rank, rendezvous_of(rendezvous)
+
+
+def _threads(number: int, machine: Machine, given: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The cores are shared out: processes that each take all of them are slower than one. What the user has set stays."""
+    if "OMP_NUM_THREADS" in given:
+        return {}, f"OMP_NUM_THREADS={given['OMP_NUM_THREADS']} as you set it"
+    each = max(1, machine.cores // number)
+    return {"OMP_NUM_THREADS": str(each)}, f"OMP_NUM_THREADS={each} each ({machine.cores} core{'s' * (machine.cores > 1)})"
