@@ -124,6 +124,7 @@ def test_a_recipe_whose_training_fails_is_told_and_nothing_is_written() -> None:
     assert not Path("planted_tuned.py").exists()
 
 
+@pytest.mark.long
 def test_data_that_raise_are_the_users_own_failure() -> None:
     Path("broken.py").write_text(PLANTED.replace("draws = torch", "raise OSError('no such disk')\n    draws = torch"), encoding="utf-8")
     done = typed("broken.py")

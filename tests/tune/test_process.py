@@ -137,6 +137,7 @@ def test_files_of_the_user_do_not_take_the_place_of_pythons(file: str, processes
     assert process.listen(monotonic() + SOON)["ready"]
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_process_that_was_ended(tmp_path: Path, file: str) -> None:
     left = tmp_path / "pid"
     code = f"open({str(left)!r}, 'w').write(str(os.getpid()))"
@@ -161,6 +162,7 @@ def test_a_trial_whose_master_is_gone_goes_too(file: str) -> None:
 # -- the bench --
 
 
+@pytest.mark.long
 def test_the_bench_measures_in_turns_proves_and_forgets(file: str) -> None:
     bench = Bench(Spec(file), seconds=SOON, seeds=1)
     try:
