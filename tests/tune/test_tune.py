@@ -215,7 +215,21 @@ def test_a_file_that_is_not_ours_is_never_overwritten() -> None:
     Path("ours.py").write_text(f'"""x\n\n{MARK} on a day.\n"""\n')
     refuse_strangers(Path("ours.py"))
     refuse_strangers(Path("new.py"))
+    assert not list(Path().glob("*.part"))
     with pytest.raises(Misuse, match=r"ends in \.py"):
         refuse_strangers(Path("recipe.txt"))
     with pytest.raises(Misuse, match="there is no folder"):
         refuse_strangers(Path("nowhere/x.py"))
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(Misuse, match="is a folder"):
+        refuse_strangers(tmp_path / "folder.py")
+
+    def full(self: Path, *_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "touch", full)
+    with pytest.raises(Misuse, match=r"cannot be written \(No space left on device\)\. Nothing was run"):
+        refuse_strangers(tmp_path / "new.py")

@@ -17,7 +17,7 @@ from trueloop.cli.options import ReportOptions
 from trueloop.errors import Misuse
 from trueloop.verdict import Verdict
 
-__all__ = ["Delivery", "writable"]
+__all__ = ["Delivery", "hand_over", "writable"]
 
 
 @final
@@ -65,6 +65,15 @@ class Delivery:
             sys.stdout.flush()
             sys.stdout.buffer.write(document)
             sys.stdout.flush()
+
+
+def hand_over(document: str, output: Path | None) -> None:
+    """A document of a verb that runs nobody's script, so that stdout is its own: there, or to the file."""
+    if output is None:
+        sys.stdout.write(document)
+        sys.stdout.flush()
+    else:
+        output.write_text(document, encoding="utf-8", errors="backslashreplace")
 
 
 def writable(file: Path, option: str = "--output") -> Path:

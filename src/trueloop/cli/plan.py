@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.amend import amended
-from trueloop.cli.deliver import writable
+from trueloop.cli.deliver import hand_over, writable
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.cli.quantities import bandwidth, duration, size
@@ -180,9 +180,4 @@ def _deliver(options: argparse.Namespace, made: Plan) -> None:
         print_plan(made, colour=not options.no_color, to=sys.stdout)
         sys.stdout.flush()
         return
-    text: str = import_module(FORMATS[options.format]).document(made)
-    if options.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        options.output.write_text(text, encoding="utf-8", errors="backslashreplace")
+    hand_over(import_module(FORMATS[options.format]).document(made), options.output)

@@ -30,6 +30,13 @@ def refuse_strangers(file: Path) -> None:
         raise Misuse(f"--write {file}: a recipe is a Python file. Nothing was run: give a name that ends in .py.")
     if not file.parent.is_dir():
         raise Misuse(f"--write {file}: there is no folder {file.parent}. Nothing was run.")
+    if file.is_dir():
+        raise Misuse(f"--write {file} is a folder. Nothing was run: --write FILE names a file.")
+    try:  # now, not after minutes of measuring
+        _aside(file).touch()
+        _aside(file).unlink()
+    except OSError as error:
+        raise Misuse(f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another folder.") from None
     if file.exists() and MARK not in file.read_text(encoding="utf-8", errors="replace"):
         raise Misuse(f"{file} is there already, and is none of ours. Nothing was run: --write FILE names another file.")
 
@@ -51,10 +58,14 @@ def written(file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Ma
         ")",
     ]
     text = "\n".join(lines) + "\n"
-    aside = file.with_name(f"{file.name}.part")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(file)
+    _aside(file).write_text(text, encoding="utf-8")
+    _aside(file).replace(file)
     return text
+
+
+def _aside(file: Path) -> Path:
+    """Where it is written before it takes its name."""
+    return file.with_name(f"{file.name}.part")
 
 
 def _plain(value: Any) -> Any:
