@@ -22,6 +22,7 @@ from trueloop.engine.batches import Window
 from trueloop.engine.compiled import compiled
 from trueloop.engine.guard import clear, clip, norm_of
 from trueloop.engine.order import epoch_order
+from trueloop.engine.orders import Orders
 from trueloop.engine.randomness import fence
 from trueloop.engine.recorder import CudaGraphs, Recorder, Work
 from trueloop.engine.schedule import set_rate
@@ -79,8 +80,7 @@ class Graphs:
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._state: Any = None
-        self._orders: dict[int, Tensor] = {}
-        """Of this epoch and the next."""
+        self._orders = Orders(self._order, loop.device)
         self._loss: Callable[..., Tensor] = self._compiled(self._loss_of)
         self._forward = self._compiled(loop.model)
 
@@ -280,7 +280,7 @@ class Graphs:
         if loop.ema is not None:
             slots.shares.copy_(torch.tensor([1 - loop.ema.decay_at(state.step + number) for number in range(steps)]))
         slots.play()
-        self._order_of(state.epoch + 1)  # while the device is at work
+        self._orders.prepare(state.epoch + 1)
         loop.guard.played(slots.losses, slots.held, [(state.epoch, state.batch + number) for number in range(steps)])
         set_rate(loop.optimizer, loop.schedule(state.clock + steps - 1) * state.plateau_factor)
         return slots.norms[-1]
@@ -295,17 +295,11 @@ class Graphs:
     def _numbers(self, epoch: int, first: int, samples: int, steps: int = 1) -> Tensor:
         """The samples of these steps, [steps, samples], on the device."""
         begin = first * self.loop.recipe.batch
-        return self._order_of(epoch)[begin : begin + steps * samples].view(steps, samples)
+        return self._orders.of(epoch)[begin : begin + steps * samples].view(steps, samples)
 
-    def _order_of(self, epoch: int) -> Tensor:
-        if epoch not in self._orders:
-            loop = self.loop
-            order = epoch_order(loop.batches.samples, loop.recipe.seed, epoch, loop.batches.labels)
-            if loop.device.type == "cuda":
-                order = order.pin_memory()  # so that its copy does not wait for the steps before it
-            self._orders = {known: kept for known, kept in self._orders.items() if known == epoch - 1}
-            self._orders[epoch] = order.to(loop.device, non_blocking=True)
-        return self._orders[epoch]
+    def _order(self, epoch: int) -> Tensor:
+        batches, seed = self.loop.batches, self.loop.recipe.seed
+        return epoch_order(batches.samples, seed, epoch, batches.labels)
 
 
 def lengths_of(most: int, log_every: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import torch
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 
 from trueloop.data.source import moved
 from trueloop.engine.direct import Direct
+from trueloop.engine.question import Question
 
-__all__ = ["Guard", "Position", "Statistics", "clear", "clip", "norm_of"]
+__all__ = ["Guard", "Line", "Position", "Statistics", "clear", "clip", "norm_of"]
 
 FLAGS: Final = 1024
 """Steps whose outcome may stay on the device before somebody asks."""
@@ -98,6 +100,35 @@ class Statistics:
     def put_back(self) -> None:
         self._copy(self.copies, self._buffers)
 
+    def propose(self) -> list[Tensor]:
+        """As they are now: to be kept (`accept`) if it turns out that all was well."""
+        return [buffer.clone() for buffer in self._buffers]
+
+    def accept(self, proposed: list[Tensor]) -> None:
+        self.copies = proposed
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Steps whose outcome the device has been asked for."""
+
+    question: Question
+    """For each step whether it was held back; the sum of the losses; the length of the last gradient."""
+    at: list[Position]
+    learned: int
+    statistics: list[Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line of metrics says of the steps since the one before it."""
+
+    losses: float
+    """The sum of those that were learned from."""
+    learned: int
+    norm: float
+    """Of the last gradient."""
+
 
 @final
 class Guard:
@@ -118,6 +149,8 @@ class Guard:
         self._flags = torch.zeros(FLAGS, device=device)
         self._asked: list[Position] = []
         self._held: list[Position] = []
+        self._question: _Asked | None = None
+        self._line: Line | None = None
 
     def step(self, loss: Tensor, norm: Tensor, at: Position) -> bool:
         """Was it taken? With a fused optimizer on a device nobody knows yet: True, and `held` tells later."""
@@ -167,7 +200,7 @@ class Guard:
         """After the model's own buffers have been restored."""
         self._asked = [(epoch, batch) for epoch, batch in state["asked"]]
         self._flags[: len(self._asked)].copy_(state["flags"])
-        self._held = []
+        self._held, self._question, self._line = [], None, None
         self._losses, self._learned = moved(state["losses"], self._flags.device), state["learned"]
         self.statistics.keep()
         for copy, kept in zip(self.statistics.copies, state["statistics"], strict=False):
@@ -180,19 +213,62 @@ class Guard:
 
     def held(self) -> list[Position]:
         """The batches held back since this was last asked. On a device, this waits for it."""
+        self._hear()
         if self._asked:
             flags = self._flags[: len(self._asked)].tolist()
             bad = [at for at, flag in zip(self._asked, flags, strict=True) if flag]
-            self._held += bad
             self._learned -= len(bad)
             self._asked.clear()
-            # Which step spoiled the running statistics is known only now: they go back to when all was known to be well.
-            if bad:
-                self.statistics.put_back()
-            else:
+            if not bad:
                 self.statistics.keep()
+            self._found(bad)
         held, self._held = self._held, []
         return held
+
+    def _found(self, bad: list[Position]) -> None:
+        """Which step spoiled the running statistics is known only now: they go back to when all was known to be well."""
+        self._held += bad
+        if bad:
+            self.statistics.put_back()
+
+    # -- asking now and hearing later --
+
+    @property
+    def waiting(self) -> bool:
+        """Is there a question that has not been answered?"""
+        return self._question is not None
+
+    def ask(self, norm: Tensor) -> None:
+        """For the outcome of all steps since the last question; `answered` has it, and the device goes on meanwhile. Then count anew."""
+        losses = torch.as_tensor(self._losses, device=self._flags.device)
+        numbers = torch.cat([each.reshape(-1).to(self._flags.dtype) for each in (self._flags[: len(self._asked)], losses, norm)])
+        self._question = _Asked(Question(numbers), self._asked, self._learned, self.statistics.propose())
+        self._asked = []
+        self.told()
+
+    def answered(self) -> list[Position]:
+        """The batches held back among the steps that were asked for. Waits for those steps, not for what came after them."""
+        self._hear()
+        held, self._held = self._held, []
+        return held
+
+    def line(self) -> Line | None:
+        """What the question that was answered last says to a line of metrics; once."""
+        line, self._line = self._line, None
+        return line
+
+    def _hear(self) -> None:
+        asked, self._question = self._question, None
+        if asked is None:
+            return
+        *flags, losses, norm = asked.question.answer()
+        bad = [at for at, flag in zip(asked.at, flags, strict=True) if flag]
+        self._line = Line(losses, asked.learned - len(bad), norm)
+        if not bad:
+            self.statistics.accept(asked.statistics)
+        self._found(bad)
+
+    # -- losses --
 
     def _count(self, loss: Any) -> None:
         self._losses += loss

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from trueloop.engine.collapse import Bar
 from trueloop.engine.ema import Ema
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.graphed import Graphs
-from trueloop.engine.guard import Guard, Position
+from trueloop.engine.guard import Guard, Line, Position
 from trueloop.engine.precision import Precision
 from trueloop.engine.randomness import restore_states, take_states
 from trueloop.engine.schedule import Schedule
@@ -38,6 +38,15 @@ from trueloop.recipe import DataRequest, Recipe, described
 from trueloop.vet import vetted
 
 __all__ = ["Loop"]
+
+
+class _Heading(NamedTuple):
+    """Where a line of metrics stands."""
+
+    step: int = 0
+    epoch: float = 0.0
+    lr: float = 0.0
+    samples: int = 0
 
 
 @dataclass
@@ -76,6 +85,8 @@ class Loop:
     clock: float = field(default_factory=time.perf_counter)
     _rows: list[tuple[int, float, dict[str, float]]] = field(default_factory=list, repr=False)
     """Lines of metrics that nobody has been told of yet."""
+    _heading: _Heading = field(default_factory=_Heading, repr=False)
+    """Of the line of metrics that is being written, or that the device has been asked for."""
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -147,7 +158,13 @@ class Loop:
 
     def time_to_look(self, ends_epoch: bool) -> bool:
         """For what the device has held back by itself: when the host waits for it anyway, and before the running statistics are used."""
-        return self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch))
+        return self.guard.waiting or (self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch)))
+
+    def must_know(self) -> bool:
+        """How all steps went: always, but where they are played, and nothing is about to be made of them."""
+        saves = self.recipe.save_every is not None and self.state.step % self.recipe.save_every == 0
+        ends = self.finished() or bool(self.stop.signal)
+        return self.graphs is None or saves or ends or self.time_to_evaluate(ends_epoch=self.state.batch == 0)
 
     def asked_to_stop(self) -> bool:
         """Agreed with the other processes, which costs a message: not in each step where there are any."""
@@ -158,24 +175,31 @@ class Loop:
     # -- at intervals --
 
     def log(self, norm: Tensor, samples: int) -> None:
-        """One line of metrics; the only place where the host waits for the device."""
-        state = self.state
-        total, learned = self.guard.losses()
+        """One line of metrics. The host waits for the device; where steps are played, not until the next ones are on their way."""
+        self._heading = _Heading(self.state.step, self.epoch(), float(self.optimizer.param_groups[0]["lr"]), samples)
+        if self.must_know():
+            total, learned = self.guard.losses()
+            self.guard.told()
+            self._write(Line(total, learned, norm.item()))
+        else:
+            self.guard.ask(norm)
+
+    def _write(self, line: Line) -> None:
+        step, epoch, lr, samples = self._heading
         now = time.perf_counter()
         seconds, self.clock = now - self.clock, now
         waited, self.batches.waited = self.batches.waited, 0.0
         values = {
-            "loss": total / learned if learned else math.nan,
-            "lr": float(self.optimizer.param_groups[0]["lr"]),
-            "gradient_norm": norm.item(),
+            "loss": line.losses / line.learned if line.learned else math.nan,
+            "lr": lr,
+            "gradient_norm": line.norm,
             "samples_per_second": samples / seconds if seconds else 0.0,
             "data_wait": waited / seconds if seconds else 0.0,
         }
-        if state.skipped:
-            values["skipped"] = float(state.skipped)
-        self.guard.told()
+        if self.state.skipped:
+            values["skipped"] = float(self.state.skipped)
         self.saver.check()
-        self._rows.append((state.step, self.epoch(), values))
+        self._rows.append((step, epoch, values))
         if self.graphs is None:
             self.hand_on_rows()
 
@@ -306,7 +330,8 @@ class Loop:
 
     def face_nonfinite(self, *, overflow: bool = False) -> bool:
         """Batches with a loss or a gradient that is no number: no weight has seen them. Stop or go back (True), or skip them, as asked."""
-        held = self.guard.held()
+        held = self.guard.held() if self.must_know() else self.guard.answered()
+        line = self.guard.line()
         for epoch, batch in () if overflow else held:
             said = self._autopsy(epoch, batch)
             self.state.skipped += 1
@@ -319,6 +344,8 @@ class Loop:
             self.hooks.noted(f"{said} The step was skipped ({self.state.skipped} of at most {self.recipe.max_nonfinite}).")
         if held and self.ema is not None:
             self.ema.copy_buffers()  # the model's running statistics have been put back
+        if line is not None:
+            self._write(line)
         return False
 
     def _autopsy(self, epoch: int, batch: int) -> str:
