@@ -127,8 +127,8 @@ class Recipe:
     """fp32 | tf32 | bf16 | fp16: fp16 brings a scaler; tf32 is for matrix products of CUDA devices."""
     program: Literal["eager", "graphed", "whole"] = "eager"
     """eager | graphed (CUDA: whole steps, recorded, several played at once) | whole (CPU: loss and gradients compiled as one function)."""
-    steps_per_replay: int = 16
-    """graphed: optimizer steps that are played at once."""
+    steps_per_replay: int = 25
+    """graphed: optimizer steps that are played at once, at most."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None

@@ -110,6 +110,8 @@ def test_step_program() -> None:
     assert said("step program", here=replace(CPU, compiler="no compiler is here")) == "no compiler is here"
     assert "program=whole already" in said("step program", replace(GPU, program="whole"), CPU)
     assert offered("step program", here=replace(CUDA, samples=300)) == [{"program": "graphed", "steps_per_replay": 9}]  # one epoch
+    slow = offered("step program", here=replace(CUDA, step_seconds=0.1))
+    assert slow == [{"program": "graphed", "steps_per_replay": 2}]  # a long graph of a large model takes long to record
     assert "come from a loader" in said("step program", replace(GPU, where="loader"))
     assert "come from a loader" in said("step program", here=replace(CUDA, data_fit=False))
     assert "already" in said("step program", replace(GPU, program="graphed"))
@@ -117,10 +119,10 @@ def test_step_program() -> None:
 
 def test_steps_per_replay_divide_the_interval_of_the_metrics() -> None:
     graphed = replace(GPU, program="graphed")
-    assert [option["steps_per_replay"] for option in offered("steps per replay", graphed)] == [50, 25, 32]
+    assert [option["steps_per_replay"] for option in offered("steps per replay", graphed)] == [50, 32]
     assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=64))] == [64, 32]
     assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=7))] == [7, 32]
-    assert [option["steps_per_replay"] for option in offered("steps per replay", graphed, replace(CUDA, samples=32 * 30))] == [25, 10]
+    assert [option["steps_per_replay"] for option in offered("steps per replay", graphed, replace(CUDA, samples=32 * 30))] == [10]
     assert "not graphed" in said("steps per replay")
     assert "nothing else" in said("steps per replay", graphed, replace(CUDA, samples=32 * 3))
 

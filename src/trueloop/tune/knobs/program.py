@@ -14,6 +14,8 @@ __all__ = ["Program"]
 
 LONG: Final = 0.02
 """Seconds of a step: launching its operations takes some milliseconds, so that graphs gain little, and are tried after all else."""
+FEW: Final = 2
+"""Steps of a replay then: more gain nothing, and a long graph of a large model takes long to record."""
 
 
 @final
@@ -31,9 +33,9 @@ class Program(Knob):
             return []
         if here.device == "cpu":
             return [{"program": "whole"}]
-        epoch = max(1, here.samples // recipe.batch)
         # A replay does not go beyond an epoch: one that is longer is never played.
-        return [{"program": "graphed"} | ({"steps_per_replay": epoch} if recipe.steps_per_replay > epoch else {})]
+        most = min(max(1, here.samples // recipe.batch), FEW if here.step_seconds > LONG else recipe.steps_per_replay)
+        return [{"program": "graphed"} | ({"steps_per_replay": most} if recipe.steps_per_replay > most else {})]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:
         if recipe.program != "eager":
