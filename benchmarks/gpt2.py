@@ -1,6 +1,6 @@
 """GPT-2 124M on random tokens: tokens per second and memory of plain torch and of our engine.
 
-    python benchmarks/gpt2.py [--only NAMES] [--steps 40] [--rounds 1] [--json FILE] [--tiny]
+    python benchmarks/gpt2.py [--only NAMES] [--steps 150] [--rounds 1] [--json FILE] [--tiny]
 
 12 layers, 12 heads, width 768, vocabulary 50,304, tied embedding, no dropout; steps of 16 x 1024 tokens; AdamW on float32 weights. Each
 contender trains in a process of its own, one after the other; with --rounds 2 all of them again, and the better of each counts.
@@ -11,6 +11,7 @@ contender trains in a process of its own, one after the other; with --rounds 2 a
     ours                        `Loop.of(recipe)`: the same compiled, the model answers Unprojected; with the guard, the gradients' norm
                                 and the facts for the rules in it. Its speed is what its own lines of metrics say
     ours-graphed                the same with its steps recorded as CUDA graphs and played two at once
+    *-narrow                    the same with the stream between the blocks in bf16, as where a whole model is cast; else it is float32
     *-cudnn                     the same with cuDNN's attention instead of torch's flash attention
     ours-autotuned              compile=max-autotune-no-cudagraphs; takes minutes, so only with --only
 
@@ -39,8 +40,11 @@ import trueloop
 from trueloop.hook import Row
 from trueloop.recipes.shakespeare import GPT
 
-WARM_UP = 20
-"""Steps before the clock: compiling, the first allocations, and the sixteen that our engine looks at for its rules."""
+WARM_UP = 5
+"""Steps before the clock: compiling, the first allocations."""
+LINE = 50
+"""Steps between two lines of metrics, as recipes have it. The first line holds the compiling and the sixteen steps that our engine looks
+into for its rules, and does not count."""
 
 
 class Size(NamedTuple):
@@ -51,9 +55,16 @@ class Size(NamedTuple):
     width: int
     batch: int
 
-    def model(self, *, unprojected: bool) -> GPT:
+    def model(self, *, unprojected: bool, narrow: bool = False) -> GPT:
         return GPT(
-            self.vocabulary, block=self.block, depth=self.depth, heads=self.heads, width=self.width, dropout=0.0, unprojected=unprojected
+            self.vocabulary,
+            block=self.block,
+            depth=self.depth,
+            heads=self.heads,
+            width=self.width,
+            dropout=0.0,
+            unprojected=unprojected,
+            narrow=narrow,
         )
 
     def tokens(self) -> int:
@@ -95,16 +106,16 @@ class Scored(nn.Module):
         return F.cross_entropy(answer, targets.flatten())
 
 
-def by_hand(precision: str, compiled: bool, job: Job, *, fused_loss: bool = False) -> Measured:
+def by_hand(precision: str, compiled: bool, job: Job, *, fused_loss: bool = False, narrow: bool = False) -> Measured:
     """zero_grad, forward, loss, backward, step."""
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.manual_seed(0)
-    model = Scored(job.size.model(unprojected=fused_loss)).to(job.device)
+    model = Scored(job.size.model(unprojected=fused_loss, narrow=narrow)).to(job.device)
     options: dict[str, Any] = {"fused": True} if compiled else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, **options)
     forward = torch.compile(model) if compiled and job.may_compile else model
     slow = precision == "fp32"
-    warm_up, steps = (min(2, job.steps), min(3, job.steps)) if slow else (min(WARM_UP, 5), job.steps)
+    warm_up, steps = (min(2, job.steps), min(3, job.steps)) if slow else (WARM_UP, job.steps)
     inputs, targets = (each.to(job.device) for each in job.size.data(warm_up + steps))
     around = torch.autocast(job.device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
     begun = time.perf_counter()
@@ -137,14 +148,14 @@ class Rates(trueloop.Hook):
                 _forget_memory(self.device)
 
 
-def ours(job: Job, compile: str = "default", **changes: Any) -> Measured:
+def ours(job: Job, compile: str = "default", *, narrow: bool = False, **changes: Any) -> Measured:
     """Our engine, as a recipe has it."""
-    line = WARM_UP if job.may_compile else 2
+    line = LINE if job.may_compile else 2
     steps = line + -(-job.steps // line) * line
     rates = Rates(job.device)
     recipe = trueloop.Recipe(
         name="gpt2",
-        model=lambda: job.size.model(unprojected=True),
+        model=lambda: job.size.model(unprojected=True, narrow=narrow),
         data=lambda _: trueloop.Splits(trueloop.Tensors(*job.size.data(steps)), facts=trueloop.Facts(vocabulary=job.size.vocabulary)),
         task="language",
         lr=6e-4,
@@ -161,6 +172,10 @@ def ours(job: Job, compile: str = "default", **changes: Any) -> Measured:
     )
     trueloop.Loop.of(recipe).train()
     return Measured(statistics.median(rates.rates[1:]) * job.size.block, rates.gigabytes)
+
+
+def graphed(job: Job, **changes: Any) -> Measured:
+    return ours(job, program="graphed" if job.device == "cuda" else "eager", steps_per_replay=2, **changes)
 
 
 def with_cudnn(contender: Callable[[Job], Measured]) -> Callable[[Job], Measured]:
@@ -189,7 +204,10 @@ CONTENDERS: dict[str, Callable[[Job], Measured]] = {
     "ours": ours,
     "compiled-cudnn": with_cudnn(lambda job: by_hand("bf16", True, job)),
     "ours-cudnn": with_cudnn(ours),
-    "ours-graphed": lambda job: ours(job, program="graphed" if job.device == "cuda" else "eager", steps_per_replay=2),
+    "ours-graphed": graphed,
+    "compiled-narrow": lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True),
+    "ours-narrow": lambda job: ours(job, narrow=True),
+    "ours-graphed-narrow": lambda job: graphed(job, narrow=True),
     "ours-autotuned": lambda job: ours(job, "max-autotune-no-cudagraphs"),
 }
 SLOW = ("ours-autotuned",)
@@ -242,7 +260,7 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--only", default=",".join(name for name in CONTENDERS if name not in SLOW), help="names, with commas")
-    asked.add_argument("--steps", type=int, default=40, help="timed steps of each; eager-fp32 takes 3 at most")
+    asked.add_argument("--steps", type=int, default=150, help="timed steps of each; eager-fp32 takes 3 at most")
     asked.add_argument("--rounds", type=int, default=1)
     asked.add_argument("--json", type=Path)
     asked.add_argument("--tiny", action="store_true")

@@ -273,3 +273,19 @@ def test_claims_compare_its_numbers() -> None:
     assert fused.gradients.keys() == plain.gradients.keys()
     for name, gradient in fused.gradients.items():
         torch.testing.assert_close(gradient, plain.gradients[name], rtol=1e-4, atol=1e-6)
+
+
+# -- the stream of our GPT --
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_stream_is_narrow_only_under_autocast_and_only_if_asked(narrow: bool) -> None:
+    torch.manual_seed(0)
+    model = GPT(VOCABULARY, block=16, depth=2, heads=2, width=32, dropout=0.0, narrow=narrow)
+    seen: list[torch.dtype] = []
+    model.blocks[1].register_forward_hook(lambda module, given, stream: seen.append(stream.dtype))
+    plain = model(tokens(2, 16))
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = model(tokens(2, 16))
+    assert seen == [torch.float32, torch.bfloat16 if narrow else torch.float32]
+    torch.testing.assert_close(mixed.float(), plain, rtol=0.1, atol=0.05)

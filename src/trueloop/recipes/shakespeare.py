@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
+import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
@@ -72,13 +73,23 @@ class GPT(nn.Module):
     """Tokens [N, T] -> scores of the next token [N, T, vocabulary]; each place sees those before it and itself.
 
     `unprojected`: in training mode it answers `Unprojected`, so that the scores of a large vocabulary are never held all at once.
+    `narrow`: under autocast the stream that the blocks add to is of autocast's type, too; else of the weights'.
     """
 
     def __init__(
-        self, vocabulary: int, *, block: int, depth: int, heads: int, width: int, dropout: float, unprojected: bool = False
+        self,
+        vocabulary: int,
+        *,
+        block: int,
+        depth: int,
+        heads: int,
+        width: int,
+        dropout: float,
+        unprojected: bool = False,
+        narrow: bool = False,
     ) -> None:
         super().__init__()
-        self.unprojected = unprojected
+        self.unprojected, self.narrow = unprojected, narrow
         self.tokens = nn.Embedding(vocabulary, width)
         self.places = nn.Embedding(block, width)
         self.dropout = nn.Dropout(dropout)
@@ -90,6 +101,8 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor | Unprojected:
         stream: Tensor = self.dropout(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
+        if self.narrow and torch.is_autocast_enabled(stream.device.type):
+            stream = stream.to(torch.get_autocast_dtype(stream.device.type))
         for block in self.blocks:
             stream = block(stream)
         hidden: Tensor = self.norm(stream)
