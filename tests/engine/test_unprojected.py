@@ -283,7 +283,7 @@ def test_the_stream_is_narrow_only_under_autocast_and_only_if_asked(narrow: bool
     torch.manual_seed(0)
     model = GPT(VOCABULARY, block=16, depth=2, heads=2, width=32, dropout=0.0, narrow=narrow)
     seen: list[torch.dtype] = []
-    model.blocks[1].register_forward_hook(lambda module, given, stream: seen.append(stream.dtype))
+    model.blocks[1].register_forward_hook(lambda *call: seen.append(call[2].dtype))
     plain = model(tokens(2, 16))
     with torch.autocast("cpu", torch.bfloat16):
         mixed = model(tokens(2, 16))
