@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trueloop.profile.clock import ENOUGH, Clock, Timed, summary
+from trueloop.profile.clock import ENOUGH, Clock, Timed, no_shorter_than, summary
 from trueloop.profiled import PHASES, Phase
 
 CALL: Any = SimpleNamespace(grad=True)
@@ -215,3 +215,13 @@ def test_steps_that_were_sent_faster_than_the_device_took_them_took_as_long_as_i
     assert all(sum(step.phases.values()) == step.ns for step in hand.clock.steps)
     hand.clock.ran_ahead(5, 90)  # nothing was timed since
     assert len(hand.clock.steps) == 5
+
+
+def test_no_step_is_shorter_than_what_the_device_does_in_it() -> None:
+    found = summary([timed(10), timed(10), timed(10)])
+    assert found is not None
+    raised = no_shorter_than(found, 2 * found.seconds)
+    assert raised.seconds == raised.median == raised.p95 == 2 * found.seconds
+    assert sum(raised.phases.values()) == pytest.approx(raised.seconds)
+    assert raised.phases["device"] == pytest.approx(found.seconds + found.phases["device"])
+    assert no_shorter_than(found, found.seconds / 2) is found

@@ -7,7 +7,7 @@ knows (Python, the user's own operations between the calls) is what is left on t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 from time import perf_counter_ns
 from typing import Any, Final, final
@@ -24,7 +24,7 @@ from trueloop.taps.moment import (
     StepCall,
 )
 
-__all__ = ["Clock", "Piece", "Timed", "summary"]
+__all__ = ["Clock", "Piece", "Timed", "no_shorter_than", "summary"]
 
 MIDDLE: Final = 0.25
 """Share of the steps that is left out on each side before the mean is taken: an interrupt, a garbage collection, a busy neighbour."""
@@ -197,6 +197,16 @@ def summary(steps: list[Timed]) -> Steps | None:
         saves=_holding(steps, "saving"),
         saving=_total(steps, "saving"),
     )
+
+
+def no_shorter_than(steps: Steps, busy: float) -> Steps:
+    """A device was at work for so long in each step: then no step took less, however fast the host sent them to it, and whoever waited for
+    their end (a script that reads its own clock, for one)."""
+    missing = busy - steps.seconds
+    if missing <= 0:
+        return steps
+    waited: dict[Phase, float] = {"device": steps.phases.get("device", 0.0) + missing}
+    return replace(steps, seconds=busy, median=max(steps.median, busy), p95=max(steps.p95, busy), phases={**steps.phases, **waited})
 
 
 def _holding(steps: list[Timed], phase: Phase) -> int:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from trueloop.profile.advice import advice_for
 from trueloop.profile.ceilings import ceilings_of, machine_name
-from trueloop.profile.clock import summary
+from trueloop.profile.clock import no_shorter_than, summary
 from trueloop.profile.compile import compile_facts
 from trueloop.profile.observer import Observer
 from trueloop.profile.verdict import bound_of
@@ -27,13 +27,16 @@ CONVOLUTIONS: Final = ("mkldnn_convolution", "cudnn_convolution", "miopen_convol
 def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> Profile:
     """Called when the run has ended and the observer is removed: the ceilings are measured now, where they are not known."""
     steps = summary(observer.clock.steps)
+    host = observer.seen.host if observer.seen else None
+    if steps is not None and host is not None and host.busy is not None:
+        steps = no_shorter_than(steps, host.busy)
     device = observer.device
     ceilings = ceilings_of(device) if steps is not None else None
     profile = Profile(
         subject=subject,
         machine=_machine(device),
         steps=steps,
-        host=observer.seen.host if observer.seen else None,
+        host=host,
         operations=_operations(observer),
         modules=_modules(observer),
         work=_work(observer, ceilings),
