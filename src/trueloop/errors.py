@@ -7,8 +7,11 @@
     │   ├── NotARun         a folder that holds no recorded run, or a damaged one
     │   ├── BadRecipe       a recipe that cannot be trained: all its mistakes at once
     │   ├── BadCheckpoint   a checkpoint that is damaged, incomplete, or not to be trusted
+    │   ├── BadArtefact     an exported model that is damaged, of a later format, or made for another runtime
     │   └── BadData         data that cannot be learned from: file, row, what is wrong
+    ├── CannotExport        a target cannot take the model, or answers otherwise than it; nothing is left of it (exit code 1)
     ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5)
+    ├── Apart               the processes of a run have not met in time (exit code 6)
     └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
 
 What a script raises itself is never wrapped: it leaves trueloop as it left the script.
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "Apart",
+    "BadArtefact",
     "BadCheckpoint",
     "BadData",
     "BadRecipe",
+    "CannotExport",
     "CannotSave",
     "MissingExtra",
     "Misuse",
@@ -69,8 +75,20 @@ class BadCheckpoint(Misuse):
     """A checkpoint that is damaged, incomplete, or not to be trusted."""
 
 
+class BadArtefact(Misuse):
+    """An exported model that is damaged, of a later format, or made for another runtime."""
+
+
+class CannotExport(TrueloopError):
+    """A target cannot take the model, or the exported one answers otherwise; nothing is left of it."""
+
+
 class CannotSave(TrueloopError):
     """A checkpoint could not be written; the earlier ones are whole."""
+
+
+class Apart(TrueloopError):
+    """The processes of a run have not met in time."""
 
 
 class MissingExtra(TrueloopError):

@@ -68,7 +68,7 @@ class Collapse:
 class Ending:
     """How a run of ours ended."""
 
-    reason: Literal["finished", "early-stopped", "signal", "nonfinite", "collapsed", "failed"]
+    reason: Literal["finished", "early-stopped", "signal", "nonfinite", "collapsed", "failed", "hung"]
     step: int
     message: str = ""
     """One sentence for a person; empty when it simply finished."""

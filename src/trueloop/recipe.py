@@ -65,6 +65,10 @@ class Recipe:
     """sgd | momentum | adam | adamw, the name of any class of torch.optim, or a callable that takes parameters and lr."""
     lr: float = 1e-3
     """The highest learning rate of the schedule."""
+    lr_scaling: Literal["none", "linear", "sqrt"] = "none"
+    """none | linear | sqrt: lr was found for reference_batch, and grows with batch, or with its square root."""
+    reference_batch: int | None = None
+    """The batch that lr was found for, with lr_scaling."""
     weight_decay: float = 0.0
     """On matrices and kernels only: never on biases, norms and embeddings' vectors of one dimension."""
     momentum: float = 0.9
@@ -129,6 +133,12 @@ class Recipe:
     """eager | graphed (CUDA: whole steps, recorded, several played at once) | whole (CPU: loss and gradients compiled as one function)."""
     steps_per_replay: int = 25
     """graphed: optimizer steps that are played at once, at most."""
+    parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
+    """Several processes: auto (ddp) | ddp (a copy of the model each) | fsdp (a part of each weight) | tp (a part of layers) | fsdp+tp."""
+    tensor_ranks: int = 2
+    """fsdp+tp: processes that share a layer."""
+    tensor_plan: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """tp: linear layers that are split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs found in each nn.Sequential."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None
@@ -151,6 +161,8 @@ class Recipe:
     """Steps between two lines of metrics; in between, the host never waits for the device."""
     evaluate_every: int | None = None
     """Steps between two evaluations; None: at the end of each epoch."""
+    digest_every: int | None = None
+    """Steps between two looks whether copies of weights are still the same on all processes; None: at each evaluation; 0: never."""
     save_every: int | None = None
     """Steps between two checkpoints; None: after each evaluation."""
     keep: int = 2

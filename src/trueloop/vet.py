@@ -58,6 +58,19 @@ _MEANT: Final[Mapping[str, Mapping[str, str]]] = {
         "cudagraphs": "graphed",
         "plain": "eager",
     },
+    "parallel": {
+        "dp": "ddp",
+        "data": "ddp",
+        "replicate": "ddp",
+        "zero": "fsdp",
+        "zero3": "fsdp",
+        "deepspeed": "fsdp",
+        "fsdp2": "fsdp",
+        "tensor": "tp",
+        "megatron": "tp",
+        "2d": "fsdp+tp",
+        "tp+fsdp": "fsdp+tp",
+    },
     "where": {"device": "resident", "gpu": "resident", "memory": "resident", "disk": "loader"},
     "on_nonfinite": {"raise": "stop", "error": "stop", "ignore": "skip"},
     "on_collapse": {"raise": "stop", "error": "stop", "end": "stop", "warn": "mark", "note": "mark", "ignore": "mark"},
@@ -94,7 +107,7 @@ def mistakes_of(recipe: Recipe) -> list[str]:
         name: f"{name} is {value!r}: {said}" for name, (good, said) in _RANGES.items() if not _passes(value := getattr(sound, name), good)
     }
     sound = _without(sound, outside)
-    together = [*_length(sound), *_learning(sound), *_machine(sound)]
+    together = [*_length(sound), *_learning(sound), *_machine(sound), *_parallel(sound)]
     return [*wrong.values(), *outside.values(), *_builders(sound), *_names(sound), *together]
 
 
@@ -191,6 +204,7 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "steps": _AT_LEAST_ONE,
     "batch": _AT_LEAST_ONE,
     "accumulate": _AT_LEAST_ONE,
+    "reference_batch": _AT_LEAST_ONE,
     "clip": _POSITIVE,
     "ema": (lambda value: 0 < value < 1, "a decay lies between 0 and 1, as in 0.999; None: no average"),
     "patience": _AT_LEAST_ONE,
@@ -199,6 +213,8 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "prefetch": _AT_LEAST_ONE,
     "steps_per_replay": _AT_LEAST_ONE,
     "threads": _NOT_NEGATIVE,
+    "tensor_ranks": (lambda value: value >= 2, "a layer is shared by at least 2"),
+    "digest_every": _NOT_NEGATIVE,
     "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
     "log_every": _AT_LEAST_ONE,
     "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
@@ -298,6 +314,24 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         yield f"workers={recipe.workers} has nothing to do with where=resident: give workers=0, or where=loader"
 
 
+def _parallel(recipe: Recipe) -> Iterator[str]:
+    """Several processes, and what they cannot do together."""
+    way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
+    if recipe.program == "graphed" and way not in ("auto", "none"):
+        yield f"program=graphed trains in one process, and parallel={way} is for several: give program=eager, or parallel=none"
+    if recipe.program == "whole" and spread:
+        yield f"program=whole compiles a whole model, and with parallel={way} each process has a part of it: give program=eager"
+    if recipe.precision == "fp16" and spread:
+        yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): give precision=bf16"
+    if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
+        yield f"compile={recipe.compile} cannot compile layers that processes share (parallel={way}): give compile=off, or parallel=fsdp"
+    for pattern, style in recipe.tensor_plan.items():
+        if style not in ("column", "row"):
+            yield f"tensor_plan splits {pattern} by {style!r}: give 'column' (its outputs) or 'row' (its inputs)"
+    if recipe.lr_scaling != "none" and recipe.reference_batch is None:
+        yield f"lr_scaling={recipe.lr_scaling} needs the batch that lr={recipe.lr:g} was found for: give reference_batch"
+
+
 # -- what is said, and not refused --
 
 _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
@@ -309,6 +343,9 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("betas", "optimizer", ("adam", "adamw", "Adam", "AdamW")),
     ("max_nonfinite", "on_nonfinite", ("skip", "rollback")),
     ("steps_per_replay", "program", ("graphed",)),
+    ("reference_batch", "lr_scaling", ("linear", "sqrt")),
+    ("tensor_ranks", "parallel", ("fsdp+tp",)),
+    ("tensor_plan", "parallel", ("tp", "fsdp+tp")),
 )
 """Field, the field that decides whether it is used, and the values with which it is."""
 

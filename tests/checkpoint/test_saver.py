@@ -31,11 +31,20 @@ class Slow(Store):
     def names(self) -> list[str]:
         return self.inner.names()
 
-    def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
+    def begin(self, name: str) -> None:
         assert self.go_on.wait(10)
         if self.failure is not None:
             raise self.failure
-        return self.inner.write(name, about, files)
+        self.inner.begin(name)
+
+    def put(self, name: str, file: str, writer: Writer) -> dict[str, Any]:
+        return self.inner.put(name, file, writer)
+
+    def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
+        return self.inner.seal(name, about, files)
+
+    def abandon(self, name: str) -> None:
+        self.inner.abandon(name)
 
     def manifest(self, name: str) -> dict[str, Any]:
         return self.inner.manifest(name)
@@ -130,3 +139,58 @@ def test_who_leaves_at_once_does_not_wait_for_the_disk() -> None:
     assert saver._thread.daemon
     slow.go_on.set()
     saver.finish()
+
+
+# -- several that save together --
+
+
+@final
+class Ours:
+    """What one of two processes saves; `failure`: how it ends for this one."""
+
+    def __init__(self, step: int, failure: BaseException | None = None, *, first: bool = True) -> None:
+        self.about, self.first, self.failure = {"step": step, "best_step": None}, first, failure
+
+    def write(self, store: Store, name: str) -> str:
+        if self.failure is not None:
+            raise self.failure
+        return store.write(name, self.about, {})
+
+
+def test_what_failed_for_another_is_raised_here_too() -> None:
+    saver = Saver(Memory(), 2, any_of=lambda _: True)
+    with pytest.raises(CannotSave, match="by another process: it says why"):
+        saver.check()
+
+
+def test_a_failure_that_the_others_have_not_seen_yet_waits_for_the_next_look() -> None:
+    votes = list[bool]()
+
+    def any_of(failed: bool) -> bool:
+        votes.append(failed)
+        return len(votes) > 2 and failed
+
+    saver = Saver(Memory(), 2, any_of=any_of)
+    saver.save(Ours(1, CannotSave("full")))
+    saver._join()
+    saver.check()
+    with pytest.raises(CannotSave, match="full"):
+        saver.check()
+    assert votes == [False, True, True]
+
+
+def test_of_many_a_message_that_has_not_come_is_raised_as_it_is() -> None:
+    saver = Saver(Memory(), 2, any_of=lambda failed: failed)
+    saver.save(Ours(1, RuntimeError("connection closed by peer")))
+    with pytest.raises(RuntimeError, match="connection closed"):
+        saver.finish()
+
+
+def test_only_the_first_removes_what_is_superfluous() -> None:
+    for first, kept in ((True, [name_of(3)]), (False, [name_of(1), name_of(2), name_of(3)])):
+        store = Memory()
+        saver = Saver(store, 1, any_of=lambda failed: failed)
+        for step in (1, 2, 3):
+            saver.save(Ours(step, first=first))
+        saver.finish()
+        assert store.names() == kept

@@ -91,8 +91,8 @@ def test_a_manifest_that_leads_elsewhere_is_not_trusted(tmp_path: Path, files: A
 def test_a_later_format_is_refused_by_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     write(folder, 7)
-    (tmp_path / name_of(7) / MANIFEST).write_bytes(sealed({"format": 2, "files": {}}))
-    with pytest.raises(BadCheckpoint, match=r"format 2.*newer"):
+    (tmp_path / name_of(7) / MANIFEST).write_bytes(sealed({"format": 3, "files": {}}))
+    with pytest.raises(BadCheckpoint, match=r"format 3.*newer"):
         folder.manifest(name_of(7))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import in_child
+from tests.parallel.hosts import Host, move_into
 from trueloop.cli.main import main
 
 __all__ = ["RECIPE", "Ended", "about", "begun", "losses", "recipe_in", "trueloop", "wait_for"]
@@ -74,11 +75,15 @@ def trueloop(folder: Path, *words: str, **environment: str) -> Ended:
 
 
 @contextmanager
-def begun(folder: Path, *words: str, name: str = "", **environment: str) -> Iterator[tuple[int, Callable[[], Ended]]]:
-    """The command, going on beside us: its process, and how to wait for its end."""
+def begun(
+    folder: Path, *words: str, name: str = "", host: Host | None = None, **environment: str
+) -> Iterator[tuple[int, Callable[[], Ended]]]:
+    """The command, going on beside us, perhaps on another host: its process, and how to wait for its end."""
     out, err = folder / f"stdout{name}.txt", folder / f"stderr{name}.txt"
     child = os.fork()
     if child == 0:
+        if host is not None:
+            move_into(host)
         os._exit(_be(folder, words, environment, out, err))
     waited: list[int] = []
 

@@ -417,11 +417,31 @@ def test_kubernetes_gets_a_headless_service_and_an_indexed_job(job: Job) -> None
         assert str(rendezvous_of(words[words.index("--rendezvous") + 1])) == f"{job.name}-0.{job.name}:29500"
 
 
-def test_kubernetes_is_yaml_to_pyyaml_too() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: the structure is tested without it")
-    for job in JOBS:
-        found = list(yaml.safe_load_all(written_for("kubernetes", job)))
-        assert [one["kind"] for one in found] == ["Service", "Job"]
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_kubernetes_is_read_by_a_parser_of_yaml_with_numbers_as_numbers_and_words_as_words(job: Job) -> None:
+    import yaml  # here: where it is missing, this test fails, and no other
+
+    text = written_for("kubernetes", job)
+    service, work = yaml.safe_load_all(text)
+    assert (service["apiVersion"], service["kind"], service["spec"]["clusterIP"]) == ("v1", "Service", "None")
+    assert (work["apiVersion"], work["kind"], work["spec"]["completionMode"]) == ("batch/v1", "Job", "Indexed")
+    assert (work["spec"]["completions"], work["spec"]["parallelism"]) == (job.nnodes, job.nnodes)
+    (container,) = work["spec"]["template"]["spec"]["containers"]
+    assert all(isinstance(word, str) for word in (*container["command"], *container["args"]))
+    assert shlex.split(container["args"][0])[:3] == ["exec", "trueloop", "launch"]
+    for variable in container.get("env", ()):
+        assert isinstance(variable["name"], str)
+        assert isinstance(variable.get("value", ""), str), "Kubernetes refuses a number there"
+    assert _as_words([service, work]) == documents(text), "the small reader of these tests reads the same"
+
+
+def _as_words(value: Any) -> Any:
+    """Scalars as they are written: the small reader knows no numbers outside of JSON."""
+    if isinstance(value, dict):
+        return {key: _as_words(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_words(item) for item in value]
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)

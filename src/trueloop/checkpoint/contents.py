@@ -14,11 +14,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, is_sharded, spreads_in
+from trueloop.checkpoint.sharded_tensors import put_together
 from trueloop.checkpoint.snapshot import Snapshot
-from trueloop.checkpoint.store import Store, Writer
+from trueloop.checkpoint.store import MANIFEST, Store, Writer
 from trueloop.errors import BadCheckpoint
 
-__all__ = ["TRAINING", "Contents", "read_contents", "read_training", "read_weights_file", "taken"]
+__all__ = ["OTHERS", "TRAINING", "Contents", "fits", "read_contents", "read_training", "read_weights_file", "taken", "tensors_writer"]
 
 TRAINING: Final = "training.pt"
 WEIGHTS: Final = ".safetensors"
@@ -37,9 +39,19 @@ class Contents:
     wait: Callable[[], object] = lambda: None
     """Until copies from a device have arrived: before anything is written."""
 
+    @property
+    def first(self) -> bool:
+        """One process holds all of it, and tidies up."""
+        return True
+
+    def write(self, store: Store, name: str) -> str:
+        """All or nothing; where it is now. Raises CannotSave."""
+        self.wait()
+        return store.write(name, self.about, self.writers())
+
     def writers(self) -> dict[str, Writer]:
         """File name -> what writes it."""
-        files: dict[str, Writer] = {f"{name}{WEIGHTS}": _tensors(tensors) for name, tensors in self.weights.items()}
+        files: dict[str, Writer] = {f"{name}{WEIGHTS}": tensors_writer(tensors) for name, tensors in self.weights.items()}
         files[TRAINING] = lambda out: torch.save(dict(self.training), out)
         return files
 
@@ -51,7 +63,7 @@ class Contents:
         return {**self.weights[model], **others}
 
 
-def _tensors(tensors: Mapping[str, Tensor]) -> Writer:
+def tensors_writer(tensors: Mapping[str, Tensor]) -> Writer:
     def write(out: BinaryIO) -> None:
         out.write(safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}))
 
@@ -61,8 +73,8 @@ def _tensors(tensors: Mapping[str, Tensor]) -> Writer:
 def taken(about: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]) -> Contents:
     """A snapshot of the models' state dicts and of the rest: the training may go on at once."""
     snapshot = Snapshot()
-    weights = {name: {key: value for key, value in state.items() if _fits(value)} for name, state in models.items()}
-    others = {name: {key: value for key, value in state.items() if not _fits(value)} for name, state in models.items()}
+    weights = {name: {key: value for key, value in state.items() if fits(value)} for name, state in models.items()}
+    others = {name: {key: value for key, value in state.items() if not fits(value)} for name, state in models.items()}
     # Each on its own, so that tied weights become two tensors: every name can be read alone, by anybody.
     copies = {name: snapshot.of(tensors, f"the {name}'s state") for name, tensors in weights.items()}
     rest = {key: snapshot.of(value, f"the run's {key}") for key, value in training.items()}
@@ -71,18 +83,34 @@ def taken(about: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], tra
     return Contents(dict(about), copies, rest, snapshot.wait)
 
 
-def _fits(value: Any) -> bool:
+def fits(value: Any) -> bool:
+    """Can a safetensors file hold it?"""
     return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized and value.dtype != torch.complex128
 
 
 def read_contents(store: Store, name: str) -> Contents:
-    """Every file verified before any is used."""
+    """Every file verified before any is used. One in pieces is put together: what comes out is the same."""
     manifest = store.manifest(name)
+    if is_sharded(manifest):
+        return _read_pieces(store, name, manifest)
     files = {file: store.read(name, file) for file in manifest["files"]}
     shown = store.where(name)
     weights = {file.removesuffix(WEIGHTS): read_weights_file(data, f"{shown}/{file}") for file, data in files.items() if file != TRAINING}
     training = read_training(files[TRAINING], f"{shown}/{TRAINING}") if TRAINING in files else {}
     return Contents({key: value for key, value in manifest.items() if key != "files"}, weights, training)
+
+
+def _read_pieces(store: Store, name: str, manifest: Mapping[str, Any]) -> Contents:
+    shown = store.where(name)
+    spreads = spreads_in(manifest, f"{shown}/{MANIFEST}")
+    training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
+    files = sorted(file for file in manifest["files"] if file != TRAINING)
+    groups = put_together(spreads, ((file, read_weights_file(store.read(name, file), f"{shown}/{file}")) for file in files), shown)
+    state = training.setdefault(OPTIMIZER, {}).setdefault("state", {})
+    for key, tensor in groups.pop(OPTIMIZER, {}).items():
+        number, word = key.split(".", 1)
+        state.setdefault(int(number), {})[word] = tensor
+    return Contents({key: value for key, value in manifest.items() if key not in ("files", PIECES)}, groups, training)
 
 
 def read_training(data: bytes, shown: str) -> dict[str, Any]:

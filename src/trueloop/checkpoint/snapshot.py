@@ -34,6 +34,7 @@ class Snapshot:
     def of(self, value: Any, place: str) -> Any:
         """The same value, of tensors in the host's memory and plain values; `place` names it in a refusal."""
         if isinstance(value, Tensor):
+            _refuse_spread(value, place)
             return self._tensor(value.detach())
         if isinstance(value, Mapping):
             return {self.of(key, f"a key of {place}"): self.of(item, f"{place}[{key!r}]") for key, item in value.items()}
@@ -74,6 +75,14 @@ class Snapshot:
             arrival.synchronize()
         self._coming.clear()
         self._arrivals.clear()
+
+
+def _refuse_spread(value: Tensor, place: str) -> None:
+    if getattr(value, "device_mesh", None) is not None:
+        raise CannotSave(
+            f"{place} is spread over processes (a DTensor): what one of them holds of it means nothing alone. `trueloop train` with "
+            "parallel=fsdp or tp saves such weights in pieces; in a loop of your own, save value.full_tensor(), taken on all processes."
+        )
 
 
 def _plain(value: Any, place: str) -> Any:

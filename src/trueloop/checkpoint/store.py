@@ -4,6 +4,8 @@ FOLDER/step-00000120/manifest.json        what it is, and size and SHA-256 of ea
                      model.safetensors    weights; ema.safetensors: their moving average
                      training.pt          optimizer, counters, random states: read with weights_only=True
 
+A run that is spread over processes writes the same in pieces: `sharded.py`.
+
 Which one is the best is told by the newest manifest, in the same stroke that made it appear: no second file can disagree with it.
 """
 
@@ -21,17 +23,20 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, final
 
 from trueloop.checkpoint.plan import name_of, step_of
+from trueloop.checkpoint.sharded import SHARDED
 from trueloop.errors import BadCheckpoint, CannotSave
 
 __all__ = ["FORMAT", "MANIFEST", "Folder", "Memory", "Store", "Writer", "sealed", "unsealed"]
 
 Writer = Callable[[BinaryIO], object]
 FORMAT: Final = 1
-"""Of a manifest; a later one is refused with a sentence."""
+"""Of a manifest; a later one than those known is refused with a sentence."""
+KNOWN: Final = (FORMAT, SHARDED)
 MANIFEST: Final = "manifest.json"
 _WRITING: Final = ".writing-"
 _REPLACED: Final = ".replaced-"
 _REMOVING: Final = ".removing-"
+_BLOCK: Final = 1 << 20
 _FILE: Final = re.compile(r"[\w-][\w.-]*")
 """A file's name in a manifest: never a path that leads elsewhere."""
 
@@ -43,9 +48,36 @@ class Store(ABC):
     def names(self) -> list[str]:
         """Whole checkpoints, oldest first."""
 
-    @abstractmethod
     def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
         """All or nothing; where it is now. Raises CannotSave."""
+        try:
+            self.begin(name)
+            return self.seal(name, about, {file: self.put(name, file, writer) for file, writer in files.items()})
+        except OSError as error:
+            self.abandon(name)
+            raise self.refusal(name, str(error.strerror or error)) from error
+
+    def refusal(self, name: str, reason: str) -> CannotSave:
+        """In words, with what there is instead."""
+        kept = [each for each in self.names() if each != name]
+        whole = f"{self.where(kept[-1])} is untouched" if kept else "there is no earlier one"
+        return CannotSave(f"The checkpoint {self.where(name)} could not be written ({reason}); {whole}.")
+
+    @abstractmethod
+    def begin(self, name: str) -> None:
+        """An empty place for its files, aside. By one process; then any may `put`. Raises OSError."""
+
+    @abstractmethod
+    def put(self, name: str, file: str, writer: Writer) -> dict[str, Any]:
+        """One file of it, whole on the disk; its size and hash. Raises OSError."""
+
+    @abstractmethod
+    def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
+        """All its files are there: with its manifest it appears under its name, in one stroke; where. Raises OSError."""
+
+    @abstractmethod
+    def abandon(self, name: str) -> None:
+        """What was put aside goes."""
 
     @abstractmethod
     def manifest(self, name: str) -> dict[str, Any]:
@@ -54,6 +86,10 @@ class Store(ABC):
     @abstractmethod
     def read(self, name: str, file: str) -> bytes:
         """The contents of a file, verified against its hash. Raises BadCheckpoint."""
+
+    def verify(self, name: str, file: str) -> None:
+        """The same, for those who do not want the contents yet."""
+        self.read(name, file)
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -95,8 +131,8 @@ def unsealed(data: bytes, shown: str) -> dict[str, Any]:
 
 def understood(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
     """A manifest of a format that we know, which names files of its own folder only."""
-    if manifest.get("format", FORMAT) != FORMAT:
-        raise BadCheckpoint(f"{shown} has format {manifest['format']!r}, and this trueloop reads format {FORMAT}: use a newer one.")
+    if manifest.get("format", FORMAT) not in KNOWN:
+        raise BadCheckpoint(f"{shown} has format {manifest['format']!r}, and this trueloop reads up to {max(KNOWN)}: use a newer one.")
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(_FILE.fullmatch(file) and isinstance(entry, dict) for file, entry in files.items()):
         raise BadCheckpoint(f"{shown} is not to be trusted: it does not list plain files.")
@@ -104,14 +140,18 @@ def understood(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
 
 
 def verified(data: bytes, manifest: Mapping[str, Any], file: str, shown: str) -> bytes:
+    _compared(len(data), hashlib.sha256(data).hexdigest(), manifest, file, shown)
+    return data
+
+
+def _compared(size: int, digest: str, manifest: Mapping[str, Any], file: str, shown: str) -> None:
     expected = manifest["files"].get(file)
     if expected is None:
         raise BadCheckpoint(f"{shown} is not among the files of its manifest.")
-    if len(data) != expected.get("bytes"):
-        raise BadCheckpoint(f"{shown} is damaged: {len(data):,} bytes instead of {expected.get('bytes'):,}.")
-    if hashlib.sha256(data).hexdigest() != expected.get("sha256"):
+    if size != expected.get("bytes"):
+        raise BadCheckpoint(f"{shown} is damaged: {size:,} bytes instead of {expected.get('bytes'):,}.")
+    if digest != expected.get("sha256"):
         raise BadCheckpoint(f"{shown} is damaged: its contents do not have the hash that the manifest names.")
-    return data
 
 
 @final
@@ -152,23 +192,26 @@ class Folder(Store):
         found = [path.name for path in self.folder.iterdir() if step_of(path.name) is not None and path.is_dir()]
         return sorted(found, key=lambda name: step_of(name) or 0)
 
-    def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
-        aside = self.folder / f"{_WRITING}{name}"
-        try:
-            self._open()
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir()
-            written = {file: _written(aside / file, writer) for file, writer in files.items()}
-            manifest = sealed({"format": FORMAT, **about, "files": written})
-            _written(aside / MANIFEST, lambda out: out.write(manifest))
-            _sync(aside)
-            self._put(aside, name)
-        except OSError as error:
-            shutil.rmtree(aside, ignore_errors=True)
-            kept = [each for each in self.names() if each != name]
-            whole = f"{self.folder / kept[-1]} is untouched" if kept else "there is no earlier one"
-            raise CannotSave(f"The checkpoint {self.folder / name} could not be written ({error.strerror or error}); {whole}.") from error
-        return str(self.folder / name)
+    def begin(self, name: str) -> None:
+        self._open()
+        self.abandon(name)
+        self._aside(name).mkdir()
+
+    def put(self, name: str, file: str, writer: Writer) -> dict[str, Any]:
+        return _written(self._aside(name) / file, writer)
+
+    def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
+        manifest = sealed({"format": FORMAT, **about, "files": files})
+        self.put(name, MANIFEST, lambda out: out.write(manifest))
+        _sync(self._aside(name))
+        self._put(self._aside(name), name)
+        return self.where(name)
+
+    def abandon(self, name: str) -> None:
+        shutil.rmtree(self._aside(name), ignore_errors=True)
+
+    def _aside(self, name: str) -> Path:
+        return self.folder / f"{_WRITING}{name}"
 
     def _open(self) -> None:
         """Made if it is not there. A parent that was there and is gone is not made again: a removed run must not come back as a shell."""
@@ -194,6 +237,20 @@ class Folder(Store):
     def read(self, name: str, file: str) -> bytes:
         shown = self.folder / name / file
         return verified(self._bytes(shown), self.manifest(name), file, str(shown))
+
+    def verify(self, name: str, file: str) -> None:
+        """A block at a time: a piece may be larger than the memory that is left."""
+        shown, digest, size = self.folder / name / file, hashlib.sha256(), 0
+        try:
+            with shown.open("rb") as opened:
+                while block := opened.read(_BLOCK):
+                    digest.update(block)
+                    size += len(block)
+        except FileNotFoundError:
+            raise BadCheckpoint(f"{shown} is missing.") from None
+        except OSError as error:
+            raise BadCheckpoint(f"{shown} cannot be read ({error.strerror}).") from None
+        _compared(size, digest.hexdigest(), self.manifest(name), file, str(shown))
 
     def _bytes(self, path: Path) -> bytes:
         try:
@@ -258,20 +315,27 @@ class Memory(Store):
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, bytes]] = {}
+        self._aside: dict[str, dict[str, bytes]] = {}
 
     def names(self) -> list[str]:
         return sorted(self._held, key=lambda name: step_of(name) or 0)
 
-    def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
-        held: dict[str, bytes] = {}
-        for file, writer in files.items():
-            buffer = io.BytesIO()
-            writer(buffer)
-            held[file] = buffer.getvalue()
-        listed = {file: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for file, data in held.items()}
-        held[MANIFEST] = sealed({"format": FORMAT, **about, "files": listed})
-        self._held[name] = held
+    def begin(self, name: str) -> None:
+        self._aside[name] = {}
+
+    def put(self, name: str, file: str, writer: Writer) -> dict[str, Any]:
+        buffer = io.BytesIO()
+        writer(buffer)
+        data = self._aside[name][file] = buffer.getvalue()
+        return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+    def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
+        manifest = sealed({"format": FORMAT, **about, "files": files})
+        self._held[name] = {**self._aside.pop(name), MANIFEST: manifest}
         return self.where(name)
+
+    def abandon(self, name: str) -> None:
+        self._aside.pop(name, None)
 
     def manifest(self, name: str) -> dict[str, Any]:
         if name not in self._held:

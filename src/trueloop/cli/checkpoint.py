@@ -1,6 +1,7 @@
 """`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is whole, and its weights as a plain file.
 
-PATH is a run's folder, its `checkpoints` folder, or one checkpoint. `show` and `verify` need no torch.
+PATH is a run's folder, its `checkpoints` folder, or one checkpoint; one in pieces, of a run that was spread over processes, is read like
+any other, in one process. `show` and `verify` need no torch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.header import entries_of
+from trueloop.checkpoint.sharded import Spread, group_of, is_sharded, spreads_in
 from trueloop.checkpoint.store import Folder
 from trueloop.cli.options import Parser
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
@@ -54,6 +56,9 @@ def _show(path: Path) -> int:
     _table(_facts(about).items())
     print("files")
     _table((file, f"{entry['bytes']:,} bytes   sha256 {entry['sha256'][:12]}") for file, entry in sorted(about["files"].items()))
+    if is_sharded(about):
+        _show_pieces(spreads_in(about, store.where(name)))
+        return 0
     for file in sorted(about["files"]):
         if file.endswith(".safetensors"):
             _show_tensors(store, name, file)
@@ -85,7 +90,29 @@ def _recipe(recipe: Any) -> str | None:
 def _show_tensors(store: Folder, name: str, file: str) -> None:
     entries = entries_of(store.folder / name / file)
     print(f"{file}: {len(entries)} tensors, {sum(entry.count for entry in entries):,} numbers")
-    _table((entry.name, f"{'x'.join(map(str, entry.shape)) or '-':<16} {entry.dtype:<5} {entry.count:>12,}") for entry in entries)
+    _table((entry.name, f"{_shape(entry.shape):<16} {entry.dtype:<5} {entry.count:>12,}") for entry in entries)
+
+
+def _show_pieces(spreads: dict[str, Spread]) -> None:
+    """By what the pieces make up, not by who wrote them."""
+    groups: dict[str, list[tuple[str, Spread]]] = {}
+    for key, spread in sorted(spreads.items()):
+        group, tensor = group_of(key)
+        groups.setdefault(group, []).append((tensor, spread))
+    for group, held in sorted(groups.items()):
+        files = {piece.file for _, spread in held for piece in spread.pieces}
+        print(f"{group}: {len(held)} tensors, {sum(spread.count for _, spread in held):,} numbers, in {len(files)} files")
+        _table((tensor, f"{_shape(each.shape):<16} {each.dtype:<9} {each.count:>12,}  {_pieces(each)}") for tensor, each in held)
+
+
+def _pieces(spread: Spread) -> str:
+    """An empty one is none."""
+    count = sum(0 not in piece.size for piece in spread.pieces)
+    return "in one piece" if count <= 1 else f"in {count} pieces"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "-"
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> None:
@@ -101,8 +128,13 @@ def _verify(path: Path) -> int:
     damaged = 0
     for name in names:
         try:
-            files = store.manifest(name)["files"]
-            size = sum(len(store.read(name, file)) for file in files)
+            manifest = store.manifest(name)
+            files = manifest["files"]
+            for file in files:
+                store.verify(name, file)
+            if is_sharded(manifest):
+                spreads_in(manifest, store.where(name))
+            size = sum(entry["bytes"] for entry in files.values())
             print(f"{store.where(name)} is whole: {len(files)} files, {size:,} bytes")
         except BadCheckpoint as error:
             damaged += 1

@@ -161,13 +161,17 @@ def _recipe(words: list[str]) -> Recipe | None:
 
 def batch_rule(recipe: Recipe, world: int) -> str:
     """What more processes do to the numbers: nothing; and what to do who wants them to take larger batches."""
-    each, left = divmod(recipe.batch, world)
+    sharers = {"tp": 1, "fsdp+tp": max(1, world // recipe.tensor_ranks)}.get(recipe.parallel, world)
+    each, left = divmod(recipe.batch, sharers)
     share = f"{each}" if not left else f"{each} or {each + 1}"
+    whose = f"batch={recipe.batch} is the batch of all {world} processes, {share} samples each"
+    if recipe.lr_scaling != "none":
+        return f"{whose}: steps and losses are those of one process; lr follows batch (lr_scaling={recipe.lr_scaling}), not processes."
     adaptive = not (isinstance(recipe.optimizer, str) and recipe.optimizer.lower() in ("sgd", "nesterov"))
     rule = "lr times the square root of k (adaptive optimizers)" if adaptive else "lr times k, with warmup (the linear rule of SGD)"
     return (
-        f"batch={recipe.batch} is the batch of all {world} processes, {share} samples each: learning rate, steps and losses are those of "
-        f"one process, and nothing is scaled. If you raise batch k-fold yourself, the usual rule is {rule}: --set lr=..."
+        f"{whose}: learning rate, steps and losses are those of one process, and nothing is scaled. If you raise batch k-fold yourself, "
+        f"the usual rule is {rule}: --set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch} follows it."
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.failure import with_their_errors
-from trueloop.errors import Misuse, TrueloopError
+from trueloop.errors import Apart, Misuse, TrueloopError
 from trueloop.parallel.answer import LOST, is_rank, launch_name, leave_answer
 from trueloop.verdict import ExitCode
 
@@ -23,6 +23,7 @@ __all__ = ["as_one_of_many", "goes_on_with", "is_speaker", "settled"]
 
 COURTESY: Final = 3.0
 """Seconds that a failing process which is not the first waits before it leaves: if all fail alike the first says so, once."""
+_TRANSPORT: Final = re.compile(r"\bgloo/transport/|Connection (closed|reset) by peer|\bnccl(Remote|System)Error\b")
 PATIENCE: Final = 10.0
 """Seconds that a process which has lost the others waits to be ended: the guilty one still writes its error, which the launcher reads."""
 
@@ -40,6 +41,9 @@ def as_one_of_many(work: Callable[[], int]) -> int:
     except _Lost as lost:
         time.sleep(PATIENCE)
         print(f"trueloop: rank {os.environ['RANK']} cannot go on: another process is gone ({lost}).", file=sys.stderr)
+        return LOST
+    except Apart as error:
+        print(f"trueloop: {error}", file=sys.stderr)
         return LOST
     except Misuse as error:
         _after_you()
@@ -111,8 +115,10 @@ def _essence(message: str) -> str:
 
 
 def _in_a_collective(error: BaseException) -> bool:
+    """By where it was raised, or, in a backward of DistributedDataParallel, by who speaks."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    return Path(frames[-1][0].f_code.co_filename).parent.parts[-2:] == ("torch", "distributed")
+    called = Path(frames[-1][0].f_code.co_filename).parent.parts[-2:] == ("torch", "distributed")
+    return called or _TRANSPORT.search(str(error)) is not None
 
 
 def _after_you() -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueloop.amend import amended, remarks
-from trueloop.cli.hang_after import add_hang_after, watched_for_hangs
+from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.rank import as_one_of_many, is_speaker, settled
 from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
 from trueloop.recipe import Recipe
+from trueloop.session.hangs import watched_for_hangs
 
 __all__ = ["recipe_for", "resume"]
 

@@ -71,7 +71,7 @@ def _troubles(found: list[RunSummary]) -> list[str]:
     """What to do about the runs that did not finish: one line each."""
     said = []
     for run in found:
-        if run.status in ("failed", "damaged", "collapsed"):
+        if run.status in ("failed", "damaged", "collapsed", "hung"):
             said.append(f"{run.name}: {run.message or 'it ended with an error'}")
         elif run.collapse:
             said.append(f"{run.name}: marked. {run.collapse}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trueloop.amend import amended, remarks
-from trueloop.cli.hang_after import add_hang_after, watched_for_hangs
+from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
 from trueloop.cli.rank import as_one_of_many, goes_on_with, is_speaker, settled
 from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text
@@ -19,6 +19,7 @@ from trueloop.hook import Ending
 from trueloop.parallel.answer import launch_name
 from trueloop.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.session.hangs import watched_for_hangs
 from trueloop.vet import idle, vetted
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def exit_code(ending: Ending) -> int:
     match ending.reason:
         case "signal":
             return 128 + ending.signal
-        case "nonfinite" | "collapsed" | "failed":
+        case "nonfinite" | "collapsed" | "failed" | "hung":
             return STOPPED_ITSELF
         case _:
             return 0

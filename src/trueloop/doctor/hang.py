@@ -3,7 +3,8 @@
 A rank is suspected when its script has stood at one instruction for long. That alone proves nothing: another rank may be evaluating, or
 writing a checkpoint. So the journals of all ranks on this machine are compared, and only where they contradict (two ranks are in different
 collectives, or one has ended and will never come), or where the rank that is missed has itself stood as long in one fetch of data or is
-stopped, is there a finding, and only then does the run end. Otherwise it is told, once, who waits for whom, and the run goes on.
+stopped, is there a finding, and only then does the run end. Otherwise it is told, once, who waits for whom, and the run goes on. The ranks
+of other machines are asked (`far.py`): they say the same of themselves, or cannot be reached.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from trueloop.doctor.far import LONGEST_QUESTION, Far, heard_from_afar
 from trueloop.doctor.onlooker import Onlooker
 from trueloop.doctor.ranks import Rank
 from trueloop.doctor.stand import Stand
 from trueloop.doctor.together import Bench
-from trueloop.event import Collective, CollectivesCalled, Place, RankStood
+from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStood
 from trueloop.source import shown_path
 from trueloop.taps.journal import Journal
 
@@ -32,42 +34,70 @@ STOPPED_TOO: Final = 5
 """Pauses between two looks after which this process was itself stopped (Ctrl-Z on the whole run): nobody is to blame then."""
 SETTLED: Final = 3
 """Pauses more before a rank says that it waits and the run goes on: the others have looked by then too."""
+SUSPECTED: Final = 0.5
+"""Share of --hang-after from which other machines are asked: when it is over, they have been asked several times."""
+ASKED: Final = 0.1
+"""Share of --hang-after between two questions."""
 TOLD_APART: Final = 0.9
 """Share of --hang-after that the others must have stood: ranks look at different moments, and one of them looks first."""
 
 
 @final
 class Watchdog(threading.Thread):
-    """Watches the thread that makes it. `end` is given what is known of ranks that stand still."""
+    """Watches the thread that makes it. `end` is given what is known of ranks that stand still, and of those of other machines."""
 
-    def __init__(self, me: Rank, journal: Journal, bench: Bench, hang_after: float, end: Callable[[tuple[RankStood, ...]], None]) -> None:
+    def __init__(
+        self, me: Rank, journal: Journal, bench: Bench, hang_after: float, end: Callable[[tuple[RankFact, ...]], None], *, far: bool = False
+    ) -> None:
         super().__init__(name="trueloop watches for ranks that hang", daemon=True)
         self._me, self._journal, self._bench = me, journal, bench
         self._hang_after, self._end = hang_after, end
         self._pause = min(PAUSE, hang_after / 4)
         self._onlooker = Onlooker()
         self._over = threading.Event()
+        self._far = Far.of(me, self._near) if far else None
+        self._asked = 0.0
         self._told_at = -1
         """The collective whose waiting was told."""
 
     def run(self) -> None:
+        if self._far is not None:
+            self._far.start()
         while not self._over.wait(self._pause):
+            asking = time.monotonic()
             stand = self._onlooker.look(self._journal.written, STOPPED_TOO * self._pause)
             self._me.put(f"{self._me.number}.stand", stand.written())
+            self._ask_others(stand)
+            self._onlooker.excuse(min(time.monotonic() - asking, LONGEST_QUESTION))
             if stand.seconds() < self._hang_after:
                 continue
-            called, stood = list(self._called()), tuple(self._stood())
-            if self._bench.judge([*called, *stood]).findings:
-                self._end(stood)
+            near, afar = list(self._near()), list(heard_from_afar(self._me, self._hang_after))
+            if self._bench.judge([*near, *afar]).findings:
+                self._end((*(fact for fact in near if isinstance(fact, RankStood)), *afar))
                 return
             if stand.seconds() >= self._hang_after + SETTLED * self._pause:
-                self._tell_once(called)
+                self._tell_once([fact for fact in (*near, *afar) if isinstance(fact, CollectivesCalled)])
 
     def leave(self) -> None:
         """The run has ended by itself."""
         self._over.set()
+        if self._far is not None:
+            self._far.close()
+
+    def _ask_others(self, stand: Stand) -> None:
+        if self._far is None:
+            return
+        if stand.seconds() < SUSPECTED * self._hang_after:
+            self._far.forget()
+        elif time.monotonic() - self._asked >= ASKED * self._hang_after:
+            self._asked = time.monotonic()
+            self._far.ask()
 
     # -- what is known of the ranks --
+
+    def _near(self) -> Iterator[Event]:
+        yield from self._called()
+        yield from self._stood()
 
     def _called(self) -> Iterator[CollectivesCalled]:
         verdicts = self._me.verdicts()

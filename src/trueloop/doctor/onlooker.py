@@ -58,6 +58,10 @@ class Onlooker:
         fetching = type(samples).__name__ + (f", by worker process {by}" if by else "")
         return Stand(now, self._since, "loading", (first, *places) if first else places, fetching, os.getpid())
 
+    def excuse(self, seconds: float) -> None:
+        """The looking thread itself was busy for so long since it looked: that is no pause of the process."""
+        self._looked += seconds
+
     def _has_worked(self, workers: tuple[int, ...]) -> bool:
         """This thread, or one of the processes that it waits for."""
         before = self._work

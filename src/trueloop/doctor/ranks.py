@@ -58,10 +58,10 @@ class Rank:
     folder: Path
 
     @classmethod
-    def here(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """This process; None if it is not one of several."""
+    def here(cls, environment: Mapping[str, str] = os.environ, *, least: int = 2) -> Self | None:
+        """This process; None if it is not one of several (`least`) on this machine."""
         said = {name: environment.get(name, "") for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")}
-        if not all(said.values()) or int(said["LOCAL_WORLD_SIZE"]) < 2:
+        if not all(said.values()) or int(said["LOCAL_WORLD_SIZE"]) < least:
             return None
         parts = (said["TORCHELASTIC_RUN_ID"], environment.get("MASTER_PORT", ""), environment.get("TORCHELASTIC_RESTART_COUNT", ""))
         # The parent, torchrun, tells this run from an earlier one of the same name: 'none' on port 29500, if nothing was said.
@@ -178,9 +178,9 @@ def own_folder(folder: Path) -> Path:
     return folder if is_first() else folder / f"rank-{os.environ['RANK']}"
 
 
-def announce() -> None:
+def announce(me: Rank | None = None) -> None:
     """This rank begins."""
-    me = Rank.here()
+    me = me or Rank.here()
     if me is None:
         return
     me.folder.mkdir(mode=0o700, exist_ok=True)
@@ -188,15 +188,15 @@ def announce() -> None:
         me.put(f"{me.number}.pid", str(os.getpid()).encode())
 
 
-def meeting() -> Path | None:
+def meeting(me: Rank | None = None) -> Path | None:
     """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody to meet."""
-    me = Rank.here()
+    me = me or Rank.here()
     return me.folder if me is not None and me.folder.exists() and me.is_trusted() else None
 
 
-def told_once(verdict: Verdict, bench: Bench | None = None) -> Verdict:
+def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = None) -> Verdict:
     """The verdict of all ranks for the one that is to tell it; for the others their own, marked as told elsewhere."""
-    me = Rank.here()
+    me = me or Rank.here()
     if me is None:
         return verdict
     if not me.folder.exists():
@@ -213,7 +213,7 @@ def told_once(verdict: Verdict, bench: Bench | None = None) -> Verdict:
     if not me.claim():
         me.wait_until_told(PATIENCE)
         return replace(verdict, told_elsewhere=True)
-    atexit.register(told)
+    atexit.register(told, me)
     found = {me.number: verdict, **me.verdicts()}
     late = {
         number: STOPPED if me.is_stopped(number) else "it was still running"
@@ -231,9 +231,9 @@ def stay_to_tell() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def told() -> None:
+def told(me: Rank | None = None) -> None:
     """The report has been shown: let the others go."""
-    me = Rank.here()
+    me = me or Rank.here()
     if me is not None:
         shutil.rmtree(me.folder, ignore_errors=True)
 

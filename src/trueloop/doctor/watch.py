@@ -24,7 +24,7 @@ from trueloop.doctor.ranks import Rank, announce, meeting, own_folder, told, tol
 from trueloop.doctor.together import Bench
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.errors import Misuse
-from trueloop.event import EpochStarted, Event, Forward, RankFact, RankStood, RunEnded, RunStarted
+from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
 from trueloop.probes.assemble import assemble
 from trueloop.rules.judge import Judge
@@ -177,7 +177,7 @@ class Watch:
             self._ended_by = self._ended_by or threading.get_ident()
         return self._ended_by == threading.get_ident()
 
-    def _end_hung(self, stood: tuple[RankStood, ...]) -> None:
+    def _end_hung(self, stood: tuple[RankFact, ...]) -> None:
         """Called by the watchdog: the script's own thread will not come back."""
         if self._on_hang is None or not self._may_end():
             return

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from copy import deepcopy
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from trueloop.checkpoint.form import form_of
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
 from trueloop.checkpoint.weights import read_weights
 from trueloop.data.source import Facts, Splits
+from trueloop.engine.alike import answers_alike
 from trueloop.engine.batches import Batches
-from trueloop.engine.compiled import compiled
+from trueloop.engine.compiled import compiled, compiled_blocks
 from trueloop.engine.conditions import pick_device
 from trueloop.engine.ema import Ema
 from trueloop.engine.graphed import Graphs
@@ -24,13 +27,14 @@ from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.order import mixed
 from trueloop.engine.precision import Precision
 from trueloop.engine.randomness import seed_all
-from trueloop.engine.recompute import recompute_blocks
+from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.rehearse import machine_mistakes
-from trueloop.engine.schedule import Schedule
+from trueloop.engine.schedule import Schedule, highest_rate
 from trueloop.engine.task import build_task
 from trueloop.engine.whole import Whole
 from trueloop.hook import Hook, Hooks
-from trueloop.parallel.peers import find_peers
+from trueloop.parallel.choose import choose
+from trueloop.parallel.strategy import Strategy
 from trueloop.recipe import DataRequest, Recipe
 from trueloop.vet import vetted
 
@@ -41,29 +45,33 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     """Nothing is trained yet."""
     vetted(recipe, machine_mistakes(recipe))
     device = pick_device(recipe.device)
-    peers = find_peers(device)
+    strategy = choose(recipe, device)
+    peers = strategy.peers
     hooks = Hooks(*([hooks] if hooks else []), *recipe.hooks) if peers.first else Hooks()  # one process speaks for all
     splits: Splits = recipe.data(request or DataRequest(seed=recipe.seed))
     seed_all(recipe.seed)
     model = build_model(recipe, splits.facts).to(device)
     if recipe.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # kernels laid out so make every image between them so
-    if recipe.activation_checkpointing:
+    if recipe.activation_checkpointing and not strategy.in_parts:
         recompute_blocks(model)
     if recipe.start_from and not (store and store.names()):  # a run with checkpoints of its own goes on from those
         hooks.noted(start_from(recipe, model))
     task = build_task(recipe, splits.facts)
     peers.share([*model.parameters(), *model.buffers()])  # where a model's beginning is not only a matter of the seed
     precision = Precision(recipe.precision, device)
-    optimizer = build_optimizer(recipe, model, device)
-    batches = Batches(splits, recipe, device, peers)
+    batches = Batches(splits, recipe, device, strategy.sharers, in_step=strategy.in_step)
+    ema = _spread(recipe, strategy, model, batches)
+    optimizer = build_optimizer(recipe, model, device, strategy)
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
-    schedule = Schedule(recipe.schedule, recipe.lr, total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma)
-    seed_all(mixed(recipe.seed, peers.rank, 2))  # dropout: of its own on each process
+    schedule = Schedule(recipe.schedule, highest_rate(recipe), total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma)
+    store = store or Memory()
+    form = form_of(strategy, store)
+    seed_all(mixed(recipe.seed, strategy.sharers.rank, 2))  # dropout: of its own on each process that has samples of its own
     loop = Loop(
         recipe=recipe,
         model=model,
-        forward=model if recipe.program == "graphed" else compiled(recipe, model),
+        forward=model if recipe.program == "graphed" else strategy.entrance(compiled(recipe, model, strategy.in_parts), model),
         splits=splits,
         task=task,
         optimizer=optimizer,
@@ -74,9 +82,11 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
         peers=peers,
         device=device,
         hooks=hooks,
-        saver=Saver(store or Memory(), recipe.keep, hooks.saved),
+        saver=Saver(store, recipe.keep, hooks.saved, form.any_failed),
         total_steps=total,
-        ema=Ema(model, recipe.ema) if recipe.ema is not None else None,
+        strategy=strategy,
+        form=form,
+        ema=ema,
         parameters=[parameter for group in optimizer.param_groups for parameter in group["params"]],
     )
     if recipe.program == "graphed":
@@ -84,6 +94,21 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     if recipe.program == "whole":
         loop.whole = Whole(loop)
     return loop
+
+
+def _spread(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batches) -> Ema | None:
+    """The model as its strategy holds it; and its moving average, if the recipe has one."""
+    if not strategy.in_parts:
+        return Ema(model, recipe.ema) if recipe.ema is not None else None
+    twin = deepcopy(model) if recipe.ema is not None else None
+    with answers_alike(model, batches, strategy):
+        strategy.spread(model, compiled_blocks(recipe, model))
+        if recipe.activation_checkpointing:
+            recompute_blocks(model)  # not before: layers that are computed by several processes are looked for in plain models
+    if twin is None or recipe.ema is None:
+        return None
+    strategy.spread(twin, blocks_of(twin))
+    return Ema(model, recipe.ema, twin, strategy.mine)
 
 
 def start_from(recipe: Recipe, model: nn.Module) -> str:

@@ -5,7 +5,7 @@ Nothing is changed by it: no gradient is kept, random states are fenced, running
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -19,7 +19,7 @@ from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
 from trueloop.event import NotFinite
 
-__all__ = ["autopsy", "sentence"]
+__all__ = ["autopsy", "autopsy_of_parts", "sentence"]
 
 
 def _bad(value: Any) -> bool:
@@ -118,6 +118,19 @@ def autopsy(
     return told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind) if blamed else told("gradient", "unknown")
 
 
+def autopsy_of_parts(
+    model: nn.Module, batch: Batch | None, step: int, rates: tuple[float, ...], own: Callable[[Iterable[Tensor]], list[Tensor]]
+) -> NotFinite:
+    """Where processes hold parts of the model: input and weights are looked at. To compute the batch again they would need one another."""
+    if batch is not None and (_bad(batch.inputs) or _bad(batch.targets)):
+        return NotFinite(step, None, "loss", "", "", None, _word(tuple(batch)), "input", rates)
+    named = list(model.named_parameters())
+    for (name, _), part in zip(named, own(parameter for _, parameter in named), strict=True):
+        if _bad(part):
+            return NotFinite(step, None, "weight", name, "", None, _word(part), "weight", rates)
+    return NotFinite(step, None, "loss", "", "", None, "nan", "unknown", rates)
+
+
 def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """(parameter, gradient), without leaving any on the parameters."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -149,6 +162,11 @@ def sentence(event: NotFinite, epoch: int, batch: int) -> str:
             )
         case _, "layer":
             return f"The layer {event.layer} ({event.operation}) gives {event.value}{given} {at}: it is the first that does."
+        case "loss", "unknown":
+            return (
+                f"The loss or a gradient is no number {at}. Each process holds a part of the model, so that no layer can be named: "
+                "parallel=none, or ddp, names it."
+            )
         case _, "loss":
             return f"The loss is {event.value} {at}, though every layer's output is finite{given.replace('inputs', 'outputs')}."
         case _:

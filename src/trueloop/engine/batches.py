@@ -33,6 +33,8 @@ MANY_AT_ONCE: Final = 16
 """The same where steps are so small that they are played several at once: not of a language model, whose scores are large."""
 FEW_NUMBERS: Final = 1 << 22
 """In the inputs that are evaluated at once then: what a model makes of them in between may be a hundred times as many."""
+IDLE: Final = 2
+"""Samples of a batch that is computed only because others need this process to take part: BatchNorm cannot do with one."""
 SHARE: Final = 0.4
 """Of the device's free memory that a resident data set may take: the rest is the model's and its activations'."""
 
@@ -46,6 +48,8 @@ class Window(NamedTuple):
     ends_epoch: bool
     numbers: Tensor | None = None
     """[steps, samples]: several steps at once, whose batches `Graphs` gathers by these numbers; there are no micro-batches then."""
+    idle: int = 0
+    """So many of the last micro-batches count for nothing: they are computed because other processes need this one for theirs."""
 
     @property
     def steps(self) -> int:
@@ -113,8 +117,10 @@ def home_of(source: Source, recipe: Recipe, device: torch.device) -> tuple[Sourc
 class Batches:
     """The training batches of a run."""
 
-    def __init__(self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers) -> None:
+    def __init__(self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, *, in_step: bool = False) -> None:
         self.splits, self.recipe, self.device, self.peers = splits, recipe, device, peers
+        self.in_step = in_step
+        """Must all processes compute equally many micro-batches?"""
         self.samples = len(splits.train)
         self.steps_per_epoch = steps_in(self.samples, recipe.batch, recipe.drop_last)
         self.home, self.note = home_of(splits.train, recipe, device)
@@ -146,7 +152,17 @@ class Batches:
 
     def _window(self, batch: Batch | None, number: int) -> Window:
         samples = min(self.recipe.batch, self.samples - number * self.recipe.batch)
-        return Window(self.micros(batch) if batch else (), samples, ends_epoch=number == self.steps_per_epoch - 1)
+        micros = self.micros(batch) if batch else ()
+        window = Window(micros, samples, ends_epoch=number == self.steps_per_epoch - 1)
+        return self._in_step(window) if self.in_step else window
+
+    def _in_step(self, window: Window) -> Window:
+        """With as many micro-batches as the first process has, which has the most."""
+        world, rank = self.peers.world, self.peers.rank
+        most = len(self._pieces(-(-window.samples // world)))
+        own = len(window.micros) if window.samples // world + (rank < window.samples % world) else 0
+        filling = Batch(*_cut(tuple(window.micros[0]), 0, IDLE))
+        return window._replace(micros=[*window.micros[:own], *[filling] * (most - own)], idle=most - own)
 
     def close(self) -> None:
         """Let the workers go. Not left to the garbage collector: it takes a loader's queues before its workers, who then wait in vain."""
@@ -157,10 +173,14 @@ class Batches:
     def keys(self, epoch: int, first: int) -> Iterator[_Key]:
         """This process's share of each batch from `first` to the end of the epoch."""
         order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels)
-        rank, world, size = self.peers.rank, self.peers.world, self.recipe.batch
         for number in range(first, self.steps_per_epoch):
-            share = order[number * size : (number + 1) * size].tensor_split(world)[rank]
-            yield _Key(mixed(self.recipe.seed, epoch, number, rank), share)
+            yield _Key(mixed(self.recipe.seed, epoch, number, self.peers.rank), self._share(order, number))
+
+    def _share(self, order: Tensor, number: int) -> Tensor:
+        """This process's samples of a batch."""
+        batch = order[number * self.recipe.batch : (number + 1) * self.recipe.batch]
+        share = batch.tensor_split(self.peers.world)[self.peers.rank] if self.peers.world > 1 else batch
+        return share if len(share) or not self.in_step else batch[:IDLE]
 
     def again(self, epoch: int, number: int) -> Batch | None:
         """A batch that was seen before, the same bits: for the autopsy of a loss that is no number. None: this process had no part."""
@@ -170,11 +190,8 @@ class Batches:
     def _gathered(self, epoch: int, first: int) -> Iterator[Batch | None]:
         assert self.home is not None
         order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels).to(self.device)
-        rank, world, size = self.peers.rank, self.peers.world, self.recipe.batch
         for number in range(first, self.steps_per_epoch):
-            share = order[number * size : (number + 1) * size]
-            if world > 1:
-                share = share.tensor_split(world)[rank]
+            share = self._share(order, number)
             yield self.home.fetch(share) if len(share) else None
 
     def _loaded(self, state: State) -> Iterator[Any]:
@@ -200,9 +217,13 @@ class Batches:
         """As the recipe splits it."""
         if self.recipe.accumulate == 1:
             return (batch,)
-        sizes = pieces_of(size_of(batch.inputs), self.peers.world, self.recipe.accumulate, self.recipe.batch)
+        sizes = self._pieces(size_of(batch.inputs))
         bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
         return [Batch(*_cut(tuple(batch), low, high)) for low, high in pairwise(bounds)]
+
+    def _pieces(self, samples: int) -> list[int]:
+        recipe = self.recipe
+        return [samples] if recipe.accumulate == 1 else pieces_of(samples, self.peers.world, recipe.accumulate, recipe.batch)
 
 
 def _cut(value: Any, low: int, high: int) -> Any:
@@ -276,9 +297,21 @@ class InOrder:
             yield _Key(mixed(self.recipe.seed, number, self.peers.rank, 3), numbers)
 
     def __iter__(self) -> Iterator[Batch]:
-        prepare = self.splits.prepare
         for fetched in self._fetched():
-            yield fetched if prepare is None else Batch(prepare(fetched.inputs), fetched.targets)
+            yield self._prepared(fetched)
+
+    def idle(self) -> Iterator[Batch]:
+        """As many batches as this process has less than the one that has the most."""
+        samples, world, rank = len(self.source), self.peers.world, self.peers.rank
+        own, most = samples // world + (rank < samples % world), math.ceil(samples / world)
+        for _ in range(math.ceil(most / self.batch) - math.ceil(own / self.batch)):
+            fetched = _Keyed(self.source, here=True)[_Key(mixed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))]
+            assert isinstance(fetched, Batch)
+            yield self._prepared(moved(fetched, self.device))
+
+    def _prepared(self, batch: Batch) -> Batch:
+        prepare = self.splits.prepare
+        return batch if prepare is None else Batch(prepare(batch.inputs), batch.targets)
 
     def _fetched(self) -> Iterator[Batch]:
         if self.home is not None:

@@ -8,19 +8,37 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
+from trueloop.engine.recompute import blocks_of
 from trueloop.errors import BadRecipe
 from trueloop.recipe import Recipe
 
-__all__ = ["compile_errors", "compiled"]
+__all__ = ["compile_errors", "compiled", "compiled_blocks"]
 
 
-def compiled(recipe: Recipe, model: Callable[..., Any]) -> Any:
-    """What the training calls. The model itself stays as it is, so that names in checkpoints do not depend on it."""
-    if recipe.compile == "off":
+def compiled(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) -> Any:
+    """What the training calls. The model itself stays as it is, so that names in checkpoints do not depend on it.
+
+    `blocks`: they have been compiled by themselves, in place.
+    """
+    if recipe.compile == "off" or blocks:
         return model
     mode = None if recipe.compile == "default" else recipe.compile
     return torch.compile(model, mode=mode, dynamic=recipe.compile_dynamic, fullgraph=recipe.compile_fullgraph)
+
+
+def compiled_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
+    """The blocks of a model, their forwards compiled if the recipe asks for it: what gathers their weights is done around that."""
+    blocks = blocks_of(model)
+    if recipe.compile != "off" and not blocks:
+        raise BadRecipe(
+            f"compile={recipe.compile} with parallel={recipe.parallel} compiles the blocks of a model (members of a ModuleList or a "
+            f"Sequential that are made of layers), and {type(model).__name__} has none. Nothing was run: give compile=off."
+        )
+    for block in blocks if recipe.compile != "off" else ():
+        block.forward = compiled(recipe, block.forward)
+    return blocks
 
 
 @contextmanager

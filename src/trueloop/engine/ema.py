@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from typing import final
 
 import torch
@@ -15,10 +16,14 @@ __all__ = ["Ema"]
 class Ema:
     """Follows a model; buffers (running statistics) are copied, not averaged."""
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
+    def __init__(
+        self, model: nn.Module, decay: float, twin: nn.Module | None = None, own: Callable[[Iterable[Tensor]], list[Tensor]] = list
+    ) -> None:
+        """`twin`: a copy of the model, where it cannot be copied any more because processes hold parts of it; `own`: those parts."""
         self.decay = decay
-        self.model = copy.deepcopy(model).requires_grad_(False).eval()
-        self._weights: tuple[list[Tensor], list[Tensor]] = list(self.model.parameters()), list(model.parameters())
+        self.model = (copy.deepcopy(model) if twin is None else twin).requires_grad_(False).eval()
+        with torch.no_grad():
+            self._weights: tuple[list[Tensor], list[Tensor]] = own(self.model.parameters()), own(model.parameters())
         self._buffers = list(self.model.buffers()), list(model.buffers())
 
     @torch.no_grad()

@@ -33,9 +33,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def evaluate(
-    model: nn.Module, batches: Iterable[Batch], task: Task, device: torch.device, precision: Precision, peers: Peers
+    model: nn.Module,
+    batches: Iterable[Batch],
+    task: Task,
+    device: torch.device,
+    precision: Precision,
+    peers: Peers,
+    idle: Iterable[Batch] = (),
 ) -> dict[str, float]:
-    """Loss and the task's metrics over all samples of a split (`InOrder`) and all processes."""
+    """Loss and the task's metrics over all samples of a split (`InOrder`) and all processes. `idle`: batches that are computed, because
+    other processes need this one for theirs, and count for nothing."""
     wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of a million small losses; mps has nothing wider
     with evaluating(model):
         sums: dict[str, torch.Tensor] = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
@@ -46,6 +53,9 @@ def evaluate(
             sums["count"] += task.count(micro.targets)
             for name, value in task.measures(output, micro.targets).items():
                 sums[name] += value
+        for micro in idle:
+            with precision.autocast():
+                model(micro.inputs)
         totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
     if not totals["count"]:
         raise BadData("The data to evaluate on hold no target that counts. Give more of them, or none (valid=None) to train without.")

@@ -111,7 +111,7 @@ class Witness:
         self._events: list[Event] = []
         # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is computed one by
         # one, which may round otherwise.
-        again = loop.graphs is not None and self.began > 0
+        again = (loop.graphs is not None and self.began > 0) or loop.strategy.in_parts
         self._accounts: Accounts | None = None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         self._units = Units(self.model)
         self._order: dict[str, int] = {}
@@ -126,6 +126,8 @@ class Witness:
         self._loss = self._lengths = torch.zeros(0)
         if again:
             self.next = self._after(self.began - 1)
+        if loop.strategy.in_parts:
+            self.next = loop.total_steps  # what a process sees of its parts is nothing that rules know how to judge
 
     # -- what the loop calls --
 
@@ -387,7 +389,7 @@ def _is_compiled(loop: Loop) -> bool:
     """Looking into a compiled model, or a compiled part of one, would make torch compile it again."""
     return any(
         type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
-        for module in (loop.forward, *loop.model.modules())
+        for module in (loop.forward, *getattr(loop.forward, "children", tuple)(), *loop.model.modules())
     )
 
 

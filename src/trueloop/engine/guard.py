@@ -18,13 +18,12 @@ from torch import Tensor, nn
 from trueloop.data.source import moved
 from trueloop.engine.direct import Direct
 from trueloop.engine.question import Question
+from trueloop.parallel.gradient import clip, norm_of
 
 __all__ = ["Guard", "Line", "Position", "Statistics", "clear", "clip", "norm_of"]
 
 FLAGS: Final = 1024
 """Steps whose outcome may stay on the device before somebody asks."""
-TINY: Final = 1e-6
-"""Keeps the division by a norm of zero finite."""
 
 Position = tuple[int, int]
 """(epoch, batch)."""
@@ -34,25 +33,6 @@ def clear(parameters: Sequence[Tensor]) -> None:
     """No gradients. What `zero_grad` does, without what it does besides, which takes twenty times as long."""
     for parameter in parameters:
         parameter.grad = None
-
-
-def norm_of(parameters: Sequence[Tensor]) -> Tensor:
-    """The length of the whole gradient, on the device."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return torch.zeros((), device=parameters[0].device if parameters else None)
-    if any(gradient.is_sparse for gradient in gradients):
-        gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    norms: tuple[Tensor, ...] = torch._foreach_norm(gradients)
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-    return norm
-
-
-def clip(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
-    """Gradients shortened to the limit if they are longer, without asking the device how long they are."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if gradients:
-        torch._foreach_mul_(gradients, torch.clamp(limit / (norm + TINY), max=1.0))
 
 
 @final

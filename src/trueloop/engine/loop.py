@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trueloop.checkpoint.contents import Contents, taken
-from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.form import Form, InOne, Reading
+from trueloop.checkpoint.newest import newest_by
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Store
-from trueloop.data.source import Source, Splits
-from trueloop.engine.autopsy import autopsy, sentence
+from trueloop.data.source import Batch, Source, Splits
+from trueloop.engine.autopsy import autopsy, autopsy_of_parts, sentence
 from trueloop.engine.batches import Batches, InOrder, Window
 from trueloop.engine.collapse import Bar
 from trueloop.engine.ema import Ema
@@ -33,7 +33,9 @@ from trueloop.engine.task import Task
 from trueloop.engine.whole import Whole
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending, Hook, Row
+from trueloop.parallel.digest import drift
 from trueloop.parallel.peers import Peers
+from trueloop.parallel.strategy import Single, Strategy
 from trueloop.recipe import DataRequest, Recipe, described
 from trueloop.vet import vetted
 
@@ -66,10 +68,14 @@ class Loop:
     precision: Precision
     guard: Guard
     peers: Peers
+    """All processes of the run; those that share a batch are the strategy's `sharers`."""
     device: torch.device
     hooks: Hook
     saver: Saver
     total_steps: int
+    strategy: Strategy = field(default_factory=Single)
+    form: Form = field(default_factory=InOne)
+    """How its checkpoints are written and read."""
     ema: Ema | None = None
     state: State = field(default_factory=State)
     stop: Stop = field(default_factory=Stop)
@@ -135,8 +141,15 @@ class Loop:
 
     def count_targets(self, window: Window) -> int | Tensor:
         """Of the whole step, over all micro-batches and processes; at least one: a step of nothing but padding is none, not NaN."""
-        counted = self.peers.sum(sum(self.task.count(micro.targets) for micro in window.micros))
+        own = window.micros[: len(window.micros) - window.idle]
+        counted = self.strategy.sharers.sum(sum(self.task.count(micro.targets) for micro in own))
         return counted.clamp(min=1) if isinstance(counted, Tensor) else max(1, counted)
+
+    def shared_out(self, window: Window, targets: int | Tensor) -> Iterator[tuple[Batch, Any]]:
+        """This process's micro-batches, each with what its losses are divided by: nothing is left of one that only keeps step."""
+        own = len(window.micros) - window.idle
+        for number, micro in enumerate(self.strategy.micros(window.micros, window.samples)):
+            yield micro, targets if number < own else math.inf
 
     # -- is it time? --
 
@@ -152,8 +165,8 @@ class Loop:
 
     def time_to_save(self, evaluated: bool) -> bool:
         every = self.recipe.save_every
-        if self.ending is not None and self.ending.reason == "nonfinite":
-            return False  # a resume must meet that batch again
+        if self.ending is not None and self.ending.reason in ("nonfinite", "failed"):
+            return False  # a resume must meet that batch again, and must not begin with weights that have drifted apart
         return (evaluated if every is None else self.state.step % every == 0) or self.finished()
 
     def time_to_look(self, ends_epoch: bool) -> bool:
@@ -249,17 +262,33 @@ class Loop:
     def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
         """Loss and metrics of a model on a split. Its samples are brought to the device once."""
         if source not in self._in_order:
-            self._in_order[source] = InOrder(source, self.splits, self.recipe, self.device, self.peers)
+            self._in_order[source] = InOrder(source, self.splits, self.recipe, self.device, self.strategy.sharers)
         self._share_statistics(model)
-        return evaluate(model, self._in_order[source], self.task, self.device, self.precision, self.peers)
+        batches = self._in_order[source]
+        idle = batches.idle() if self.strategy.in_step else ()
+        values = evaluate(model, batches, self.task, self.device, self.precision, self.strategy.sharers, idle)
+        self.strategy.settle(model)
+        return values
+
+    def copies_differ(self, evaluated: bool) -> bool:
+        """Have processes that should hold the same weights drifted apart? Then the run ends: no number of it would mean anything."""
+        every = self.recipe.digest_every
+        if not self.strategy.copies or not (evaluated if every is None else every and self.state.step % every == 0):
+            return False
+        found = drift(self.model, self.strategy)
+        if found is not None:
+            self.ending = Ending("failed", self.state.step, f"{found.sentence(self.state.step)} No checkpoint was written after that.")
+        return found is not None
 
     def save(self) -> None:
         """A snapshot now; the disk has it later. No device is waited for."""
         self.hand_on_rows()  # what is resumed from here has all lines of before
         self._share_statistics(self.model)
         randoms = self.peers.gather(take_states())
-        if self.peers.first:
-            self.saver.save(self._contents(randoms))
+        models = {"model": self.model} | ({"ema": self.ema.model} if self.ema else {})
+        taken = self.form.taken(self._about(), models, self.optimizer, self._counters(randoms))
+        if taken is not None:
+            self.saver.save(taken)
 
     def _share_statistics(self, model: nn.Module) -> None:
         """Each process has running statistics of its own; those of the first are what is saved, and so what counts."""
@@ -268,12 +297,12 @@ class Loop:
             if not self.guard.on_device:
                 self.guard.statistics.keep()
 
-    def _contents(self, randoms: list[Any]) -> Contents:
+    def _about(self) -> dict[str, Any]:
+        """For the manifest."""
         from trueloop import __version__
 
         state = self.state
-        weights = {"model": self.model} | ({"ema": self.ema.model} if self.ema else {})
-        about = {
+        return {
             "trueloop": __version__,
             "torch": torch.__version__,
             "step": state.step,
@@ -284,24 +313,25 @@ class Loop:
             "metric": self.metric,
             "recipe": described(self.recipe),
         }
-        training = {
-            "state": state.to_dict(),
-            "optimizer": self.optimizer.state_dict(),
+
+    def _counters(self, randoms: list[Any]) -> dict[str, Any]:
+        """What is neither the models' nor the optimizer's."""
+        return {
+            "state": self.state.to_dict(),
             "precision": self.precision.state(),
             "guard": self.guard.state(),
             "random": randoms,
         }
-        return taken(about, {name: model.state_dict() for name, model in weights.items()}, training)
 
     # -- coming back --
 
-    def restore(self, contents: Contents) -> None:
+    def restore(self, reading: Reading) -> None:
         """Everything as it was; bit for bit."""
-        self.model.load_state_dict(contents.state_of("model"))
+        reading.fill_model("model", self.model)
         if self.ema is not None:
-            self.ema.model.load_state_dict(contents.state_of("ema"))
-        training = contents.training
-        self.optimizer.load_state_dict(training["optimizer"])
+            reading.fill_model("ema", self.ema.model)
+        training = reading.training
+        reading.fill_optimizer(self.optimizer)
         self.precision.restore(training["precision"])
         self.state.restore(training["state"])
         self.guard.restore(training["guard"])
@@ -316,16 +346,16 @@ class Loop:
         """To the newest whole checkpoint of this run; False: there is none."""
         self.saver.finish()
         self.peers.wait()  # the first process writes, and all read what it has written
-        name, contents, troubles = newest_whole(self.saver.store)
-        if len(set(self.peers.gather(name))) > 1:
+        if len(set(self.peers.gather(tuple(self.saver.store.names())))) > 1:
             raise BadCheckpoint("The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run.")
+        name, reading, troubles = newest_by(self.saver.store, self.form.read)
         for trouble in troubles:
             self.hooks.noted(f"{trouble} It was passed over.")
-        if contents is None:
+        if reading is None:
             if name is None and troubles:
                 raise BadCheckpoint(f"{troubles[0]} No checkpoint of this run is whole. Nothing was run.")
             return False
-        self.restore(contents)
+        self.restore(reading)
         return True
 
     def face_nonfinite(self, *, overflow: bool = False) -> bool:
@@ -352,10 +382,11 @@ class Loop:
         """The sentence that names the first thing that is no number, on whichever process it is."""
         step = epoch * self.batches.steps_per_epoch + batch
         again = self.batches.again(epoch, batch)
-        found = [
-            autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast)
-            for micro in (self.batches.micros(again) if again else [None])
-        ]
+        micros = self.batches.micros(again) if again else [None]
+        if self.strategy.in_parts:
+            found = [autopsy_of_parts(self.model, micro, step, self._rates(), self.strategy.mine) for micro in micros]
+        else:
+            found = [autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast) for micro in micros]
         events = [event for events in self.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         self.hooks.heard(replace(event, skipped=self.recipe.on_nonfinite != "stop"))

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from trueloop.engine.schedule import highest_rate
 from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.parallel.strategy import Single, Strategy
 from trueloop.recipe import Recipe
 
 __all__ = ["build_optimizer", "groups_of", "optimizer_class", "optimizer_mistakes"]
@@ -23,11 +25,17 @@ UNFIT: Final = {
 """Optimizers of torch that this loop cannot drive, and why."""
 FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")
 """Those whose fused step runs on CUDA and MPS too; the others' runs on the CPU only."""
+FUSED_IN_PARTS: Final = ("Adam", "AdamW")
+"""Those whose fused step takes parameters of which processes hold parts."""
+DEVICES: Final = ("cpu", "cuda", "mps")
+"""Where there are fused steps."""
 
 
-def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device, strategy: Strategy | None = None) -> torch.optim.Optimizer:
+    """`strategy`: how several processes hold the model."""
+    strategy = strategy or Single()
     _refuse_lazy(model)
-    groups = groups_of(model, recipe.weight_decay)
+    groups = strategy.groups(groups_of(model, recipe.weight_decay))
     if not groups:
         raise BadRecipe(f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run.")
     if callable(recipe.optimizer):
@@ -36,9 +44,10 @@ def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device) -> t
     if mistakes:
         raise BadRecipe(f"{'; '.join(mistakes)}. Nothing was run.")
     kind = optimizer_class(recipe.optimizer)
-    options: dict[str, Any] = {"lr": recipe.lr, **_options(recipe, kind), **recipe.optimizer_options}
+    options: dict[str, Any] = {"lr": highest_rate(recipe), **_options(recipe, kind), **recipe.optimizer_options}
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
-        options["fused"] = device.type == "cpu" or (device.type in ("cuda", "mps") and kind.__name__ in FUSED_EVERYWHERE)
+        known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
+        options["fused"] = (device.type == "cpu" and not strategy.in_parts) or (device.type in DEVICES and kind.__name__ in known)
     try:
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -87,7 +96,7 @@ def _is_optimizer(kind: Any) -> bool:
 
 def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     assert callable(recipe.optimizer)
-    built = recipe.optimizer(groups, lr=recipe.lr, **recipe.optimizer_options)
+    built = recipe.optimizer(groups, lr=highest_rate(recipe), **recipe.optimizer_options)
     if not isinstance(built, torch.optim.Optimizer):
         raise BadRecipe(f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run.")
     return built

@@ -74,6 +74,7 @@ def rehearse(loop: Loop) -> None:
                 output = _answer(loop, batch, f"Batch {number} of the training data")
         if output is not None:
             _refuse_targets_anywhere(loop, output)
+    loop.strategy.settle(loop.model)
     _refuse_lone_sample(loop, values)
 
 
@@ -179,8 +180,9 @@ def _refuse_lone_sample(loop: Loop, values: dict[str, int]) -> None:
         return
     if batches.samples >= recipe.batch and 1 in _sizes(loop, recipe.batch):
         raise BadRecipe(
-            f"A batch of {recipe.batch} over {loop.peers.world} process(es) and accumulate={recipe.accumulate} leaves micro-batches of one "
-            f"sample, and BatchNorm ({alone[0]}) needs two. Nothing was trained: give a smaller accumulate, or a larger batch."
+            f"A batch of {recipe.batch} over {loop.strategy.sharers.world} process(es) and accumulate={recipe.accumulate} leaves micro-"
+            f"batches of one sample, and BatchNorm ({alone[0]}) needs two. Nothing was trained: give a smaller accumulate, or a larger "
+            "batch."
         )
     if last and 1 in _sizes(loop, last):
         raise BadRecipe(
@@ -191,7 +193,7 @@ def _refuse_lone_sample(loop: Loop, values: dict[str, int]) -> None:
 
 def _sizes(loop: Loop, samples: int) -> list[int]:
     """Micro-batches of a step of so many samples, over all processes."""
-    world = loop.peers.world
+    world = loop.strategy.sharers.world
     shares = [samples // world + (rank < samples % world) for rank in range(world)]
     if loop.recipe.accumulate == 1:
         return shares

@@ -16,7 +16,9 @@ from typing import Final
 
 import torch
 
-__all__ = ["SHAPES", "Schedule", "set_rate"]
+from trueloop.recipe import Recipe
+
+__all__ = ["SHAPES", "Schedule", "highest_rate", "rate_note", "set_rate"]
 
 START_OF_ONE_CYCLE: Final = 1 / 25
 """One-cycle begins low, as its authors do."""
@@ -82,6 +84,24 @@ class Schedule:
             return self.lr * self.gamma ** ((step - self.warmup) // every)
         left = max(1, self.total - self.warmup)
         return self.lr * SHAPES[self.shape](min(1.0, (step - self.warmup) / left), self)
+
+
+def highest_rate(recipe: Recipe) -> float:
+    """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if the recipe asks for that."""
+    if recipe.lr_scaling == "none" or recipe.reference_batch is None:
+        return recipe.lr
+    times = recipe.batch / recipe.reference_batch
+    return recipe.lr * (times if recipe.lr_scaling == "linear" else math.sqrt(times))
+
+
+def rate_note(recipe: Recipe) -> str:
+    """What was done to lr, for the start of the run; empty: nothing."""
+    if recipe.lr_scaling == "none":
+        return ""
+    return (
+        f"lr: {recipe.lr:g} for a batch of {recipe.reference_batch:,} is {highest_rate(recipe):g} for {recipe.batch:,} "
+        f"(lr_scaling={recipe.lr_scaling})"
+    )
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

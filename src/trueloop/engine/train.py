@@ -11,7 +11,7 @@ from contextlib import closing
 
 from trueloop.engine.conditions import conditions
 from trueloop.engine.facts import Witness
-from trueloop.engine.guard import clear, clip, norm_of
+from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
 from trueloop.engine.schedule import set_rate
 from trueloop.engine.stop import listening
@@ -23,7 +23,7 @@ __all__ = ["train"]
 def train(loop: Loop) -> Ending:
     """Train until it is enough, from wherever the loop stands."""
     recipe, model, task, state = loop.recipe, loop.forward, loop.task, loop.state
-    optimizer, precision, peers, guard = loop.optimizer, loop.precision, loop.peers, loop.guard
+    optimizer, precision, strategy, guard = loop.optimizer, loop.precision, loop.strategy, loop.guard
     witness, samples = Witness(loop), 0
     loop.into_training_mode()
     with conditions(precision, recipe), listening(loop.stop), closing(loop.windows(witness.next_look)) as windows:
@@ -35,20 +35,20 @@ def train(loop: Loop) -> Ending:
                 targets, losses = loop.count_targets(window), []
                 witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
                 clear(loop.parameters)  # here, not after the update: so their memory is used again at once
-                for micro in window.micros:
+                for micro, divisor in loop.shared_out(window, targets):
                     if loop.whole is not None and loop.whole.takes(micro):
-                        losses.append(loop.whole.backward(micro, targets, looked=witness.looking))
+                        losses.append(loop.whole.backward(micro, divisor, looked=witness.looking))
                         continue
                     with precision.autocast():
-                        loss = task.loss_sum(model(micro.inputs), micro.targets) / targets
+                        loss = task.loss_sum(model(micro.inputs), micro.targets) / divisor
                     precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
                     losses.append(loss.detach())
-                loss = peers.add_up(losses, loop.parameters)
+                loss = strategy.add_up(losses, loop.parameters)
                 precision.unscale(optimizer)  # before anybody looks at the gradients' length
                 witness.gradients(loss)
-                norm = norm_of(loop.parameters)
+                norm = strategy.norm(loop.parameters)
                 if recipe.clip is not None:
-                    clip(loop.parameters, norm, recipe.clip)
+                    strategy.clip(loop.parameters, norm, recipe.clip)
                 set_rate(optimizer, loop.schedule(state.clock) * state.plateau_factor)
                 taken = guard.step(loss, norm, (state.epoch, state.batch))  # not with a loss or a gradient that is no number
                 witness.updated(taken)
@@ -66,6 +66,8 @@ def train(loop: Loop) -> Ending:
                 loop.log(norm, samples)
                 samples = 0
             evaluated = loop.time_to_evaluate(window.ends_epoch)
+            if loop.copies_differ(evaluated):
+                continue  # the run ends here: its processes train models of their own
             best = loop.evaluate() if evaluated else False
             saved = loop.time_to_save(evaluated) or best
             if saved:

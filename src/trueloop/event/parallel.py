@@ -134,13 +134,14 @@ class CollectivesCalled(RankFact):
 class RankStood(RankFact):
     """A rank has not moved for as long as the user is ready to wait. `place` is its last known line."""
 
-    doing: Literal["loading", "stopped"]
-    """loading: it waits for one batch of a loader; stopped: its process is, by SIGSTOP, and says nothing."""
+    doing: Literal["loading", "stopped", "unreachable", "silent"]
+    """loading: it waits for one batch of a loader; stopped: its process is, by SIGSTOP, and says nothing. Of one on another machine:
+    unreachable: that machine is; silent: it can be reached, but the rank does not answer."""
     seconds: float
     since: str
     """The time of day when it moved last, or was heard of last."""
     fetching: str
-    """loading: what the batch comes from: 'Images, by worker process 4711 (asleep)'."""
+    """loading: what the batch comes from: 'Images, by worker process 4711 (asleep)'. On another machine: 'node 1 (10.0.0.2): reason'."""
 
 
 @dataclass(frozen=True, slots=True)

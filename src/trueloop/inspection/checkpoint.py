@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.checkpoint.sharded import is_sharded
 from trueloop.inspection.files import Opened, leaves_of, open_file
 from trueloop.inspection.numbers import dtype_of, not_finite, same_storage
 from trueloop.sheet import Column, Facts, Part, Sheet, Table
@@ -52,7 +53,7 @@ def _of_ours(path: Path) -> Sheet:
     ]
     notes: list[str] = []
     for model, tensors in contents.weights.items():
-        parts.append(_table(f"{model}.safetensors", tensors))
+        parts.append(_table(f"{model}, in pieces" if is_sharded(contents.about) else f"{model}.safetensors", tensors))
         notes += _remarks(tensors)
     tensors, others = _leaves_of(contents.training)
     parts += [_table("training.pt, tensors", tensors), _values("training.pt, values", others)]

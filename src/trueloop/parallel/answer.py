@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ANSWERS", "LAUNCH", "LOST", "answers", "is_rank", "launch_name", "leave_answer"]
+__all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_name", "leave_answer", "seconds_to_wait"]
 
 LAUNCH: Final = "TRUELOOP_LAUNCH"
 """Names the launch, in its processes' environment: one launch trains one run, so that a `train` which is started again goes on with it."""
 ANSWERS: Final = "TRUELOOP_ANSWERS"
 """The folder of the answers."""
+WAIT: Final = "TRUELOOP_WAIT"
+"""Seconds that a process waits for the others when it begins: `--wait` of the launcher."""
+USUAL_WAIT: Final = 300
 LOST: Final = 6
 """The exit code of a process that cannot go on because another one is gone: never the one to blame."""
 SIGNALLED: Final = 128
@@ -31,6 +34,12 @@ def is_rank(environment: Mapping[str, str] = os.environ) -> bool:
 def launch_name(environment: Mapping[str, str] = os.environ) -> str:
     """Empty: nobody has named it."""
     return environment.get(LAUNCH, "")
+
+
+def seconds_to_wait(environment: Mapping[str, str] = os.environ) -> int:
+    """What cannot be read is as if it had not been said: this is no place to fail."""
+    said = environment.get(WAIT, "")
+    return int(said) if said.isdecimal() and int(said) > 0 else USUAL_WAIT
 
 
 def leave_answer(code: int, environment: Mapping[str, str] = os.environ) -> int:

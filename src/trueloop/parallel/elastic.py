@@ -13,23 +13,33 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
-from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.elastic.rendezvous import (
+    RendezvousError,
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    rendezvous_handler_registry,
+)
+from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous, create_rdzv_handler
 from torch.distributed.launcher.api import LaunchConfig, launch_agent
 
 from trueloop.errors import Misuse
-from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST, SIGNALLED, answers, launch_name
+from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST, SIGNALLED, WAIT, answers, launch_name
 from trueloop.parallel.launch import Rendezvous
+from trueloop.parallel.route import INTERFACE, route_to
 
 if TYPE_CHECKING:
     from trueloop.parallel.launch import Plan
 
 __all__ = ["execute"]
 
+BACKEND: Final = "trueloop"
+"""What our way to meet is called among torchelastic's."""
 SAVING: Final = 120
 """Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a large checkpoint."""
 QUOTED: Final = 40
@@ -63,7 +73,7 @@ def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
     except SignalException as error:
         return *_signalled(plan, error.sigval, answers(folder / "answers")), False
     except (DistError, RendezvousError) as error:
-        return NOBODY, _unmet(plan, error), False
+        return NOBODY, _unmet(plan, error, again=any(folder.glob("*/attempt_*"))), False
     code = max(answers(folder / "answers").values(), default=0)
     restarted = len(list(folder.glob("*/attempt_*"))) - 1
     if restarted < 1:
@@ -75,7 +85,7 @@ def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
 
 def _config(plan: Plan, folder: Path) -> LaunchConfig:
     hidden = {} if plan.every_rank else dict.fromkeys(range(1, plan.nproc), Std.ALL)
-    # Static: ranks follow --node-rank, and every node counts the same restarts.
+    rendezvous_handler_registry.register(BACKEND, _meeting_place)
     place = plan.rendezvous or Rendezvous("127.0.0.1", _free_port())
     return LaunchConfig(
         min_nodes=plan.nnodes,
@@ -84,10 +94,31 @@ def _config(plan: Plan, folder: Path) -> LaunchConfig:
         run_id="trueloop",
         max_restarts=plan.restarts,
         logs_specs=DefaultLogsSpecs(log_dir=str(folder), redirects=hidden),
-        rdzv_backend="static",
+        rdzv_backend=BACKEND,
         rdzv_endpoint=str(place),
         rdzv_configs={"rank": plan.node_rank, "timeout": plan.wait},
     )
+
+
+@final
+class _MeetingPlace(StaticTCPRendezvous):
+    """Static: ranks follow --node-rank, and every node counts the same restarts. Before each attempt the others connect anew: what lies on
+    the far side of a cut cable would keep them waiting for as long as TCP hopes, a quarter of an hour, and nothing says so."""
+
+    def get_backend(self) -> str:
+        return BACKEND
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        if self.rank != 0:
+            self._store = None
+        return super().next_rendezvous()
+
+
+def _meeting_place(asked: RendezvousParameters) -> RendezvousHandler:
+    plain = create_rdzv_handler(asked)
+    assert isinstance(plain, StaticTCPRendezvous)
+    seconds = int(plain.timeout.total_seconds())
+    return _MeetingPlace(plain.master_addr, plain.master_port, plain.rank, plain.world_size, plain.run_id, seconds)
 
 
 def _free_port() -> int:
@@ -135,11 +166,17 @@ def _signalled(plan: Plan, number: signal.Signals, said: dict[int, int]) -> tupl
     return SIGNALLED + number, f"stopped by {number.name}; {words} Checkpoints that were written are whole: `trueloop runs` shows the runs."
 
 
-def _unmet(plan: Plan, error: Exception) -> str:
+def _unmet(plan: Plan, error: Exception, *, again: bool) -> str:
     said = str(error).partition("\n")[0]
+    todo = (
+        f"are the launchers of --node-rank 1{f' to {plan.nnodes - 1}' * (plan.nnodes > 2)} started, with the same --nnodes and "
+        "--rendezvous, and may their machines connect to that port?"
+        if plan.node_rank == 0
+        else "does --node-rank 0 run there, with the same --nnodes, and may this machine connect to that port?"
+    )
     return (
-        f"the {plan.nnodes} nodes have not met at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was trained: does --node-rank 0 "
-        "run there, with the same --nnodes, and may this machine connect to that port? --wait SECONDS waits longer."
+        f"the {plan.nnodes} nodes have not met at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was trained"
+        f"{' since the last checkpoint' * again}: {todo} --wait SECONDS waits longer."
     )
 
 
@@ -165,7 +202,10 @@ def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
         raise Misuse("This is one process of several already (RANK is set). Nothing was run: launch from outside, or leave --nproc out.")
     before = dict(os.environ)
     os.environ.update({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment})
-    os.environ[ANSWERS] = str(place)
+    os.environ.update({ANSWERS: str(place), WAIT: str(plan.wait)})
+    route = route_to(plan.rendezvous.host) if plan.rendezvous and plan.nnodes > 1 and INTERFACE not in os.environ else None
+    if route is not None and route.interface:  # a script of the user's joins by itself
+        os.environ[INTERFACE] = route.interface
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
     try:
         yield

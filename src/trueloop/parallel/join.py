@@ -1,26 +1,41 @@
-"""Under torchrun: join the process group that its variables describe, and leave it again."""
+"""Under torchrun: join the process group that its variables describe, within a bounded time, and leave it again."""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 import torch
 import torch.distributed as dist
 
+from trueloop.errors import Apart
+from trueloop.parallel.answer import LOST, WAIT, seconds_to_wait
+from trueloop.parallel.route import INTERFACE, route_to
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
 __all__ = ["joined"]
+
+CALM: Final = 30.0
+"""Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them take some."""
 
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """A group that is there already stays as it is: whoever made it ends it."""
+    """A group that is there already stays as it is: whoever made it ends it. Raises Apart."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1 or not dist.is_available() or dist.is_initialized():
         yield
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    _find_the_way(world)
     _meet("nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
@@ -28,14 +43,65 @@ def joined() -> Iterator[None]:
         dist.destroy_process_group()
 
 
+def _find_the_way(world: int) -> None:
+    """Between machines: over the interface that leads to the first of them, unless somebody has said which."""
+    if INTERFACE in os.environ or world == int(os.environ.get("LOCAL_WORLD_SIZE", world)):
+        return
+    route = route_to(os.environ.get("MASTER_ADDR", ""))
+    if route is not None and route.interface:
+        os.environ[INTERFACE] = route.interface
+
+
 def _meet(backend: str) -> None:
     """After an elastic restart torchrun's store still holds the addresses of the dead: each attempt meets under its own name."""
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    if attempt == "0":
-        dist.init_process_group(backend)
-        return
     from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
     from torch.distributed.rendezvous import rendezvous
 
-    store, rank, world = next(rendezvous("env://"))
-    dist.init_process_group(backend, store=PrefixStore(f"attempt-{attempt}", store), rank=rank, world_size=world)
+    wait = seconds_to_wait()
+    where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+    longer = f"{WAIT}={2 * wait} (or --wait {2 * wait}) waits longer."
+    try:
+        found, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=wait)))
+    except dist.DistError as error:
+        what = "Not all processes have come to" if os.environ.get("RANK") == "0" else "The first process cannot be reached at"
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise Apart(f"{what} {where} within {wait} s ({reason}). Nothing was trained: {longer}") from None
+    store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", found)
+    names = [f"here/{each}" for each in range(world)]
+    with _bounded(wait + max(wait, CALM), f"rank {rank} cannot connect to the other processes, which meet at {where},"):
+        try:
+            store.set(names[rank], "")
+            store.wait(names, timedelta(seconds=wait))
+        except dist.DistError:
+            raise Apart(f"{_missing(store, names)} not come to {where} within {wait} s. Nothing was trained: {longer}") from None
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world)
+
+
+def _missing(store: Store, names: list[str]) -> str:
+    try:
+        absent = [str(rank) for rank, name in enumerate(names) if not store.check([name])]
+    except dist.DistError:
+        return "The first process has left, and the others have"
+    return f"Rank {absent[0]} has" if len(absent) == 1 else f"Ranks {', '.join(absent)} have"
+
+
+@contextmanager
+def _bounded(seconds: float, what: str) -> Iterator[None]:
+    """Connecting is done in C++, which waits half an hour or for ever, and listens to nobody: then this process ends, with a sentence."""
+
+    def end() -> None:
+        over = f" over {os.environ[INTERFACE]}" if INTERFACE in os.environ else ""
+        told = (
+            f"trueloop: {what}{over} within {seconds:.0f} s. Nothing was trained: may these machines connect to any port of one another? "
+        )
+        sys.stderr.write(f"{told}{INTERFACE}=NAME says which network they use.\n")
+        sys.stderr.flush()
+        os._exit(LOST)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -84,16 +84,16 @@ class Alone(Peers):
 
 @final
 class Group(Peers):
-    """The default process group of torch.distributed."""
+    """A process group of torch.distributed: the default one, in which all are, or some of them."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.rank, self.world, self.device = dist.get_rank(), dist.get_world_size(), device
+    def __init__(self, device: torch.device, group: dist.ProcessGroup | None = None) -> None:
+        self.rank, self.world, self.device, self.group = dist.get_rank(group), dist.get_world_size(group), device, group
 
     def sum(self, value: Any) -> Any:
         """A tensor even for a whole number of Python: nobody waits for the device to have it."""
         if isinstance(value, int):
             value = torch.tensor(value, device=self.device)
-        dist.all_reduce(value)
+        dist.all_reduce(value, group=self.group)
         return value
 
     def any(self, asked: bool) -> bool:
@@ -104,7 +104,7 @@ class Group(Peers):
         loss = _added(losses).float() if losses else torch.zeros((), device=self.device)
         for kind in sorted({parameter.dtype for parameter in parameters}, key=str):
             self._add_gradients([parameter for parameter in parameters if parameter.dtype == kind])
-        dist.all_reduce(loss)
+        dist.all_reduce(loss, group=self.group)
         return loss
 
     def _add_gradients(self, parameters: Sequence[Tensor]) -> None:
@@ -113,7 +113,7 @@ class Group(Peers):
         gradients = [torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters]
         words = torch.tensor(present, dtype=gradients[0].dtype, device=gradients[0].device)
         flat = torch.cat([*(gradient.reshape(-1) for gradient in gradients), words])
-        dist.all_reduce(flat)
+        dist.all_reduce(flat, group=self.group)
         *parts, words = torch.split(flat, [*(gradient.numel() for gradient in gradients), len(words)])
         # Only who misses some must ask whether others have them, and wait for the device's answer.
         somewhere = present if all(present) else words.tolist()
@@ -122,18 +122,18 @@ class Group(Peers):
 
     def gather(self, value: Any) -> list[Any]:
         everybody: list[Any] = [None] * self.world
-        dist.all_gather_object(everybody, value)
+        dist.all_gather_object(everybody, value, group=self.group)
         return everybody
 
     def share(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
             whole = tensor.detach().contiguous()
-            dist.broadcast(whole, 0)
+            dist.broadcast(whole, group=self.group, group_src=0)
             if whole.data_ptr() != tensor.data_ptr():
                 tensor.detach().copy_(whole)
 
     def wait(self) -> None:
-        dist.barrier()
+        dist.barrier(self.group)
 
 
 def find_peers(device: torch.device) -> Peers:

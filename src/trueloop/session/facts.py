@@ -111,7 +111,7 @@ def _model(loop: Loop) -> dict[str, Any]:
     parameters = list(loop.model.parameters())
     trained = sum(each.numel() for each in parameters if each.requires_grad)
     total = sum(each.numel() for each in parameters)
-    return {"class": type(loop.model).__name__, "parameters": total, "trained": trained, "frozen": total - trained}
+    return {"class": loop.strategy.kind(loop.model).__name__, "parameters": total, "trained": trained, "frozen": total - trained}
 
 
 def _loss(loop: Loop) -> dict[str, Any]:

@@ -90,6 +90,12 @@ class RunFolder:
                 aside.unlink(missing_ok=True)
             raise CannotSave(f"{self.path / ABOUT} could not be written ({error.strerror}).") from None
 
+    def leave_word(self, **changes: Any) -> None:
+        """Of a process that will not come back to this folder, guest or not: what run.json says, changed. Raises OSError, NotARun."""
+        aside = self.path / f"{ABOUT}.{os.getpid()}.writing"
+        aside.write_text(json.dumps({**read_about(self.path), **changes}, indent=2) + "\n", encoding="utf-8")
+        aside.replace(self.path / ABOUT)
+
     def close(self) -> None:
         if self._lock is not None:
             _locks.discard(self._lock)

@@ -36,6 +36,7 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "nonfinite": "interrupted",
     "collapsed": "interrupted",
     "failed": "exception",
+    "hung": "interrupted",
 }
 """How the ending of a run of ours is called in its events."""
 

@@ -14,7 +14,7 @@ from trueloop.track.metrics import last_row, read_rows, standing
 
 __all__ = ["RunSummary", "Status", "by_metric", "find_run", "read_runs", "summary_of"]
 
-Status = Literal["running", "finished", "stopped", "killed", "collapsed", "failed", "damaged"]
+Status = Literal["running", "finished", "stopped", "killed", "collapsed", "hung", "failed", "damaged"]
 
 STATUS: Final[Mapping[str, Status]] = {
     "finished": "finished",
@@ -22,6 +22,7 @@ STATUS: Final[Mapping[str, Status]] = {
     "signal": "stopped",
     "running": "killed",
     "collapsed": "collapsed",
+    "hung": "hung",
 }
 """What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it could say more."""
 

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.store import Folder
 from trueloop.engine.assemble import assemble
 from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline
 from trueloop.engine.conditions import pick_device
 from trueloop.engine.loop import Loop
 from trueloop.engine.rehearse import machine_mistakes, rehearse
+from trueloop.engine.schedule import rate_note
 from trueloop.engine.train import train as run_loop
 from trueloop.engine.trivial import constant_answer
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
@@ -33,6 +33,7 @@ from trueloop.session.audience import gather_audience
 from trueloop.session.baseline import Found, kept_baseline, read_baseline
 from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
+from trueloop.session.hangs import told_in, watched_for_hangs
 from trueloop.session.judging import always_on
 from trueloop.session.together import one_folder
 from trueloop.settings import load_settings
@@ -79,7 +80,7 @@ def train(
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": described(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
-    with joined():
+    with watched_for_hangs(), joined():
         peers = find_peers(pick_device(recipe.device))
         folder = one_folder(peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name)))
         done = _run(recipe, request, folder, hooks, found, go_on=False)
@@ -99,7 +100,7 @@ def resume(
     vetted(recipe, machine_mistakes(recipe))
     check_trackers(recipe.trackers)
     always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
-    with joined():
+    with watched_for_hangs(), joined():
         peers = find_peers(pick_device(recipe.device))
         folder = one_folder(peers, lambda: _reopened(Path(path), recipe))
         folder.about.update(recipe=described(recipe), origin=origin or folder.about.get("origin"))
@@ -139,6 +140,10 @@ FREE = {
     "steps",
     "device",
     "statistics_every",
+    "digest_every",
+    "parallel",
+    "tensor_ranks",
+    "tensor_plan",
     "save_every",
     "on_collapse",
 }
@@ -166,6 +171,7 @@ def _run(
 ) -> Trained:
     store = Folder(folder.checkpoints)
     loop: Loop | None = None
+    told_in(folder, lambda: loop.state.step if loop else 0)
     try:
         audience = gather_audience(recipe, folder, hooks)
         loop = assemble(recipe, request, store, audience.hooks)
@@ -217,7 +223,7 @@ def _finished_saving(loop: Loop | None) -> str:
     try:
         if loop is not None:
             loop.saver.finish()
-    except CannotSave as error:
+    except (CannotSave, RuntimeError) as error:  # a RuntimeError: those who save together have lost one another
         return str(error)
     return ""
 
@@ -235,10 +241,10 @@ def _written(folder: RunFolder, ending: Ending) -> Ending:
 
 def _start(folder: RunFolder, loop: Loop, notes: Iterable[str] = ()) -> Start:
     parameters = sum(parameter.numel() for parameter in loop.model.parameters())
-    notes = (loop.batches.note, *loop.splits.notes, *notes)
+    notes = (*filter(None, [loop.strategy.note, rate_note(loop.recipe)]), loop.batches.note, *loop.splits.notes, *notes)
     return Start(
         folder.path.name,
-        type(loop.model).__name__,
+        loop.strategy.kind(loop.model).__name__,
         parameters,
         str(loop.device),
         loop.batches.samples,
@@ -304,11 +310,11 @@ def _note_constant(loop: Loop) -> None:
 
 def _load_best(loop: Loop, best: str) -> None:
     try:
-        contents = read_contents(loop.saver.store, best)
+        reading = loop.form.read(loop.saver.store, best)
     except BadCheckpoint as error:
         loop.hooks.noted(f"{error} It was the best one: the model keeps the weights of the last step.")
         return
-    loop.model.load_state_dict(contents.state_of("ema" if "ema" in contents.weights else "model"))
+    reading.fill_model("ema" if "ema" in reading.models else "model", loop.model)
 
 
 def _machine() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -300,6 +300,44 @@ def test_two_groups_crossed_wait_for_one_another() -> None:
     assert "it waits in all_reduce #1 (gone.py:9) of another group" in found.message
     apart = replace(theirs, members=(1, 2))
     assert not judged(CollectivesDisagree, [told(0, mine, ended="running"), told(1, apart, ended="running")])
+
+
+def lost(
+    rank: int, doing: Literal["unreachable", "silent"] = "unreachable", node: str = "node 1 (10.0.0.2): No route to host"
+) -> RankStood:
+    return RankStood(9, None, rank, doing, 60.0, "12:30:00", node)
+
+
+@pytest.mark.parametrize("made", [(), (call(2, state="inside", seconds=0.0),)])
+@pytest.mark.parametrize(("seconds", "speaks"), [(WAITING * 0.9, False), (WAITING * 1.1, True)])
+def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(seconds: float, speaks: bool, made: tuple[Collective, ...]) -> None:
+    """Also where its rank has made the call: the cable was pulled while both were in it."""
+    waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
+    found = judged(CollectivesDisagree, [waiting, told(1, *made, ended="running"), lost(1)])
+    assert [finding.message for finding in found] == [
+        "Rank 0 waits in all_reduce #2 (gone.py:7) for rank 1 on node 1 (10.0.0.2), and that machine cannot be reached since 12:30:00 "
+        "(No route to host): the network between the two is cut, or it is down."
+    ] * speaks
+
+
+def test_all_ranks_of_a_lost_machine_are_named_and_those_of_another_are_not() -> None:
+    waiting = told(0, call(2, state="inside", seconds=9.0, members=(0, 1, 2, 3, 4)), ended="running")
+    elsewhere = [lost(4, node="node 2 (10.0.0.3): timed out")]
+    (found,) = judged(CollectivesDisagree, [waiting, *(told(rank, ended="running") for rank in (2, 3, 4)), lost(2), lost(3), *elsewhere])
+    assert "Rank 0 waits in all_reduce #2 (gone.py:7) for ranks 2 and 3 on node 1 (10.0.0.2), and " in found.message
+    assert found.fix.startswith("Bring back the connection to node 1 (10.0.0.2) and go on")
+
+
+def test_a_rank_that_gives_no_answer_is_not_called_unreachable() -> None:
+    waiting = told(0, call(2, state="inside", seconds=9.0), ended="running")
+    (found,) = judged(CollectivesDisagree, [waiting, told(1, ended="running"), lost(1, "silent")])
+    assert "nothing is heard of it since 12:30:00, though that machine can be reached: its process is stopped, or stuck." in found.message
+    assert found.fix.startswith("Bring back node 1 (10.0.0.2) and")
+
+
+def test_a_lost_machine_that_nobody_waits_for_is_no_finding() -> None:
+    inside = call(2, state="inside", seconds=9.0, members=(0, 2))
+    assert not judged(CollectivesDisagree, [told(0, inside, ended="running"), told(1, ended="running"), lost(1)])
 
 
 @pytest.mark.parametrize(("seconds", "made", "speaks"), [(9.0, 1, True), (0.5, 1, False), (9.0, 2, False)])

@@ -8,8 +8,9 @@ another function, or another number of elements. They also show a rank that wait
 never make, because its script or its process has ended, because it has waited for one batch of its loader as long (in the dataset, or for
 worker processes that neither compute nor read), or because its process is stopped (SIGSTOP). `trueloop check` compares the journals when a
 run ends, and while it runs, when a rank has stood still for `--hang-after` (5 minutes unless you say otherwise); `trueloop train` and
-`resume` do so while they run. It sees the ranks of one machine, started by torchrun. A rank that is busy elsewhere (a long evaluation) is
-no finding: one line on stderr then says who waits for whom, and the run goes on.
+`resume`, and `trueloop.train()` under torchrun, do so while they run. `check` sees the ranks of one machine, started by torchrun; a run of
+ours also asks the other machines, and says so when one cannot be reached (a cable, the machine itself) or no longer answers. A rank that is
+busy elsewhere (a long evaluation) is no finding: one line on stderr then says who waits for whom, and the run goes on.
 
 Why it hurts
 ------------
@@ -53,6 +54,8 @@ __all__ = ["CollectivesDisagree"]
 
 WAITING: Final = 1.0
 """Seconds in a call, at least, before a rank that has not ended counts as waiting in it: others may be about to arrive."""
+LOST: Final = ("unreachable", "silent")
+"""What is said of ranks on another machine of which nothing is heard: whatever they have called, they cannot answer."""
 NEVER_COMES: Final = ("finished", "exception", "exit", "died")
 """Ends after which a rank makes no more calls, and which nobody asked for: a run that was interrupted or cut short is torn apart anyway."""
 AS_MANY_BATCHES: Final = (
@@ -140,6 +143,9 @@ class CollectivesDisagree(Rule):
     def on_run_ended(self, event: RunEnded) -> Findings:
         if len(self._ranks) < 2:
             return
+        if (waiting := next(self._cut_off(), None)) is not None:
+            yield self._lost(event, *waiting)
+            return
         for group in dict.fromkeys(call.group for told in self._ranks.values() for call in told.calls):
             stands = self._first_difference(group, lambda call: (call.name, call.size, call.dtype))
             alone = None if stands else next(self._left_alone(group), None)
@@ -177,7 +183,32 @@ class CollectivesDisagree(Rule):
                     if absent is not None and _never_makes(absent, rank, call, stood=other in self._stood):
                         yield _Stand(rank, call), absent
 
+    def _cut_off(self) -> Iterator[tuple[_Stand, list[RankStood]]]:
+        """A rank in a call, and those of its group on a machine that cannot be reached, or no longer answers."""
+        for rank, told in self._ranks.items():
+            for call in told.calls:
+                lost = [self._stood[other] for other in call.members if other in self._stood and self._stood[other].doing in LOST]
+                if lost and call.state == "inside" and call.seconds >= WAITING:
+                    yield _Stand(rank, call), [stood for stood in lost if stood.fetching == lost[0].fetching]
+
     # -- saying it --
+
+    def _lost(self, event: RunEnded, stand: _Stand, lost: list[RankStood]) -> Finding:
+        node, _, reason = lost[0].fetching.partition(": ")
+        who = f"{_numbered([stood.rank for stood in lost])} on {node}"
+        unreachable = lost[0].doing == "unreachable"
+        state = (
+            f"that machine cannot be reached since {lost[0].since} ({reason}): the network between the two is cut, or it is down"
+            if unreachable
+            else f"nothing is heard of it since {lost[0].since}, though that machine can be reached: its process is stopped, or stuck"
+        )
+        return self.finding(
+            event,
+            f"Rank {stand.rank} {stand.doing()} {stand.named()} for {who}, and {state}.",
+            fix=f"Bring back {'the connection to ' * unreachable}{node} and go on with the run; `launch --restarts` tries by itself.",
+            evidence={**_evidence([stand], None), **{f"rank {stood.rank}": f"{stood.doing}, {stood.fetching}" for stood in lost}},
+            place=stand.place,
+        )
 
     def _differing(self, event: RunEnded, stands: list[_Stand]) -> Finding:
         sizes = len({stand.call.name for stand in stands}) == 1
@@ -241,7 +272,11 @@ def _odd_one(stands: list[_Stand]) -> _Stand:
 
 
 def _ranks(stands: list[_Stand]) -> str:
-    numbers = [str(stand.rank) for stand in stands]
+    return _numbered([stand.rank for stand in stands])
+
+
+def _numbered(ranks: list[int]) -> str:
+    numbers = list(map(str, ranks))
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 

@@ -1,0 +1,51 @@
+"""Which strategy a recipe's run has, with the processes that are there; what they cannot do is refused in a sentence."""
+
+from __future__ import annotations
+
+import torch
+
+from trueloop.errors import BadRecipe
+from trueloop.parallel.peers import Group, find_peers
+from trueloop.parallel.replicated import Replicated
+from trueloop.parallel.strategy import Single, Strategy
+from trueloop.recipe import Recipe
+
+__all__ = ["choose"]
+
+
+def choose(recipe: Recipe, device: torch.device) -> Strategy:
+    """`auto`: none in one process, ddp in several. Raises BadRecipe. All processes call this together."""
+    peers, asked = find_peers(device), recipe.parallel
+    if not isinstance(peers, Group):
+        told = (
+            "" if asked in ("auto", "none") else f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
+        )
+        return Single(told)
+    if asked == "none":
+        raise BadRecipe(
+            f"parallel=none is for one process, and there are {peers.world}. Nothing was run: give parallel=ddp, or leave --nproc out."
+        )
+    if asked in ("auto", "ddp"):
+        return Replicated(peers, after=recipe.program == "whole", note=_said(recipe, peers.world))
+    return _sharded(recipe, peers, device)
+
+
+def _said(recipe: Recipe, world: int) -> str:
+    why = "" if recipe.parallel == "ddp" else " (auto)"
+    return f"parallel: ddp{why} over {world} processes, which share each batch of {recipe.batch:,}"
+
+
+def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
+    from trueloop.parallel.sharded import Sharded  # torch takes its time to load this
+
+    world, ranks = peers.world, 1
+    if recipe.parallel == "tp":
+        ranks = world
+    elif recipe.parallel == "fsdp+tp":
+        ranks = recipe.tensor_ranks
+        if world % ranks or world == ranks:
+            raise BadRecipe(
+                f"parallel=fsdp+tp with tensor_ranks={ranks} needs {2 * ranks}, {3 * ranks}, ... processes, and there are {world}. Nothing "
+                f"was run: give --nproc {max(2, -(-world // ranks)) * ranks}, another tensor_ranks, or parallel=fsdp."
+            )
+    return Sharded(peers, device, tensor_ranks=ranks, precision=recipe.precision, plan=recipe.tensor_plan)

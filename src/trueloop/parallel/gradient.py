@@ -1,0 +1,36 @@
+"""The length of a gradient, and a gradient made shorter, without asking the device how long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+__all__ = ["clip", "norm_of", "shorten"]
+
+TINY: Final = 1e-6
+"""Keeps the division by a norm of zero finite."""
+
+
+def norm_of(parameters: Sequence[Tensor]) -> Tensor:
+    """The length of the whole gradient, on the device."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return torch.zeros((), device=parameters[0].device if parameters else None)
+    if any(gradient.is_sparse for gradient in gradients):
+        gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+    norms: tuple[Tensor, ...] = torch._foreach_norm(gradients)
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
+
+
+def clip(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
+    """Gradients shortened to the limit if they are longer, without asking the device how long they are."""
+    shorten([parameter.grad for parameter in parameters if parameter.grad is not None], norm, limit)
+
+
+def shorten(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
+    if gradients:
+        torch._foreach_mul_(gradients, torch.clamp(limit / (norm + TINY), max=1.0))

@@ -1,0 +1,143 @@
+"""fsdp, tp, fsdp+tp: every process holds a part of the weights, over a mesh of devices. torch does it: `fully_shard` (FSDP2) and
+`parallelize_module`.
+
+fsdp gathers a block's weights when the block is computed, and gives each process its part of the summed gradients; so all processes that
+share a batch must compute equally many micro-batches. With precision=bf16 weights are gathered in bf16 and gradients added up in fp32.
+A model in which some processes leave out layers that others compute cannot be sharded so: they would wait for one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from trueloop.parallel.parts import clip_parts, divided, divided_form, in_one_form, norm_of_parts, own, part_of, where, whole
+from trueloop.parallel.peers import Alone, Group
+from trueloop.parallel.strategy import Strategy
+from trueloop.parallel.tensor import TensorPlan, plan_tensors, split_layers
+
+__all__ = ["Sharded"]
+
+T = TypeVar("T")
+
+DATA: Final = "data"
+"""The dimension of the mesh over which batches are split, and weights sharded."""
+TENSOR: Final = "tensor"
+"""The dimension over which layers are split."""
+
+
+@final
+class Sharded(Strategy):
+    """`tensor_ranks`: how many processes split a layer; 1: fsdp alone; all of them: tp alone."""
+
+    in_parts = True
+
+    def __init__(
+        self, peers: Group, device: torch.device, *, tensor_ranks: int = 1, precision: str = "fp32", plan: Mapping[str, str] | None = None
+    ) -> None:
+        self.peers, self.device, self.precision = peers, device, precision
+        data, tensor = peers.world // tensor_ranks, tensor_ranks
+        self.name = "fsdp+tp" if data > 1 and tensor > 1 else "tp" if tensor > 1 else "fsdp"
+        sizes = {name: size for name, size in ((DATA, data), (TENSOR, tensor)) if size > 1}
+        self.mesh: DeviceMesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+        self.data: DeviceMesh | None = self.mesh[DATA] if data > 1 else None
+        self.tensor: DeviceMesh | None = self.mesh[TENSOR] if tensor > 1 else None
+        self.sharers = Alone() if self.data is None else Group(device, self.data.get_group())
+        self.copies, self.in_step = self.tensor is not None, self.data is not None
+        self._asked = dict(plan or {})
+        self._plan: TensorPlan | None = None
+        self._root: FSDPModule | None = None
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """Known in full when the model has been spread."""
+        shards = f"weights, gradients and optimizer state in {self.sharers.world} parts" if self.data is not None else ""
+        layers = self._plan.account(self.tensor.size()) if self._plan and self.tensor is not None else ""
+        unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
+        return f"parallel: {self.name} over {self.peers.world} processes, {'; '.join(filter(None, [shards, layers, unseen]))}"
+
+    def spread(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
+        if self.tensor is not None:
+            self._plan = self._plan or plan_tensors(model, self.tensor.size(), self._asked)
+            split_layers(model, self._plan, self.tensor, apart=self.data is not None)
+        if self.data is None:
+            return
+        policy = _policy(self.precision, model)
+        for part in (*blocks, model):
+            fully_shard(part, mesh=self.data, mp_policy=policy)
+        assert isinstance(model, FSDPModule)
+        # Our losses are divided by the targets of all processes: gradients are added up, not averaged.
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(True)
+
+    def groups(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return divided(groups)
+
+    def entrance(self, forward: Any, model: nn.Module) -> Any:
+        self._root = model if isinstance(model, FSDPModule) else None
+        return forward
+
+    def settle(self, model: nn.Module) -> None:
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+    def micros(self, micros: Sequence[T], samples: int) -> Iterator[T]:
+        for number, micro in enumerate(micros):
+            if self._root is not None:
+                self._root.set_requires_gradient_sync(number == len(micros) - 1)
+            yield micro
+
+    def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:
+        return self.sharers.add_up(losses, ())
+
+    def norm(self, parameters: Sequence[Tensor]) -> Tensor:
+        return norm_of_parts(parameters, self.device)
+
+    def clip(self, parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
+        clip_parts(parameters, norm, limit)
+
+    def mine(self, tensors: Iterable[Tensor]) -> list[Tensor]:
+        return [own(tensor) for tensor in tensors]
+
+    def where(self, tensor: Tensor) -> tuple[tuple[str, int], ...]:
+        return where(tensor)
+
+    # -- states --
+
+    def kind(self, model: nn.Module) -> type[nn.Module]:
+        return next(kind for kind in type(model).__mro__ if issubclass(kind, nn.Module) and not issubclass(kind, FSDPModule))
+
+    def model_state(self, model: nn.Module) -> dict[str, Any]:
+        return {name: whole(value) for name, value in model.state_dict().items()}
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        state: dict[str, Any] = whole(optimizer.state_dict())
+        return in_one_form(state)
+
+    def load_model(self, model: nn.Module, state: Mapping[str, Any]) -> None:
+        mine = model.state_dict()
+        model.load_state_dict({name: part_of(value, mine.get(name)) for name, value in state.items()})
+
+    def load_optimizer(self, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+        theirs = divided_form(state, optimizer.state_dict()["param_groups"])
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        entries = {
+            number: {name: part_of(value, parameters[number]) for name, value in entry.items()} for number, entry in theirs["state"].items()
+        }
+        optimizer.load_state_dict({**theirs, "state": entries})
+
+
+def _policy(precision: str, model: nn.Module) -> MixedPrecisionPolicy:
+    """What autocast computes with can be gathered so; but BatchNorm wants its weights as wide as its statistics."""
+    if precision != "bf16" or any(isinstance(module, _BatchNorm) for module in model.modules()):
+        return MixedPrecisionPolicy()
+    return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)

@@ -1,0 +1,181 @@
+"""tp: layers that several processes compute together, each a part of its numbers.
+
+A pair of linear layers with nothing but functions of single numbers between them is the same function when the first is split by its
+outputs (column) and the second by its inputs (row): each process computes its own numbers in between, and the second layer's answers are
+added up. Such pairs are found in an nn.Sequential. For other models the recipe says which layers they are (`tensor_plan`); whether the
+model still answers the same is then asked before anything is trained (`engine/alike.py`).
+
+Where activations are whole, dropout draws the same on all processes of a group; between the two layers of a pair of an nn.Sequential each
+process takes its part of the draws of one process. Dropout inside torch's attention draws the same for each process's heads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, final
+
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+from trueloop.errors import BadRecipe
+
+__all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
+
+STYLES: Final = ("column", "row")
+"""A layer split by its outputs, and by its inputs."""
+SINGLE_NUMBERS: Final = (
+    nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU,
+    nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
+)  # fmt: skip
+"""Layers that make of each number another one, whatever its neighbours are: they can stand between the two layers of a pair."""
+SHOWN: Final = 3
+"""Names in a sentence; more are counted."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TensorPlan:
+    """Which layers are split, and how."""
+
+    styles: Mapping[str, str]
+    """Name of a linear layer -> column | row."""
+    between: Sequence[str]
+    """Dropouts that see a part of the numbers only."""
+    left: Sequence[str]
+    """Linear layers that every process computes by itself."""
+
+    def account(self, ranks: int) -> str:
+        kept = f"; whole on each: {_few(self.left)}" if self.left else ""
+        return (
+            f"{len(self.styles)} of {len(self.styles) + len(self.left)} linear layers split over {ranks} ({_few(list(self.styles))}){kept}"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def plan_tensors(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> TensorPlan:
+    """As asked, or as found. Raises BadRecipe where there is nothing to split, or a layer that cannot be."""
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    doubts: list[str] = []
+    styles = _asked(model, ranks, asked) if asked else dict(_found(model, ranks, doubts))
+    if not styles:
+        why = f" ({doubts[0]})" if doubts else ""
+        raise BadRecipe(
+            f"parallel=tp splits pairs of linear layers of an nn.Sequential that have only activations between them, and "
+            f"{type(model).__name__} has none that {ranks} processes can share{why}. Nothing was run: say which layers are to be split, as "
+            "in tensor_plan={'blocks.*.up': 'column', 'blocks.*.down': 'row'}, or give parallel=fsdp."
+        )
+    return TensorPlan(styles, list(_dropouts(model, styles)), [name for name in linear if name not in styles])
+
+
+# -- as found --
+
+
+def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[str, str]]:
+    uses = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+    for name, module in model.named_modules():
+        if type(module) is not nn.Sequential or "forward" in vars(module):
+            continue
+        first: tuple[str, nn.Linear] | None = None
+        for key, child in module.named_children():
+            at = f"{name}.{key}" if name else key
+            if type(child) is nn.Linear and _is_plain(child, uses):
+                if first is not None and (why := _why_not(first[1].out_features, ranks)):
+                    doubts.append(f"{first[0]} gives {why}")
+                    first = (at, child)
+                elif first is not None:
+                    yield from ((first[0], "column"), (at, "row"))
+                    first = None
+                else:
+                    first = (at, child)
+            elif type(child) not in SINGLE_NUMBERS or "forward" in vars(child):
+                first = None
+
+
+def _is_plain(layer: nn.Linear, uses: Counter[int]) -> bool:
+    """Its own weights alone, and nobody listens to what it sees."""
+    alone = all(uses[id(parameter)] == 1 for parameter in layer.parameters())
+    return alone and "forward" not in vars(layer) and not layer._forward_hooks and not layer._forward_pre_hooks
+
+
+def _why_not(numbers: int, ranks: int) -> str:
+    return f"{numbers} numbers, which {ranks} processes cannot share evenly" if numbers % ranks else ""
+
+
+# -- as asked --
+
+
+def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, str]:
+    styles: dict[str, str] = {}
+    for pattern, style in asked.items():
+        matching = [(name, module) for name, module in model.named_modules() if fnmatchcase(name, pattern)]
+        if not matching:
+            known = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+            raise BadRecipe(f"tensor_plan names {pattern!r}, and no layer is called so. Nothing was run: there are {_few(known)}.")
+        for name, module in matching:
+            styles[name] = style
+            _refuse(name, module, style, ranks)
+    return styles
+
+
+def _refuse(name: str, module: nn.Module, style: str, ranks: int) -> None:
+    if not isinstance(module, nn.Linear):
+        raise BadRecipe(f"tensor_plan splits {name}, a {type(module).__name__}; only nn.Linear can be split. Nothing was run.")
+    numbers = module.out_features if style == "column" else module.in_features
+    if why := _why_not(numbers, ranks):
+        raise BadRecipe(f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other ranks.")
+
+
+def _dropouts(model: nn.Module, styles: Mapping[str, str]) -> Iterator[str]:
+    """In an nn.Sequential, between a layer split by columns and the next one, split by rows."""
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Sequential):
+            continue
+        inside = False
+        for key, child in module.named_children():
+            at = f"{name}.{key}" if name else key
+            if at in styles:
+                inside = styles[at] == "column"
+            elif inside and type(child) is nn.Dropout:
+                yield at
+
+
+# -- done --
+
+
+def split_layers(model: nn.Module, plan: TensorPlan, mesh: DeviceMesh, *, apart: bool = False) -> None:
+    """In place. `apart`: answers in memory of their own, which fsdp needs where the model changes them in place."""
+    ways = {"column": ColwiseParallel, "row": RowwiseParallel}
+    parallelize_module(model, mesh, {name: ways[style]() for name, style in plan.styles.items()})
+    for name in [name for name, style in plan.styles.items() if apart and style == "row"]:
+        model.get_submodule(name).register_forward_hook(_copied)
+    for name in plan.between:
+        dropout = model.get_submodule(name)
+        assert isinstance(dropout, nn.Dropout)
+        dropout.forward = _PartOfDropout(dropout, mesh.get_local_rank(), mesh.size())  # type: ignore[assignment]
+
+
+def _copied(layer: nn.Module, given: Any, answer: Tensor) -> Tensor:
+    return answer.clone()
+
+
+@final
+class _PartOfDropout:
+    """In place of a dropout's forward: what one process would draw for all numbers, and of that the part for these."""
+
+    def __init__(self, dropout: nn.Dropout, rank: int, ranks: int) -> None:
+        self.dropout, self.rank, self.ranks = dropout, rank, ranks
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        if not self.dropout.training or not self.dropout.p:
+            return inputs
+        drawn = F.dropout(inputs.new_ones(*inputs.shape[:-1], inputs.shape[-1] * self.ranks), self.dropout.p)
+        return inputs * drawn.chunk(self.ranks, -1)[self.rank]

@@ -1,0 +1,83 @@
+"""What a run of ours on several ranks does when they can never meet again: it says why, writes that into run.json, and ends. No torch."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from trueloop.errors import Misuse, NotARun
+from trueloop.finding import Finding
+
+if TYPE_CHECKING:
+    from trueloop.session.folder import RunFolder
+
+__all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "seconds_of", "told_in", "watched_for_hangs"]
+
+HANG_AFTER: Final = 300.0
+"""Seconds. The same as in `trueloop.doctor.hang`, whose import would load torch; a test keeps them together."""
+VARIABLE: Final = "TRUELOOP_HANG_AFTER"
+"""Another number of seconds, for `trueloop.train()` in a script of the user's, and where --hang-after is not said."""
+STOPPED_ITSELF: Final = 5
+"""docs/exit-codes.md"""
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def seconds_of(text: str, said_by: str) -> float:
+    """'60', '60s', '5min' in seconds."""
+    found = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.strip())
+    try:
+        seconds = float(found[1]) * _UNITS[found[2]] if found else math.nan
+    except (ValueError, KeyError):
+        seconds = math.nan
+    if not 1 <= seconds < math.inf:
+        raise Misuse(f"{said_by} cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in {said_by} 60.")
+    return seconds
+
+
+def hang_after(environment: Mapping[str, str] = os.environ) -> float:
+    """Unless somebody says otherwise."""
+    return seconds_of(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else HANG_AFTER
+
+
+@contextmanager
+def watched_for_hangs(seconds: float | None = None) -> Iterator[None]:
+    """Around a run of ours: ranks that can never meet again end it, with a paragraph that says why. One process needs none, and inside
+    another watch this is nothing."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        yield
+        return
+    from trueloop.doctor.vigil import vigil
+
+    with vigil(hang_after() if seconds is None else seconds, _show, STOPPED_ITSELF):
+        yield
+
+
+def told_in(folder: RunFolder, step: Callable[[], int]) -> None:
+    """If the run is ended so, run.json says it."""
+    if "RANK" not in os.environ:
+        return
+    from trueloop.doctor.vigil import when_hung
+
+    def record(sentence: str) -> None:
+        folder.guest = True  # if the training thread wakes up, it fails for this reason, and has nothing to add
+        try:
+            folder.leave_word(status="hung", step=step(), message=f"{sentence} Go on: trueloop resume {folder.path}", ended=time.time())
+        except (OSError, NotARun) as error:  # the folder may lie on the machine that cannot be reached
+            sys.stderr.write(f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n")
+
+    when_hung(record)
+
+
+def _show(finding: Finding) -> None:
+    from trueloop.report.terminal import print_finding
+
+    print_finding(finding)
+    sys.stderr.write(f"    {finding.fix} More: `trueloop explain {finding.code}`\n")
+    sys.stderr.write("The run was ended: its ranks would have waited on. `trueloop resume runs/NAME` goes on.\n")
+    sys.stderr.flush()
