@@ -36,6 +36,7 @@ WORDS = (
     "amend",
     "tuned",
     "planned",
+    "artefact",
 )
 """What everything speaks; no torch. Each may import only those that stand before it, or are listed for it below."""
 
@@ -46,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probes": {"words", "torch", "taps"},
     "crash": {"words", "torch", "taps"},
     "profile": {"words", "torch", "taps"},
-    "doctor": {"words", "torch", "taps", "probes", "rules", "crash", "report"},
+    "doctor": {"words", "torch", "taps", "probes", "rules", "crash", "report", "parallel"},
     "data": {"words", "torch"},
     "parallel": {"words", "torch"},
     "checkpoint": {"words", "torch", "parallel"},
@@ -54,11 +55,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"words", "torch", "data", "parallel", "checkpoint", "kernels"},
     "track": {"words"},
     "recipes": {"words", "torch", "data", "engine"},
-    "session": {"words", "torch", "data", "parallel", "checkpoint", "engine", "track", "rules", "report"},
+    "session": {"words", "torch", "data", "parallel", "checkpoint", "engine", "track", "rules", "report", "doctor"},
     "tune": {"words", "torch", "data", "parallel", "checkpoint", "engine", "profile", "recipes"},
     "claims": {"words", "torch", "taps", "probes", "doctor", "data", "parallel", "checkpoint", "engine"},
     "readiness": {"words", "checkpoint", "rules", "session"},
     "inspection": {"words", "torch", "data", "checkpoint", "engine"},
+    "export": {"words", "torch", "data", "checkpoint", "engine", "recipes"},
     "cli": {
         "words",
         "torch",
@@ -80,6 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "readiness",
         "profile",
         "tune",
+        "export",
     },
 }
 """What is not listed is forbidden. Nothing imports cli."""
@@ -90,6 +93,21 @@ FAMILY_BASES = {
     "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
     "claims": {"claim", "subject", "trace", "leak", "holder", "steps", "digest", "parting", "rerun", "interrupt", "reload", "numbers"},
     "crash": {"explain", "explanation", "origin", "scene"},
+    "export": {
+        "exporter",
+        "program",
+        "traced",
+        "trust",
+        "compare",
+        "elsewhere",
+        "folder",
+        "subject",
+        "verify",
+        "blame",
+        "card",
+        "make",
+        "catalogue",
+    },
 }
 """Files that a family's members share. Members never import one another; a base that gathers them (`board`) may."""
 

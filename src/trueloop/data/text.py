@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 import torch
 from torch import Tensor
@@ -67,6 +67,16 @@ class Vocabulary:
         counts = Counter(word for line in lines for word in words_in(line))
         kept = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
         return cls({word: UNKNOWN + 1 + at for at, word in enumerate(kept)}, buckets)
+
+    def plain(self) -> dict[str, Any]:
+        """All of it, for a file; `read` is the way back."""
+        return {"encoding": "words", "words": list(self.numbers), "buckets": self.buckets, "pieces": list(self.pieces)}
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError if `plain` did not make it."""
+        shortest, longest = told["pieces"]
+        return cls({word: UNKNOWN + 1 + at for at, word in enumerate(told["words"])}, told["buckets"], (shortest, longest))
 
     def __len__(self) -> int:
         """How many numbers there are, padding and unknown among them."""

@@ -54,7 +54,7 @@ def read(request: DataRequest) -> Splits:
         train=Tensors(table[train], labels[train]),
         valid=Tensors(table[valid], labels[valid]),
         test=Tensors(table[test], labels[test]),
-        facts=Facts(inputs=(table.shape[1],), classes=("against", "praise"), vocabulary=len(vocabulary)),
+        facts=Facts((table.shape[1],), ("against", "praise"), vocabulary=len(vocabulary), more={"text": vocabulary.plain()}),
         notes=(
             f"{len(train):,} sentences to learn from, {len(valid):,} to validate, {len(test):,} to test; drawn by the seed {request.seed}",
             f"{len(vocabulary.numbers):,} words of the training sentences; pairs and pieces of words in {BUCKETS:,} buckets",

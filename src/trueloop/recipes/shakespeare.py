@@ -63,7 +63,7 @@ def read_blocks(request: DataRequest, block: int) -> Splits:
     return Splits(
         train=Tokens(text, block, last=cut, stride=1),
         valid=Tokens(text, block, first=cut),
-        facts=Facts(inputs=(block,), vocabulary=BYTES),
+        facts=Facts(inputs=(block,), vocabulary=BYTES, more={"text": {"encoding": "bytes"}}),
         notes=(f"{cut:,} letters to learn from, the {letters - cut:,} that follow to validate; read from {text}",),
     )
 

@@ -1,0 +1,93 @@
+"""safetensors: the weights alone, by name, in a file that can hold nothing but numbers. To load them one needs the recipe's model:
+
+    model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
+
+Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artefact.json keeps. What the
+recipe does to raw samples is not inside: the caller does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from trueloop.artefact import Artefact, Port
+from trueloop.errors import BadArtefact
+from trueloop.export.exporter import Array, Exporter, Given, Runner
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trueloop.export.program import Exportable
+
+__all__ = ["Safetensors", "SafetensorsRunner"]
+
+
+@final
+class Safetensors(Exporter):
+    """The state dict of the recipe's model; tied weights are written under each of their names."""
+
+    target = "safetensors"
+    file = "model.safetensors"
+    runtime = "torch"
+    inside = False
+    notes = ("Weights only: load them into the recipe's model, and give it what the recipe's `prepare` makes of raw samples.",)
+
+    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
+        import safetensors.torch
+        from torch import Tensor
+
+        from trueloop.export.program import Program
+
+        assert isinstance(program, Program), "there are no layers to look at in weights"
+        state = {name: value for name, value in program.model.state_dict().items() if isinstance(value, Tensor)}
+        safetensors.torch.save_file({name: value.detach().clone().contiguous() for name, value in state.items()}, file, {"format": "pt"})
+        return given.ports
+
+    def open(self, artefact: Artefact) -> Runner:
+        from trueloop.checkpoint.contents import read_weights_file
+
+        model, layouts = _rebuilt(artefact)
+        state = read_weights_file(artefact.file.read_bytes(), str(artefact.file))
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as error:
+            raise BadArtefact(
+                f"{artefact.file} does not fit the recipe's model: it has changed since. {str(error).splitlines()[-1].strip()}"
+            ) from None
+        return SafetensorsRunner(model.eval(), layouts)
+
+
+def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
+    """The recipe's model with no weights of its own yet."""
+    from trueloop.amend import amended
+    from trueloop.data.source import Facts
+    from trueloop.engine.assemble import build_model
+    from trueloop.export.program import Layout
+    from trueloop.recipes.catalogue import find_recipe
+
+    origin, told = artefact.run.get("origin"), artefact.run.get("facts")
+    if not isinstance(origin, dict) or not isinstance(told, dict):
+        raise BadArtefact(f"{artefact.folder} does not name the recipe whose model its weights fit: load them into that model yourself.")
+    recipe = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
+    facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
+    layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artefact.run["layouts"]]
+    return build_model(recipe, facts), layouts
+
+
+@final
+class SafetensorsRunner(Runner):
+    """The model itself; it takes what `prepare` gives."""
+
+    def __init__(self, model: Any, layouts: Any) -> None:
+        self.model, self.layouts = model, layouts
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        import torch
+
+        from trueloop.export.program import scores_of
+
+        with torch.no_grad():
+            output = self.model(self.layouts[0].joined([torch.from_numpy(array) for array in inputs]))
+        return [tensor.numpy() for tensor in self.layouts[1].parted(scores_of(output))]

@@ -1,0 +1,100 @@
+"""What an export says of itself before it is verified, and what each target promises."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.export.made import artefact, run_here, shades, subject
+from trueloop.data.source import Facts, Splits
+from trueloop.data.tensors import Tensors
+from trueloop.errors import CannotSave, MissingExtra
+from trueloop.export.catalogue import TARGETS, exporter_named, runner_of
+from trueloop.export.exporter import Given, installed
+from trueloop.export.make import _outputs, _precision, export
+from trueloop.export.torchscript import Torchscript
+
+
+@pytest.mark.parametrize(
+    ("target", "runtime", "inside", "native", "match"),
+    [
+        ("pt2", "torch", True, False, False),
+        ("aoti", "torch", True, True, True),
+        ("onnx", "onnxruntime", True, False, False),
+        ("executorch", "executorch", True, False, False),
+        ("safetensors", "torch", False, False, False),
+        ("torchscript", "torch", True, False, False),
+    ],
+)
+def test_what_each_target_promises(target: str, runtime: str, inside: bool, native: bool, match: bool) -> None:
+    exporter = exporter_named(target)
+    assert exporter.runtime == runtime
+    assert exporter.inside is inside
+    assert exporter.native is native
+    assert exporter.exact_minor is match
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target not in ("pt2", "onnx")])
+def test_what_a_person_should_know_of_a_target_is_said(target: str) -> None:
+    assert exporter_named(target).notes
+
+
+def test_packages_that_are_not_here_have_no_version() -> None:
+    assert installed("no-such-package") == ""
+    assert installed("torch") == torch.__version__
+
+
+def test_an_artefact_whose_runtime_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trueloop.export.onnx.Onnx.needs", ("no-such-package",))
+    with pytest.raises(MissingExtra, match=r"pip install 'trueloop\[onnx\]'"):
+        runner_of(artefact())
+
+
+class Tagging(nn.Module):
+    """A score for each token, and one for the row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(9, 4)
+
+    def forward(self, tokens: Tensor) -> dict[str, Tensor]:
+        vectors = self.vectors(tokens)
+        return {"tags": vectors, "row": vectors.sum((1, 2))}
+
+
+def test_sizes_of_outputs_are_free_where_they_follow_the_inputs() -> None:
+    tokens = torch.randint(0, 9, (5, 6), generator=torch.Generator().manual_seed(0))
+    made = subject(Tagging, Splits(Tensors(tokens, torch.zeros(5).long()), facts=Facts(vocabulary=9)))
+    tags, row = _outputs(made.program(), made)
+    assert (tags.name, tags.shape) == ("tags", (None, None, 4))
+    assert (row.name, row.shape) == ("row", (None,))
+
+
+@pytest.mark.parametrize(("precision", "told"), [("fp32", 0), ("tf32", 0), ("bf16", 1), ("fp16", 1)])
+def test_a_precision_that_does_not_leave_with_the_weights_is_told(precision: str, told: int) -> None:
+    assert len(_precision(subject(precision=precision))) == told
+
+
+def test_the_description_says_what_it_was_made_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    made = export(subject(), Torchscript(), tmp_path / "out", notes=("int8",))
+    assert made.versions["torch"] == torch.__version__
+    assert made.versions["python"] == platform.python_version()
+    assert made.runtime == {"package": "torch", "version": torch.__version__, "match": "major", "machine": ""}
+    assert made.notes[-1] == "int8"
+    assert made.run["facts"]["classes"] == list(shades().facts.classes)
+    assert made.run["layouts"] == [{"names": ["input"], "kind": "tensor"}, {"names": ["output"], "kind": "tensor"}]
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(exporter: Torchscript, program: nn.Module, given: Given, file: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Torchscript, "write", full)
+    with pytest.raises(CannotSave, match="No space left on device"):
+        export(subject(), Torchscript(), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,130 @@
+"""From a run's folder to the model that leaves: the right checkpoint, the right weights, on the CPU, in evaluation mode."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.export.made import RECIPE, subject
+from trueloop.cli.main import main
+from trueloop.cli.origin import origin_of, recipe_of
+from trueloop.data.text import Vocabulary
+from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.export.subject import Subject, subject_of
+from trueloop.recipe import DataRequest
+from trueloop.session.folder import read_about
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three steps, each with a checkpoint."""
+    folder = tmp_path_factory.mktemp("subject")
+    (folder / "subject_shades.py").write_text(RECIPE, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert main(["train", "subject_shades.py", "--set", "save_every=1", "--set", "keep=9"]) == 0
+    finally:
+        os.chdir(before)
+    return folder / "runs" / "shades"
+
+
+@pytest.fixture
+def made(run: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+    monkeypatch.chdir(run.parent.parent)
+    return _subject(run)
+
+
+def _subject(run: Path, checkpoint: str = "best") -> Subject:
+    recipe = recipe_of(origin_of(run, ""))
+    return subject_of(recipe, DataRequest(), run, checkpoint, about=read_about(run), readiness="ready")
+
+
+def test_the_model_is_ready_to_answer(made: Subject) -> None:
+    assert not made.model.training
+    assert not any(each.requires_grad for each in made.model.parameters())
+    assert {each.device.type for each in made.model.parameters()} == {"cpu"}
+
+
+def test_where_it_is_from_is_told(made: Subject) -> None:
+    assert made.run["id"] == "shades"
+    assert made.run["step"] == 3
+    assert made.run["weights"] == "model"
+    assert made.run["readiness"] == "ready"
+    assert made.run["metrics"]["metric"] == "accuracy"
+    assert made.run["recipe"]["batch"] == 20
+    assert Path(made.run["origin"]["recipe"]).name == "subject_shades.py"
+
+
+def test_checkpoints_differ_and_are_found_by_their_step(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent.parent)
+    weights = [_subject(run, word).model.state_dict()["first.weight"] for word in ("1", "2", "last")]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+    assert torch.equal(weights[2], _subject(run, "3").model.state_dict()["first.weight"])
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("worst", "write best, last or a step"), ("9", r"no checkpoint of step 9.*There are those of: 1, 2, 3\.")]
+)
+def test_a_checkpoint_that_is_not_there_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str) -> None:
+    monkeypatch.chdir(run.parent.parent)
+    with pytest.raises(Misuse, match=said):
+        _subject(run, word)
+
+
+def test_a_folder_without_checkpoints_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent.parent)
+    with pytest.raises(BadCheckpoint):
+        subject_of(recipe_of(origin_of(run, "")), DataRequest(), tmp_path)
+
+
+def test_building_a_subject_draws_no_random_number(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent.parent)
+    before = torch.get_rng_state()
+    _subject(run)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_facts_are_plain_and_hold_no_vocabulary() -> None:
+    made = subject()
+    object.__setattr__(made.splits.facts, "more", {"text": {"words": ["a"]}, "tokens": ["a"], "mean": 1.5, "shape": (1, 2)})
+    assert made.facts()["more"] == {"mean": 1.5, "shape": [1, 2]}
+    assert made.facts()["classes"] == ["dark", "grey", "light"]
+
+
+def test_the_range_of_raw_points_is_told() -> None:
+    lowest, highest = subject().preprocessing(inside=True)["range"]
+    assert 0 <= lowest < 20
+    assert 235 < highest <= 255
+
+
+def test_prepared_samples_are_what_a_file_without_preprocessing_takes() -> None:
+    made = subject()
+    program = made.program()
+    assert made.given(program, inside=True).ports[0].dtype == "uint8"
+    assert made.given(program, inside=False).ports[0].dtype == "float32"
+    assert made.preprocessing(inside=True)["inside"]
+    assert not made.preprocessing(inside=False)["inside"]
+
+
+def test_a_vocabulary_travels_with_the_model_and_reads_the_same() -> None:
+    vocabulary = Vocabulary.of(["a good film", "a bad film, really", "good good"], buckets=64)
+    told = json.loads(json.dumps(vocabulary.plain()))
+    back = Vocabulary.read(told)
+    assert back == vocabulary
+    for line in ("a good film", "never seen before", ""):
+        assert back.row(line) == vocabulary.row(line)
+    assert told["encoding"] == "words"
+
+
+@pytest.mark.parametrize("missing", ["words", "buckets", "pieces"])
+def test_a_vocabulary_without_a_part_is_refused(missing: str) -> None:
+    told = Vocabulary.of(["a good film"]).plain()
+    del told[missing]
+    with pytest.raises(KeyError):
+        Vocabulary.read(told)
