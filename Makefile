@@ -35,7 +35,13 @@ torture: .venv/ready  ## kill -9 at 200 random moments, in saves too: every resu
 	$(BIN)/python -m tests.torture.run --kills 200
 
 ranks: .venv/ready  ## several processes and nodes, killed, stopped, restarted, hung: also the slow ones
-	$(BIN)/python -m pytest tests/parallel tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_vigil.py -m 'long or not long'
+	$(BIN)/python -m pytest tests/parallel tests/checkpoint tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_vigil.py tests/doctor/test_far.py tests/session/test_hangs.py -m 'long or not long'
+
+ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves too, under fsdp, ddp and tp: every run must end with the same bits
+	$(BIN)/python -m tests.torture.ranks --kills 30
+
+ship: .venv/ready  ## every bundled recipe exported to every target, verified on all its validation samples: DATA=folder of data sets
+	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export -m 'long or not long'
 
 wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
@@ -90,4 +96,4 @@ gpu-bench:  ## every speed of docs/performance.md on a CUDA device, with whateve
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --write build/fashion_mlp_tuned.py
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --write build/gpt2_tuned.py
 
-.PHONY: ranks help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench cpu-bench
+.PHONY: ranks ranks-torture ship help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench cpu-bench
