@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -24,6 +26,8 @@ __all__ = ["joined"]
 
 CALM: Final = 30.0
 """Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them take some."""
+_meetings: Final = count()
+"""Those of this process; all processes meet equally often."""
 
 
 @contextmanager
@@ -53,28 +57,48 @@ def _find_the_way(world: int) -> None:
 
 
 def _meet(backend: str) -> None:
-    """After an elastic restart torchrun's store still holds the addresses of the dead: each attempt meets under its own name."""
-    from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
-    from torch.distributed.rendezvous import rendezvous
-
     wait = seconds_to_wait()
     where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     longer = f"{WAIT}={2 * wait} (or --wait {2 * wait}) waits longer."
-    try:
-        found, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=wait)))
-    except dist.DistError as error:
-        what = "Not all processes have come to" if os.environ.get("RANK") == "0" else "The first process cannot be reached at"
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise Apart(f"{what} {where} within {wait} s ({reason}). Nothing was trained: {longer}") from None
-    store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", found)
-    names = [f"here/{each}" for each in range(world)]
-    with _bounded(wait + max(wait, CALM), f"rank {rank} cannot connect to the other processes, which meet at {where},"):
+    me = f"rank {os.environ.get('RANK')}"
+    with _bounded(wait + max(wait, CALM), f"{me} cannot connect to the other processes, which meet at {where},"):
+        store, rank, world = _all_here(f"{where} within {wait} s", time.monotonic() + wait, next(_meetings), longer)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world)
+
+
+def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store, int, int]:
+    """The store in which all processes have said that they are there. Raises Apart.
+
+    After an elastic restart torchrun's store still holds the addresses of the dead, and where the first process has a store of its own, a
+    fast one may find that of the meeting before, which is about to end: each attempt, and each meeting, has a name of its own.
+    """
+    from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
+    from torch.distributed.rendezvous import rendezvous
+
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    while True:
+        try:
+            found, rank, world = next(rendezvous("env://", timeout=_left(until)))
+        except dist.DistError as error:
+            what = "Not all processes have come to" if os.environ.get("RANK") == "0" else "The first process cannot be reached at"
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise Apart(f"{what} {place} ({reason}). Nothing was trained: {longer}") from None
+        store = PrefixStore(f"attempt-{attempt}/meeting-{number}", found)
+        names = [f"here/{each}" for each in range(world)]
         try:
             store.set(names[rank], "")
-            store.wait(names, timedelta(seconds=wait))
+            store.wait(names, _left(until))
+        except dist.DistNetworkError:
+            if rank and time.monotonic() < until:
+                continue  # that was the store of the meeting before
+            raise Apart(f"{_missing(store, names)} not come to {place}. Nothing was trained: {longer}") from None
         except dist.DistError:
-            raise Apart(f"{_missing(store, names)} not come to {where} within {wait} s. Nothing was trained: {longer}") from None
-        dist.init_process_group(backend, store=store, rank=rank, world_size=world)
+            raise Apart(f"{_missing(store, names)} not come to {place}. Nothing was trained: {longer}") from None
+        return store, rank, world
+
+
+def _left(until: float) -> timedelta:
+    return timedelta(seconds=max(1.0, until - time.monotonic()))
 
 
 def _missing(store: Store, names: list[str]) -> str:
