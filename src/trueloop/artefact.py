@@ -175,7 +175,7 @@ def answer_of(artefact: Artefact, scores: Any) -> dict[str, Any]:
         case "multilabel":
             chances = [_logistic(score) for score in scores]
             numbers = [number for number, chance in enumerate(chances) if chance > 0.5]
-            return {**_named(numbers, artefact.classes), "numbers": numbers, "probabilities": chances}
+            return {**_named(numbers, artefact.classes, len(chances)), "numbers": numbers, "probabilities": chances}
         case _:
             return {"value": scores if isinstance(scores, list) and len(scores) != 1 else _only(scores)}
 
@@ -184,7 +184,7 @@ def _one_of_many(scores: Sequence[Any], classes: Sequence[str]) -> dict[str, Any
     if not all(isinstance(score, (int, float)) for score in scores):
         return {"scores": scores}  # a class for each point: [classes, height, width]
     top = max(scores)
-    if not math.isfinite(top):
+    if not math.isfinite(top) or any(map(math.isnan, scores)):
         return {"scores": scores}
     weights = [math.exp(score - top) for score in scores]
     total = math.fsum(weights)
@@ -195,8 +195,8 @@ def _one_of_many(scores: Sequence[Any], classes: Sequence[str]) -> dict[str, Any
     return {**named, "number": number, "probability": weights[number] / total}
 
 
-def _named(numbers: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
-    return {"labels": [classes[number] for number in numbers]} if classes else {}
+def _named(numbers: Sequence[int], classes: Sequence[str], of: int) -> dict[str, Any]:
+    return {"labels": [classes[number] for number in numbers]} if classes and len(classes) == of else {}
 
 
 def _only(scores: Any) -> float:

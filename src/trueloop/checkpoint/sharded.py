@@ -11,8 +11,10 @@ The list is JSON under the manifest's seal: nothing here is ever unpickled. No t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 from trueloop.errors import BadCheckpoint
@@ -125,5 +127,15 @@ def _trouble(spread: Spread, files: Mapping[str, Any]) -> str:
             return "has a piece that reaches beyond it"
     if spread.count != sum(math.prod(piece.size) for piece in spread.pieces):
         return "is not the sum of its pieces"
-    filled = [piece.start for piece in spread.pieces if math.prod(piece.size)]
-    return "has two pieces at one place" if len(set(filled)) < len(filled) else ""
+    return "" if _fills(spread) else "has two pieces at one place"
+
+
+def _fills(spread: Spread) -> bool:
+    """Is every place in exactly one piece? Then the corners of the pieces, with signs in turn, cancel out to those of the whole."""
+    # Only along what is cut at all: a tensor of many dimensions has many corners.
+    cut = [at for at, length in enumerate(spread.shape) if any(piece.size[at] != length for piece in spread.pieces)]
+    corners: Counter[Numbers] = Counter()
+    for sign, start, size in [(-1, (0,) * len(spread.shape), spread.shape), *((1, piece.start, piece.size) for piece in spread.pieces)]:
+        for ends in product((0, 1), repeat=len(cut)):
+            corners[tuple(start[at] + end * size[at] for at, end in zip(cut, ends, strict=True))] += sign * (-1) ** sum(ends)
+    return not spread.count or not any(corners.values())

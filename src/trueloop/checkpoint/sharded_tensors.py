@@ -35,9 +35,11 @@ def put_together(
         for piece in spread.pieces:
             inside.setdefault(piece.file, []).append((key, piece))
     for file, tensors in files:
-        for key, piece in inside.get(file, ()):
+        for key, piece in inside.pop(file, ()):
             found = fitting(tensors.get(group_of(key)[1]), piece, wholes[key].dtype, f"{shown}/{file}", key)
             wholes[key][tuple(slice(at, at + length) for at, length in zip(piece.start, piece.size, strict=True))] = found
+    for file, ((key, _), *_) in inside.items():
+        raise BadCheckpoint(f"{shown} is not to be trusted: a piece of {key} should be in {file}, which holds no tensors.")
     groups: dict[str, dict[str, Tensor]] = {}
     for key in sorted(wholes):
         group, name = group_of(key)

@@ -134,7 +134,9 @@ def understood(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
     if manifest.get("format", FORMAT) not in KNOWN:
         raise BadCheckpoint(f"{shown} has format {manifest['format']!r}, and this trueloop reads up to {max(KNOWN)}: use a newer one.")
     files = manifest.get("files")
-    if not isinstance(files, dict) or not all(_FILE.fullmatch(file) and isinstance(entry, dict) for file, entry in files.items()):
+    if not isinstance(files, dict) or not all(
+        _FILE.fullmatch(file) and isinstance(entry, dict) and type(entry.get("bytes")) is int for file, entry in files.items()
+    ):
         raise BadCheckpoint(f"{shown} is not to be trusted: it does not list plain files.")
     return manifest
 

@@ -205,7 +205,7 @@ def _asked(machine: _Machine) -> list[Event]:
             line.sendall(machine.word.encode())
             data = b"".join(iter(lambda: line.recv(1 << 16), b""))
             return [event_from(fact) for fact in json.loads(data)]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise _NoAnswer("silent", "it can be reached, and says nothing") from None
 
 

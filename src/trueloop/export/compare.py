@@ -65,14 +65,14 @@ class Compared:
 
     def add(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], *, counted: bool) -> None:
         """`counted`: its predictions count; those of a sequence that was cut short are only compared as numbers."""
-        error = max(map(error_between, ours, theirs), default=0.0)
+        error = max(map(error_between, ours, theirs), default=0.0) if len(ours) == len(theirs) else math.inf
         if error > self.max_error:
             self.max_error, self.worst = error, self.seen
         if self.task == "regression":
             # In a unit of their own: 200,000 euros cannot be right to a hundredth of a cent in numbers of seven digits.
             self.scale = max(self.scale, *map(largest_in, ours))
         self.seen += 1
-        answers = predictions(self.task, ours[0]) if counted and ours[0].shape == theirs[0].shape else None
+        answers = predictions(self.task, ours[0]) if counted and theirs and ours[0].shape == theirs[0].shape else None
         others = predictions(self.task, theirs[0]) if answers is not None else None
         if answers is None or others is None:
             return

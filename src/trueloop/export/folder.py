@@ -49,8 +49,19 @@ def read_artefact(folder: str | Path) -> Artefact:
         raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}") from None
     if not artefact.files or not all(_NAME.fullmatch(name) for name in artefact.files):
         raise BadArtefact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
+    if not _says_enough(artefact):
+        raise BadArtefact(f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}")
     _refuse_other_runtime(artefact)
     return artefact
+
+
+def _says_enough(artefact: Artefact) -> bool:
+    """Whoever reads on relies on these."""
+    words, entries = ("package", "version", "match", "machine"), artefact.files.values()
+    named = isinstance(artefact.runtime, dict) and all(isinstance(artefact.runtime.get(word), str) for word in words)
+    return named and all(
+        isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str) for each in entries
+    )
 
 
 def _refuse_other_runtime(artefact: Artefact) -> None:

@@ -14,6 +14,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -54,15 +55,19 @@ _PARTS: Final = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare
                  ast.Subscript, ast.Attribute, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)  # fmt: skip
 
 
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError)
+"""What an archive that is damaged, locked (RuntimeError), too deep (RecursionError) or about something else makes Python raise."""
+
+
 def trusted_graph(file: Path) -> None:
     """Raises BadArtefact; nothing in the file is run."""
     try:
         with zipfile.ZipFile(file) as archive:
-            for name in archive.namelist():
+            for name in _names(archive, file):
                 reason = _refused(str(PurePosixPath(*PurePosixPath(name).parts[1:])), archive, name)
                 if reason:
                     raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: {name} {reason}.")
-    except (zipfile.BadZipFile, ValueError, KeyError, OSError) as error:
+    except _BROKEN as error:
         raise BadArtefact(f"{file} is no graph of torch.export ({error}). Nothing was run.") from None
 
 
@@ -70,12 +75,20 @@ def trusted_script(file: Path) -> None:
     """The same for TorchScript, whose loading unpickles into no class of Python's, and compiles the code that lies beside."""
     try:
         with zipfile.ZipFile(file) as archive:
-            for name in archive.namelist():
+            for name in _names(archive, file):
                 found = _FILES.search(archive.read(name).decode("utf-8", "replace")) if name.endswith(".py") else None
                 if found:
                     raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: {name} calls {found[1]}.")
-    except (zipfile.BadZipFile, OSError) as error:
+    except _BROKEN as error:
         raise BadArtefact(f"{file} is no TorchScript archive ({error}). Nothing was run.") from None
+
+
+def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
+    """Each once: of a name that is there twice torch takes the first and Python the last, and torch does not tell A from a."""
+    names = archive.namelist()
+    if len({name.lower() for name in names}) < len(names):
+        raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name.")
+    return names
 
 
 def _refused(inside: str, archive: zipfile.ZipFile, name: str) -> str:

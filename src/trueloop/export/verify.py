@@ -57,7 +57,7 @@ def verify(
     ours_measured, theirs_measured = Metrics(subject.task), Metrics(subject.task)
     for batch, answered in zip(tried, theirs, strict=True):
         compared.add(batch.ours, answered, counted=batch.counted)
-        if batch.counted and all(a.shape == b.shape for a, b in zip(batch.ours, answered, strict=True)):
+        if batch.counted and [a.shape for a in batch.ours] == [b.shape for b in answered]:
             ours_measured.add(program.layouts[1].joined(batch.ours), batch.targets)
             theirs_measured.add(program.layouts[1].joined(answered), batch.targets)
     metrics = {name: (value, theirs_measured.values()[name]) for name, value in ours_measured.values().items()}

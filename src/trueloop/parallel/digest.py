@@ -92,6 +92,11 @@ def _shadows(part: Tensor) -> list[float]:
 
 def _distance(shadows: list[list[float]]) -> float:
     """The largest between any two, as a share of their length."""
-    return max(
-        math.dist(one[:-1], other[:-1]) / math.sqrt(_SHADOWS) / max(one[-1], other[-1], 1e-30) for one, other in combinations(shadows, 2)
-    )
+    return max(_apart(one, other) for one, other in combinations(shadows, 2))
+
+
+def _apart(one: list[float], other: list[float]) -> float:
+    """Without end where only one of them is of numbers; where neither is, there is nothing to compare."""
+    if not (math.isfinite(one[-1]) and math.isfinite(other[-1])):
+        return math.inf if math.isfinite(one[-1]) or math.isfinite(other[-1]) else 0.0
+    return math.dist(one[:-1], other[:-1]) / math.sqrt(_SHADOWS) / max(one[-1], other[-1], 1e-30)

@@ -81,11 +81,12 @@ def plan_tensors(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> Tens
 
 def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[str, str]]:
     uses = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+    times = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     for name, module in model.named_modules():
         if type(module) is not nn.Sequential or "forward" in vars(module):
             continue
         first: tuple[str, nn.Linear] | None = None
-        for key, child in module.named_children():
+        for key, child in module._modules.items():  # each as often as it is called: named_children leaves out what came before
             at = f"{name}.{key}" if name else key
             if type(child) is nn.Linear and _is_plain(child, uses):
                 if first is not None and (why := _why_not(first[1].out_features, ranks)):
@@ -96,8 +97,8 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
                     first = None
                 else:
                     first = (at, child)
-            elif type(child) not in SINGLE_NUMBERS or "forward" in vars(child):
-                first = None
+            elif type(child) not in SINGLE_NUMBERS or "forward" in vars(child) or (type(child) is nn.Dropout and times[id(child)] > 1):
+                first = None  # a dropout that is elsewhere too would draw for a part of the numbers there as well
 
 
 def _is_plain(layer: nn.Linear, uses: Counter[int]) -> bool:

@@ -1,0 +1,342 @@
+"""What is refused before anything of it runs: descriptions that say too little, archives that are broken or say things twice."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.export.made import artefact, verification
+from trueloop.artefact import FILE
+from trueloop.checkpoint.store import sealed, unsealed
+from trueloop.errors import BadArtefact, CannotSave, Misuse
+from trueloop.export.folder import CARD, read_artefact, verified_file, writing
+from trueloop.export.trust import _calls, _is_arithmetic, _pickles, _sample, trusted_graph, trusted_script
+
+# -- descriptions --
+
+
+def placed(place: Path, **fields: Any) -> Path:
+    with writing(place) as folder:
+        (folder.aside / "model.onnx").write_bytes(b"weights")
+        folder.seal(artefact(verification=verification(), **fields))
+        folder.publish()
+    return place
+
+
+def resealed(place: Path, change: Callable[[Any], object]) -> Path:
+    """By somebody who can."""
+    told = unsealed((place / FILE).read_bytes(), "")
+    change(told)
+    (place / FILE).write_bytes(sealed(told))
+    return place
+
+
+@pytest.mark.parametrize("word", ["package", "version", "match", "machine"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_runtime_that_is_not_named_in_full_is_refused(tmp_path: Path, word: str, value: Any) -> None:
+    def change(told: Any) -> None:
+        told["runtime"][word] = value
+        if value is None:
+            del told["runtime"][word]
+
+    with pytest.raises(BadArtefact, match="Nothing was run"):
+        read_artefact(resealed(placed(tmp_path / "out"), change))
+
+
+@pytest.mark.parametrize("entry", [{}, {"bytes": 7}, {"sha256": "00"}, None, "seven", {"bytes": "7", "sha256": "00"}])
+def test_a_file_that_is_not_described_is_refused(tmp_path: Path, entry: Any) -> None:
+    place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({"model.onnx": entry}))
+    with pytest.raises(BadArtefact, match="Nothing was run"):
+        verified_file(read_artefact(place))
+
+
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "/model", "a b"])
+def test_names_that_are_no_plain_files_are_refused(tmp_path: Path, name: str) -> None:
+    place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({name: {"bytes": 0, "sha256": ""}}))
+    with pytest.raises(BadArtefact, match="does not list plain files"):
+        read_artefact(place)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b'"sha256"', b"\xff\xfe", b'{"sha256": 3}'])
+def test_what_is_no_sealed_json_is_damaged(tmp_path: Path, content: bytes) -> None:
+    placed(tmp_path / "out")
+    (tmp_path / "out" / FILE).write_bytes(content)
+    with pytest.raises(BadArtefact, match=r"is damaged: .*Export the run again"):
+        read_artefact(tmp_path / "out")
+
+
+def test_a_description_that_is_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(BadArtefact, match=r"cannot be read \(Is a directory\)\. Nothing was run"):
+        read_artefact(tmp_path)
+
+
+def test_every_file_is_verified_not_only_the_model(tmp_path: Path) -> None:
+    place = placed(tmp_path / "out")
+    (place / "weights.data").write_bytes(b"12")
+    resealed(place, lambda told: told["files"].update({"weights.data": {"bytes": 3, "sha256": "00"}}))
+    with pytest.raises(BadArtefact, match=r"weights\.data is damaged: 2 bytes instead of 3"):
+        verified_file(read_artefact(place))
+
+
+# -- writing --
+
+
+def test_without_a_card_there_is_none(tmp_path: Path) -> None:
+    assert not (placed(tmp_path / "out") / CARD).exists()
+
+
+def test_an_empty_folder_may_be_written_into_and_a_file_may_not(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert read_artefact(placed(tmp_path / "empty")).name == "shades"
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(Misuse, match="is there and is no artefact"), writing(tmp_path / "file"):
+        pytest.fail("never inside")
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_a_killed_export_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    place = placed(tmp_path / "out")
+    (tmp_path / ".replaced-out").mkdir()
+    (tmp_path / ".replaced-out" / "old").write_text("half", encoding="utf-8")
+    placed(place, name="later")
+    assert read_artefact(place).name == "later"
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_place_that_cannot_be_taken_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(CannotSave, match=r"could not be written \(Permission denied\)"), writing(tmp_path / "out") as folder:
+        folder.publish()
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- archives --
+
+GRAPH = {"graph_module": {"graph": {"nodes": [{"target": "torch.ops.aten.add.Tensor", "name": "add"}]}}, "guards_code": []}
+
+
+def archive(place: Path, *parts: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    with warnings.catch_warnings(), zipfile.ZipFile(place, "w", method) as made:
+        warnings.simplefilter("ignore")  # of a name that is there twice
+        for name, data in parts:
+            made.writestr(f"model/{name}", data)
+    return place
+
+
+def graph(**changes: Any) -> bytes:
+    return json.dumps({**GRAPH, **changes}).encode()
+
+
+EVIL = graph(guards_code=["__import__('os').system('true')"])
+
+
+def test_a_plain_graph_is_trusted(tmp_path: Path) -> None:
+    trusted_graph(archive(tmp_path / "a", ("models/model.json", graph()), ("data/weights/weight_0", b"\x00"), ("version", b"1")))
+
+
+@pytest.mark.parametrize("order", [(EVIL, graph()), (graph(), EVIL)])
+def test_a_file_that_is_there_twice_is_refused(tmp_path: Path, order: tuple[bytes, bytes]) -> None:
+    """Two readers may each take another one: what was looked at would not be what is loaded."""
+    file = archive(tmp_path / "a", *(("models/model.json", data) for data in order))
+    with pytest.raises(BadArtefact, match="not safe to load"):
+        trusted_graph(file)
+
+
+def test_code_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    file = archive(tmp_path / "a", ("code/a.py", b'torch.save(x, "/etc/passwd")'), ("code/a.py", b"return x"))
+    with pytest.raises(BadArtefact, match="not safe to load"):
+        trusted_script(file)
+
+
+RUBBISH: list[bytes] = [
+    b"[]",
+    b"{}",
+    b"null",
+    b'{"config": []}',
+    b'{"config": {"a": 3}}',
+    b'{"config": {"a": {}}}',
+    b'{"config": {"a": {"use_pickle": false, "path_name": 3}}}',
+    b"[" * 100_000,
+    b"\xff",
+]
+
+
+@pytest.mark.parametrize("data", RUBBISH, ids=range(len(RUBBISH)))
+def test_settings_that_are_rubbish_are_refused_in_a_sentence(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(BadArtefact, match=r"Nothing was run|nothing in it was run"):
+        trusted_graph(archive(tmp_path / "a", ("data/weights/model_weights_config.json", data)))
+
+
+@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+@pytest.mark.parametrize("at", [0.2, 0.5, 0.8])
+def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None], at: float) -> None:
+    name = "models/model.json" if look is trusted_graph else "code/a.py"
+    file = archive(tmp_path / "a", (name, graph() * 50), method=zipfile.ZIP_DEFLATED)
+    data = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as made:
+        begins, size = made.infolist()[0].header_offset + 30 + len(f"model/{name}"), made.infolist()[0].compress_size
+    for place in range(begins + int(size * at), begins + size):
+        data[place] = 0xFF
+    file.write_bytes(data)
+    with pytest.raises(BadArtefact, match="Nothing was run"):
+        look(file)
+
+
+@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+def test_an_archive_that_is_locked_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None]) -> None:
+    name = "models/model.json" if look is trusted_graph else "code/a.py"
+    file = archive(tmp_path / "a", (name, graph()))
+    data = bytearray(file.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(mark) + at] |= 1  # "encrypted"
+    file.write_bytes(data)
+    with pytest.raises(BadArtefact, match="Nothing was run"):
+        look(file)
+
+
+@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None]) -> None:
+    with pytest.raises(BadArtefact, match="No such file"):
+        look(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "name", ["../models/model.json", "a/../models/model.json", "models/../x", "data/weights/weight_x", "models/a.b.json"]
+)
+def test_names_that_lead_elsewhere_are_no_part_of_a_graph(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadArtefact, match="is no part of a plain graph"):
+        trusted_graph(archive(tmp_path / "a", (name, graph())))
+
+
+# -- what a graph says --
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s0 + 1",
+        "Eq(Mod(s0, 8), 0)",
+        "Max(1, s0)*FloorDiv(s1, 2)",
+        "L['x'].size()[0] >= 2",
+        "Symbol('s0', integer=True, positive=True)",
+        "2 <= s0 and s0 <= 64",
+        "not s0",
+        "(1, 2)",
+        "-s0",
+        "u.stride()[1]",
+    ],
+)
+def test_arithmetic_of_sizes_is_let_through(text: str) -> None:
+    assert _is_arithmetic(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "exec('1')",
+        "eval('1')",
+        "open('x')",
+        "x.__class__",
+        "x.format(1)",
+        "().__class__.__bases__",
+        "f'{x}'",
+        "[x for x in y]",
+        "lambda: 1",
+        "(x := 1)",
+        "Symbol('s0; import os')",
+        "size(1)",
+        "x.size.y",
+        "x()()",
+        "x[0]()",
+        "a; b",
+        "import os",
+        "",
+        "{1: 2}",
+        "x if y else z",
+        "*x",
+        "await x",
+        "_a__b",
+    ],
+)
+def test_what_is_more_than_arithmetic_is_not(text: str) -> None:
+    assert not _is_arithmetic(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_arithmetic_or_not_and_nothing_happens(text: str) -> None:
+    try:
+        assert _is_arithmetic(text) in (True, False)
+    except ValueError:
+        assert "\0" in text or any(0xD800 <= ord(letter) < 0xE000 for letter in text)  # refused one storey up
+
+
+@pytest.mark.parametrize(
+    ("target", "trusted"),
+    [
+        ("torch.ops.aten.add.Tensor", True),
+        ("torch.ops.aten.save", False),
+        ("torch.ops.aten.save_thing.default", True),
+        ("torch.ops.aten.from_file.default", False),
+        ("torch.ops.mylib.run.default", False),
+        ("torch.ops.aten.add.Tensor.more", False),
+        ("_operator.getitem", True),
+        ("_operator.call", False),
+        ("operator.add", False),
+        ("torch.sym_max", True),
+        ("torch.load", False),
+        ("math.ceil", True),
+        ("math.factorial", False),
+        ("builtins.eval", False),
+        ("", False),
+    ],
+)
+def test_only_what_computes_is_called(target: str, trusted: bool) -> None:
+    said = _calls({"nodes": [{"target": target}]})
+    assert said == ("" if trusted else f"calls {target}")
+
+
+def test_what_a_layer_was_called_by_is_no_call() -> None:
+    assert _calls({"signature": {"input_specs": [{"target": "any thing"}]}}) == ""
+    assert _calls({"signature": {"target": "any thing"}}) == "calls any thing"
+    assert _calls({"nodes": [{"metadata": {"stack_trace": "File x; import os", "target": "x"}}]}) == ""
+    assert _calls({"nodes": [{"inputs": [{"target": ["torch.ops.aten.add.Tensor", "os.system"]}]}]}) == "calls os.system"
+
+
+def test_names_that_are_no_names_are_told_and_cut_short() -> None:
+    assert _calls({"forward_arg_names": ["images", "x y"]}) == "names something x y"
+    assert _calls({"a b": 1}) == "names something a b"
+    assert len(_calls({"name": "x " * 500})) < 120
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"use_pickle": False, "path_name": "weight_12"}, ""),
+        ({"use_pickle": True, "path_name": "weight_12"}, "keeps objects as pickles"),
+        ({"use_pickle": False, "path_name": "opaque_obj_1"}, "keeps objects as pickles"),
+        ({"use_pickle": False, "path_name": "weight_1/../x"}, "keeps objects as pickles"),
+    ],
+)
+def test_only_numbers_are_weights(entry: dict[str, Any], said: str) -> None:
+    assert _pickles({"config": {"a": entry}}) == said
+
+
+def test_samples_are_tensors_or_nothing(tmp_path: Path) -> None:
+    torch.save((torch.ones(2), {"x": torch.zeros(1)}), tmp_path / "a")
+    assert _sample((tmp_path / "a").read_bytes()) == ""
+    assert _sample(b"") == ""
+    assert _sample(b"rubbish").startswith("holds more than tensors")
