@@ -81,6 +81,10 @@ cpu-bench: .venv/ready  ## a step on this CPU beside the loop by hand; does the 
 	$(BIN)/python benchmarks/cpu.py
 	test -z "$(DATA)" || $(BIN)/python benchmarks/fashion.py --data $(DATA) --accuracy --device cpu
 
+serving: .venv/ready  ## a served model under load: batching against none, 10,000 requests with rubbish, the OpenAPI document against schemathesis
+	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python -m pytest tests/serve tests/cli/test_serve.py -m 'long or not long'
+
 docs: .venv/ready  ## write the pages of the rules
 	$(BIN)/trueloop explain --all --output docs/rules
 
@@ -96,4 +100,4 @@ gpu-bench:  ## every speed of docs/performance.md on a CUDA device, with whateve
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --write build/fashion_mlp_tuned.py
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --write build/gpt2_tuned.py
 
-.PHONY: ranks ranks-torture ship help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench cpu-bench
+.PHONY: serving ranks ranks-torture ship help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench cpu-bench

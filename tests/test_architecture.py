@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readiness": {"words", "checkpoint", "rules", "session"},
     "inspection": {"words", "torch", "data", "checkpoint", "engine"},
     "export": {"words", "torch", "data", "checkpoint", "engine", "recipes"},
+    "serve": {"words", "torch", "data", "export"},
     "cli": {
         "words",
         "torch",
@@ -83,6 +84,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "profile",
         "tune",
         "export",
+        "serve",
     },
 }
 """What is not listed is forbidden. Nothing imports cli."""

@@ -18,12 +18,12 @@ _TIMES: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _WRITTEN: Final = re.compile(r"\s*([0-9][0-9_]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*([a-zµ]*?)(/s|ps)?\s*", re.IGNORECASE)
 
 
-def size(text: str, option: str) -> float:
+def size(text: str, option: str, undone: str = "planned") -> float:
     """Bytes: GB are 10^9, GiB 2^30."""
     number, unit, per_second = _parts(text)
     factor = _prefix(unit, "B")
     if number is None or factor is None or per_second:
-        raise Misuse(f"{option} {text!r} is no size. Nothing was planned: write {option} 80GB, or 24GiB.")
+        raise Misuse(f"{option} {text!r} is no size. Nothing was {undone}: write {option} 80GB, or 24GiB.")
     return number * factor
 
 
@@ -36,11 +36,11 @@ def bandwidth(text: str, option: str) -> float:
     return number * in_bytes if in_bytes is not None else number * (in_bits or 0.0) / 8
 
 
-def duration(text: str, option: str) -> float:
+def duration(text: str, option: str, undone: str = "planned") -> float:
     """Seconds."""
     number, unit, per_second = _parts(text)
     if number is None or unit not in _TIMES or per_second:
-        raise Misuse(f"{option} {text!r} is no time. Nothing was planned: write {option} 45ms, or 1.2s.")
+        raise Misuse(f"{option} {text!r} is no time. Nothing was {undone}: write {option} 45ms, or 1.2s.")
     return number * _TIMES[unit]
 
 

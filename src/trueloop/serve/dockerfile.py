@@ -1,0 +1,77 @@
+"""A folder from which `docker build` makes an image that serves one artefact: no rights, and the versions it was made with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from trueloop import __version__
+from trueloop.artefact import FILE, Artefact
+from trueloop.errors import CannotSave, Misuse
+from trueloop.serve.limits import Limits
+
+__all__ = ["dockerfile_of", "write_docker"]
+
+PYTHON: Final = "3.12"
+EXTRAS: Final[Mapping[str, str]] = {"onnx": "serve,onnx", "executorch": "serve,executorch"}
+"""Target -> extras of trueloop that serve it; torch, which all others need, is always there."""
+TEMPLATE: Final = """# {name} as {target}, served by trueloop. Made by `trueloop serve --write docker`.
+#   docker build -t {tag} .
+#   docker run -p 127.0.0.1:8000:8000 -e TRUELOOP_API_KEY=... {tag}
+FROM python:{python}-slim
+# A wheel or an index of your own: docker build --build-arg TRUELOOP=...
+ARG TRUELOOP="trueloop[{extras}]=={version}"
+RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \\
+    "torch=={torch}" {runtime}"$TRUELOOP"
+RUN useradd --system --no-create-home serving
+COPY artefact /artefact
+USER serving
+ENV OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
+EXPOSE 8000
+HEALTHCHECK --start-period=60s --interval=10s --timeout=3s \\
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/ready', timeout=2)"]
+STOPSIGNAL SIGTERM
+CMD ["trueloop", "serve", "/artefact", "--host", "0.0.0.0", "--port", "8000", {options}]
+"""
+
+
+def write_docker(artefact: Artefact, folder: Path, limits: Limits) -> list[Path]:
+    """What was written. Raises Misuse if something is there already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Misuse(f"{folder} is there already, and not empty. Nothing was written: name another folder.")
+    copied = folder / "artefact"
+    try:
+        copied.mkdir(parents=True)
+        for name in (FILE, *artefact.files):
+            shutil.copyfile(artefact.folder / name, copied / name)
+        (folder / "Dockerfile").write_text(dockerfile_of(artefact, limits), encoding="utf-8")
+    except OSError as error:
+        raise CannotSave(f"{folder} could not be written ({error.strerror or error}).") from None
+    return [folder / "Dockerfile", copied]
+
+
+def dockerfile_of(artefact: Artefact, limits: Limits) -> str:
+    made_with = artefact.versions["torch"].partition("+")[0]
+    runtime = artefact.runtime
+    needs_more = runtime["package"] != "torch"
+    options = {
+        "--batch": str(limits.batch),
+        "--wait": f"{limits.wait * 1e3:g}ms",
+        "--queue": str(limits.queue),
+        "--max-body": f"{limits.body}B",
+        "--timeout": f"{limits.timeout:g}s",
+        "--grace": f"{limits.grace:g}s",
+    }
+    return TEMPLATE.format(
+        name=" ".join(artefact.name.split()),
+        target=artefact.target,
+        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artefact.name.lower()).strip("-") or "model",
+        python=PYTHON,
+        extras=EXTRAS.get(artefact.target, "serve"),
+        version=__version__,
+        torch=made_with,
+        runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if needs_more else "",
+        options=", ".join(f'"{word}"' for pair in options.items() for word in pair),
+    )

@@ -1,0 +1,45 @@
+"""What the server counts of itself, as Prometheus reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+__all__ = ["CONTENT", "Metrics"]
+
+CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+ROUTES: Final = frozenset(("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"))
+"""Paths that are counted by name; all others together, so that nobody can fill the memory with invented ones."""
+
+
+@final
+class Metrics:
+    """One registry for each server: nothing global."""
+
+    def __init__(self, waiting: Callable[[], int], ready: Callable[[], bool]) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter("trueloop_requests_total", "Requests that were answered", ("path", "status"), registry=registry)
+        self.seconds = Histogram("trueloop_predict_seconds", "From request to answer", buckets=SECONDS, registry=registry)
+        self.batches = Histogram("trueloop_batch_samples", "Samples that were computed at once", buckets=SIZES, registry=registry)
+        self.computing = Histogram("trueloop_compute_seconds", "The model alone, for a batch", buckets=SECONDS, registry=registry)
+        self.taken = Gauge("trueloop_taken_requests", "Requests to predict that are being read, computed or answered", registry=registry)
+        Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
+        Gauge("trueloop_ready", "1: the model is loaded and warm", registry=registry).set_function(lambda: float(ready()))
+        ProcessCollector(registry=registry)
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        self.requests.labels(path if path in ROUTES else "other", str(status)).inc()
+        if path == "/predict":
+            self.seconds.observe(seconds)
+
+    def computed(self, samples: int, seconds: float) -> None:
+        self.batches.observe(samples)
+        self.computing.observe(seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

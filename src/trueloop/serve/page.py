@@ -1,0 +1,107 @@
+"""Two pages for people, each a single file that loads nothing from elsewhere: one to try the model, one that shows what can be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from typing import Any, Final
+
+from trueloop.artefact import Artefact
+from trueloop.serve.described import example
+from trueloop.serve.inputs import Inputs
+
+__all__ = ["docs_page", "try_page"]
+
+STYLE: Final = """
+:root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 20%,transparent)}
+body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin-top:2rem}
+p.quiet{opacity:.7;margin-top:0}a{color:inherit}
+textarea,input[type=password],pre,button{border:1px solid var(--line);border-radius:6px}
+textarea,input[type=password],pre{font:14px/1.4 ui-monospace,monospace;padding:.5rem;color:inherit}
+textarea,input[type=password]{width:100%;box-sizing:border-box;background:transparent}
+textarea{height:9rem}button{font:inherit;padding:.4rem 1.2rem;margin:.6rem 0;cursor:pointer}
+button:focus-visible,textarea:focus-visible,input:focus-visible{outline:2px solid #36c}
+pre{overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+.bar{height:.6rem;border-radius:3px;background:#36c;min-width:1px}label{display:block;margin:.6rem 0 .2rem}
+"""
+SCRIPT: Final = """
+const at=id=>document.getElementById(id), out=at('answer');
+const row=(name,share)=>{const r=document.createElement('tr'),cells=[0,1,2].map(()=>r.insertCell());
+ cells[0].textContent=name;cells[1].textContent=(100*share).toFixed(1)+' %';
+ const bar=document.createElement('div');bar.className='bar';bar.style.width=100*share+'%';cells[2].append(bar);
+ cells[2].style.width='50%';return r};
+async function ask(body,type,query=''){
+ out.replaceChildren('...');
+ const headers=type?{'Content-Type':type}:{};
+ if(at('key')&&at('key').value)headers['X-API-Key']=at('key').value;
+ try{
+  const begun=performance.now(),reply=await fetch('predict'+query,{method:'POST',headers,body}),told=await reply.json();
+  const took=document.createElement('p');
+  took.textContent=reply.ok?Math.round(performance.now()-begun)+' ms':'Refused ('+reply.status+'): '+told.error;
+  const raw=document.createElement('pre');raw.textContent=JSON.stringify(told,null,1);
+  const shown=[took];
+  for(const one of told.predictions||[])if(one.probabilities&&!Array.isArray(one.probabilities)){
+   const table=document.createElement('table');
+   for(const [name,share] of Object.entries(one.probabilities).sort((a,b)=>b[1]-a[1]).slice(0,10))table.append(row(name,share));
+   shown.push(table)}
+  out.replaceChildren(...shown,raw)
+ }catch(error){out.replaceChildren('The server does not answer: '+error.message)}}
+at('send').onclick=()=>ask(at('json').value,'application/json');
+if(at('file'))at('file').onchange=()=>{const form=new FormData();for(const file of at('file').files)form.append('file',file);
+ ask(form,'',at('resize').checked?'?resize=true':'')};
+if(at('say'))at('say').onclick=()=>ask(JSON.stringify({input:at('text').value}),'application/json');
+"""
+
+
+def try_page(artefact: Artefact, inputs: Inputs, *, key: bool) -> str:
+    takes = "; ".join(f"{port.name}: {port.dtype} [{', '.join(map(_size, port.shape))}]" for port in artefact.inputs)
+    parts = [
+        f"<h1>{escape(artefact.name)}</h1>"
+        f"<p class=quiet>{escape(artefact.task)} &middot; {escape(artefact.target)} &middot; {escape(takes)} &middot; "
+        "<a href=docs>what can be asked</a></p>"
+    ]
+    if key:
+        parts.append("<label for=key>API key</label><input id=key type=password autocomplete=off>")
+    if inputs.takes_pictures:
+        height, width = artefact.preprocessing["size"]
+        parts.append(
+            f"<h2>A picture</h2><input id=file type=file accept='image/png,image/jpeg' multiple aria-label='Pictures'>"
+            f"<label><input id=resize type=checkbox checked> scale it to {width} x {height}</label>"
+        )
+    if inputs.encode is not None:
+        parts.append("<h2>Text</h2><textarea id=text aria-label=Text></textarea><button id=say>Ask</button>")
+    shown = escape(json.dumps({"input": example(artefact, inputs)}))
+    parts.append(f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button id=send>Ask</button>")
+    parts.append(f"<h2>Answer</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
+    return _html(artefact.name, "".join(parts))
+
+
+def _size(size: int | None) -> str:
+    return "any" if size is None else str(size)
+
+
+def docs_page(document: Mapping[str, Any]) -> str:
+    """The OpenAPI document for people."""
+    parts = [
+        f"<h1>{escape(document['info']['title'])}</h1><p class=quiet>{escape(document['info'].get('description', ''))} "
+        "For machines: <a href=openapi.json>openapi.json</a></p>"
+    ]
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            parts.append(f"<h2>{escape(method.upper())} {escape(path)}</h2><p>{escape(told.get('summary', ''))}</p>")
+            for kind, content in told.get("requestBody", {}).get("content", {}).items():
+                sample = content.get("example")
+                shown = f"<pre>{escape(json.dumps(sample))}</pre>" if sample is not None else ""
+                schema = escape(json.dumps(content.get("schema", {}), indent=1))
+                parts.append(f"<p><b>{escape(kind)}</b></p>{shown}<details><summary>Schema</summary><pre>{schema}</pre></details>")
+            rows = "".join(f"<tr><td>{escape(str(code))}<td>{escape(answer['description'])}" for code, answer in told["responses"].items())
+            parts.append(f"<table><tr><th>Status<th>Meaning{rows}</table>")
+    return _html(f"{document['info']['title']}: what can be asked", "".join(parts))
+
+
+def _html(title: str, body: str) -> str:
+    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{escape(title)}</title><style>{STYLE}</style>"
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"

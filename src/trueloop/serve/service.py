@@ -1,0 +1,111 @@
+"""A model being served: what all requests share, and how one of them becomes samples, and its outputs an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Final, final
+
+from fastapi import Request
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from trueloop.artefact import Artefact, answer_of
+from trueloop.export.exporter import Runner
+from trueloop.serve.batching import Batcher, Sample
+from trueloop.serve.described import request_body
+from trueloop.serve.inputs import Inputs
+from trueloop.serve.limits import Budget, Limits, Refused, read_body
+from trueloop.serve.metrics import Metrics
+
+__all__ = ["Service"]
+
+INLINE: Final = 2**16
+"""Bytes of JSON up to which reading it is quicker than handing it to another thread."""
+DECODING: Final = 2
+"""Pictures and large bodies that are read at the same time: each may take tens of megabytes."""
+
+
+@final
+class Service:
+    """One for each server."""
+
+    def __init__(self, artefact: Artefact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "") -> None:
+        self.artefact, self.limits = artefact, limits
+        self.key = hashlib.sha256(key.encode()).digest() if key else b""
+        self.inputs = Inputs(artefact, limits)
+        self.metrics = Metrics(lambda: len(self.batcher.waiting), lambda: self.batcher.ready)
+        self.batcher = Batcher(artefact, open_runner, limits, self.metrics.computed)
+        self.budget = Budget(limits.held)
+        self.decoding = asyncio.Semaphore(DECODING)
+        self.draining = False
+        """SIGTERM has come: what waits is answered, nothing new is."""
+
+    def knows(self, headers: Mapping[bytes, bytes]) -> bool:
+        """The key as `Authorization: Bearer KEY` or `X-API-Key: KEY`; compared in a time that tells nothing of it."""
+        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ") or headers.get(b"x-api-key", b"")
+        return not self.key or hmac.compare_digest(hashlib.sha256(given).digest(), self.key)
+
+    async def predict(self, request: Request) -> bytes:
+        """JSON. Raises Refused."""
+        with self.metrics.taken.track_inprogress():
+            outputs = await self.batcher.submit(await self._samples(request))
+        try:
+            predictions = [answer_of(self.artefact, output[0].tolist()) for output in outputs]
+            return json.dumps({"predictions": predictions}, allow_nan=False).encode()
+        except (ValueError, OverflowError):
+            raise Refused(422, "The model's answer to this input is not finite: its values are of no use to it.") from None
+
+    async def _samples(self, request: Request) -> list[Sample]:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        resize = request.query_params.get("resize", "false").lower()
+        if resize not in ("true", "false"):
+            raise Refused(422, "resize must be true or false.")
+        read = self._reader(kind, resize == "true")
+        with self.budget.share() as share:
+            body = await read_body(request, self.limits, share)
+            if kind == "multipart/form-data":
+                return await self._of_form(request, body, resize == "true")
+            if kind == "application/json" and len(body) <= INLINE and b"base64" not in body:
+                return read(body)
+            async with self.decoding:
+                return await asyncio.to_thread(read, body)
+
+    def _reader(self, kind: str, resize: bool) -> Callable[[bytes], list[Sample]]:
+        inputs = self.inputs
+        match kind:
+            case "application/json":
+                return inputs.of_json
+            case "text/plain" if inputs.encode is not None:
+                return inputs.of_text
+            case "image/png" | "image/jpeg" | "multipart/form-data" if inputs.takes_pictures:
+                return lambda body: [inputs.of_picture(body, resize=resize)]
+            case _:
+                kinds = ", ".join(request_body(self.artefact, inputs)["content"])
+                raise Refused(415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}.")
+
+    async def _of_form(self, request: Request, body: bytes, resize: bool) -> list[Sample]:
+        """The pictures of a form, whatever their fields are called."""
+        parser = MultiPartParser(request.headers, _whole(body), max_files=self.limits.queue, max_fields=0)
+        parser.spool_max_size = self.limits.body  # in memory, never on disk: the body is small enough
+        try:
+            form = await parser.parse()
+        except (MultiPartException, KeyError, ValueError, AssertionError):
+            raise Refused(400, "The form cannot be read: it is damaged, or holds something else than files.") from None
+        try:
+            files = [await value.read() for _, value in form.multi_items() if not isinstance(value, str)]
+        finally:
+            await form.close()
+        if not files:
+            raise Refused(422, "The form holds no file.")
+        made = []
+        for at, data in enumerate(files):
+            async with self.decoding:
+                made.append(await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=f"File {at + 1}"))
+        return made
+
+
+async def _whole(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body

@@ -1,0 +1,196 @@
+"""`trueloop serve` and `trueloop load`, as they are typed, with a real exported model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.export.made import run_here, subject
+from tests.serve.made import Served, process, until_ready
+from trueloop.cli.main import main
+from trueloop.export.catalogue import exporter_named
+from trueloop.export.make import export
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model for ONNX Runtime, which starts without torch."""
+    place = tmp_path_factory.mktemp("served") / "shades"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+        export(subject(), exporter_named("onnx"), place)
+    return place
+
+
+def test_an_exported_model_is_served_until_it_is_told_to_end(made: Path) -> None:
+    with process([sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--log"]) as started:
+        assert started.stdout is not None
+        first = started.stdout.readline()
+        assert first.startswith("shades as onnx at http://127.0.0.1:")
+        limits = "batches    up to 32 samples at once, the first waits 5 ms; 256 may wait; requests up to 10,000,000 bytes\n"
+        assert started.stdout.readline() == limits
+        server = Served(int(first.partition("127.0.0.1:")[2].split()[0]), started)
+        until_ready(server)
+        status, told = server.json({"input": [[[9] * 4] * 3]})
+        assert status == 200
+        assert told["predictions"][0]["class"] in ("dark", "grey", "light")
+        assert server.end() == 0
+    assert any(line.startswith("POST '/predict' 200 ") for line in server.said)
+    assert server.said[-1] == "stopped"
+
+
+def test_load_compares_every_answer_with_the_model_s_own(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", str(made), "--clients", "8", "--requests", "200"]) == 0
+    said = capfd.readouterr().out
+    assert "shades as onnx: 200 requests, 8 callers at once" in said
+    assert said.count("statuses  200 x 200; wrong answers 0; failures 0") == 2
+    assert "batching answers " in said
+
+
+def test_load_says_that_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    assert main(["load", f"http://127.0.0.1:{port}"]) == 4
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        assert main(["serve", str(made), "--port", str(port)]) == 4
+    assert f"127.0.0.1:{port} cannot be listened at (Address already in use). Nothing was served" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["serve", "load"])
+def test_a_package_that_is_missing_is_named_with_how_to_get_it(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("trueloop.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main([verb, str(made)]) == 3
+    assert "Serving needs uvicorn, which is not installed. Nothing was run: pip install 'trueloop[serve]'" in capsys.readouterr().err
+
+
+def copied(made: Path, place: Path) -> Path:
+    shutil.copytree(made, place)
+    return place
+
+
+def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = copied(made, tmp_path / "damaged")
+    data = bytearray((damaged / "model.onnx").read_bytes())
+    data[len(data) // 2] ^= 1
+    (damaged / "model.onnx").write_bytes(data)
+    for verb in ("serve", "load"):
+        assert main([verb, str(damaged)]) == 4
+        said = capsys.readouterr().err
+        assert "is damaged: its contents do not have the hash that artefact.json names. Nothing was run." in said
+        assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("format", 99), "has format 99, and this trueloop reads format 1"),
+        (("runtime", {"package": "onnxruntime", "version": "99.0", "match": "major", "machine": ""}), "was made for onnxruntime 99.0"),
+        (("runtime", {"package": "onnxruntime", "version": "1.0", "match": "major", "machine": "vax"}), "is machine code for vax"),
+    ],
+    ids=["a later format", "another version", "another machine"],
+)
+def test_an_artefact_for_something_else_is_not_served(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, object], why: str
+) -> None:
+    from trueloop.checkpoint.store import sealed, unsealed
+
+    other = copied(made, tmp_path / "other")
+    told = unsealed((other / "artefact.json").read_bytes(), "")
+    (other / "artefact.json").write_bytes(sealed({**told, change[0]: change[1]}))
+    assert main(["serve", str(other)]) == 4
+    said = capsys.readouterr().err
+    assert why in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Path, tmp_path: Path) -> None:
+    import hashlib
+
+    from trueloop.checkpoint.store import sealed, unsealed
+
+    other = copied(made, tmp_path / "other")
+    (other / "model.onnx").write_bytes(b"rubbish")
+    told = unsealed((other / "artefact.json").read_bytes(), "")
+    entry = {"bytes": 7, "sha256": hashlib.sha256(b"rubbish").hexdigest()}
+    (other / "artefact.json").write_bytes(sealed({**told, "files": {"model.onnx": entry}}))
+    with process([sys.executable, "-m", "trueloop", "serve", str(other), "--port", "0"]) as started:
+        said = started.communicate(timeout=60)[0]
+        assert started.returncode == 4
+    assert "cannot be opened" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "Which artefact?"),
+        (["nowhere"], "nowhere holds no artefact"),
+        (["MADE", "--batch", "0"], "--batch cannot be '0'"),
+        (["MADE", "--wait", "soon"], "--wait 'soon' is no time. Nothing was served"),
+        (["MADE", "--max-body", "much"], "--max-body 'much' is no size. Nothing was served"),
+        (["MADE", "--queue", "4"], "--queue 4 is shorter than --batch 32"),
+        (["MADE", "--api-key-file", "nowhere"], "--api-key-file nowhere cannot be read"),
+        (["MADE", "--port", "99999"], "--port 99999 is none"),
+        (["MADE", "--host", "no.such.host.invalid"], "cannot be listened at"),
+        (["MADE", "--write", "triton2", "x"], "Did you mean triton?"),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
+)
+def test_a_command_that_is_wrong_is_refused(made: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+    assert main(["serve", *(str(made) if word == "MADE" else word for word in words)]) == 4
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "Load what?"),
+        (["a", "--clients", "none"], "'none' is no number from 1 on"),
+        (["a", "--garbage", "200%"], "--garbage cannot be '200%'"),
+        (["http://"], "is no address of a server"),
+        (["a"], "a holds no artefact"),
+    ],
+    ids=["nothing", "clients", "garbage", "address", "artefact"],
+)
+def test_a_load_that_is_wrong_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+    assert main(["load", *words]) == 4
+    assert why in capsys.readouterr().err
+
+
+def test_an_empty_key_is_no_key(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "key").write_text(" \n")
+    assert main(["serve", str(made), "--api-key-file", str(tmp_path / "key")]) == 4
+    assert "is empty" in capsys.readouterr().err
+
+
+def test_an_open_door_without_a_key_is_told(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("seven\n")
+    for more, warned in (([], True), (["--api-key-file", str(tmp_path / "key")], False)):
+        with process([sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--host", "0.0.0.0", *more]) as started:
+            assert started.stdout is not None
+            lines = [started.stdout.readline() for _ in range(3)]
+        assert any("there is no API key" in line for line in lines) is warned
+
+
+def test_triton_and_docker_get_their_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(made), "--write", "triton", str(tmp_path / "models"), "--batch", "4"]) == 0
+    assert main(["serve", str(made), "--write", "docker", str(tmp_path / "image")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("written    ") == 5
+    assert "max_batch_size: 4" in (tmp_path / "models" / "shades" / "config.pbtxt").read_text()
+    told = json.loads((tmp_path / "image" / "artefact" / "artefact.json").read_text())
+    assert told

@@ -1,0 +1,224 @@
+"""One thread, many callers: who is computed with whom, who is refused, and that each gets its own answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.serve.made import artefact, broken, picky, shade
+from trueloop.artefact import Port
+from trueloop.export.exporter import Array, FakeRunner, Runner
+from trueloop.serve.batching import Batcher, Sample, blank
+from trueloop.serve.limits import Limits, Refused
+
+
+def picture(value: int = 0) -> Sample:
+    return (np.full((1, 3, 4), value, np.uint8),)
+
+
+def with_batcher(
+    work: Callable[[Batcher], Awaitable[Any]], model: Callable[..., Sequence[Array]] = shade, kind: str = "image", **limits: Any
+) -> tuple[Any, list[int]]:
+    """What the work gives, and how many samples each call of the model had, but for those that warm it up."""
+    runner = FakeRunner(model)
+
+    async def main() -> Any:
+        computed: list[tuple[int, float]] = []
+        batcher = Batcher(artefact(kind), lambda: runner, Limits(**limits), lambda *told: computed.append(told))
+        started = asyncio.Event()
+        batcher.start(started.set)
+        await started.wait()
+        runner.batches.clear()
+        try:
+            return await work(batcher)
+        finally:
+            batcher.stop()
+            await asyncio.to_thread(batcher.thread.join)
+
+    return asyncio.run(main()), runner.batches
+
+
+def test_callers_at_the_same_time_are_computed_together_and_get_their_own_answers() -> None:
+    async def work(batcher: Batcher) -> Any:
+        return await asyncio.gather(*(batcher.submit([picture(value)]) for value in range(8)))
+
+    answers, batches = with_batcher(work, batch=8, wait=30.0)
+    assert batches == [8]
+    for value, ((scores,),) in enumerate(answers):
+        assert np.array_equal(scores, shade(picture(value)[0][None])[0][0])
+
+
+def test_a_batch_is_never_larger_than_allowed() -> None:
+    async def work(batcher: Batcher) -> Any:
+        return await batcher.submit([picture(value) for value in range(10)])
+
+    answers, batches = with_batcher(work, batch=4, wait=0.01)
+    assert len(answers) == 10
+    assert max(batches) == 4
+    assert sum(batches) == 10
+
+
+def test_the_model_s_own_limit_counts_too() -> None:
+    batcher = Batcher(
+        artefact(inputs=(Port("input", "uint8", (None, 1, 3, 4), (2, None, None, None)),)), never, Limits(batch=32), lambda *_: None
+    )
+    assert batcher.batch == 2
+
+
+def never() -> Runner:
+    raise AssertionError("not opened")
+
+
+def test_one_who_is_alone_waits_no_longer_than_said() -> None:
+    async def work(batcher: Batcher) -> Any:
+        return await batcher.submit([picture()])
+
+    assert with_batcher(work, batch=32, wait=0.001)[1] == [1]
+
+
+def test_samples_of_other_lengths_are_computed_apart() -> None:
+    async def work(batcher: Batcher) -> Any:
+        return await batcher.submit([(np.ones(length, np.int64),) for length in (3, 5, 3, 5, 3)])
+
+    answers, batches = with_batcher(work, kind="tokens", batch=8, wait=0.01)
+    assert sorted(batches) == [2, 3]
+    assert len(answers) == 5
+
+
+def test_a_full_queue_refuses_and_takes_none_of_the_request() -> None:
+    held = threading.Event()
+
+    def waits(*inputs: Array) -> list[Array]:
+        if inputs[0].any():
+            held.wait(30)
+        return shade(*inputs)
+
+    async def work(batcher: Batcher) -> Any:
+        first = asyncio.ensure_future(batcher.submit([picture(1)]))
+        while not batcher.waiting:  # it is taken out as soon as it is computed
+            await asyncio.sleep(0)
+        while batcher.waiting:
+            await asyncio.sleep(0.001)
+        second = asyncio.ensure_future(batcher.submit([picture(2)] * 3))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused) as refused:
+            await batcher.submit([picture(3)] * 2)
+        assert len(batcher.waiting) == 3
+        held.set()
+        await asyncio.gather(first, second)
+        return refused.value
+
+    refused, _ = with_batcher(work, waits, batch=1, queue=4, wait=0.001)
+    assert (refused.status, refused.headers) == (429, {"Retry-After": "1"})
+
+
+def test_who_has_gone_is_not_computed() -> None:
+    held = threading.Event()
+
+    def waits(*inputs: Array) -> list[Array]:
+        if (inputs[0] == 1).any():
+            held.wait(30)
+        return shade(*inputs)
+
+    async def work(batcher: Batcher) -> Any:
+        first = asyncio.ensure_future(batcher.submit([picture(1)]))
+        while not batcher.waiting:
+            await asyncio.sleep(0)
+        while batcher.waiting:
+            await asyncio.sleep(0.001)
+        gone = asyncio.ensure_future(batcher.submit([picture(2)] * 5))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        held.set()
+        await first
+        return await batcher.submit([picture(3)])
+
+    assert with_batcher(work, waits, batch=8, wait=0.001)[1] == [1, 1]
+
+
+def test_a_model_that_takes_too_long_is_no_caller_s_fault() -> None:
+    held = threading.Event()
+
+    def waits(*inputs: Array) -> list[Array]:
+        if inputs[0].any():
+            held.wait(30)
+        return shade(*inputs)
+
+    async def work(batcher: Batcher) -> Any:
+        with pytest.raises(Refused) as refused:
+            await batcher.submit([picture(1)])
+        held.set()
+        return refused.value
+
+    refused, _ = with_batcher(work, waits, timeout=0.05)
+    assert refused.status == 503
+    assert "within 0.05 seconds" in refused.sentence
+
+
+def test_only_the_sample_that_the_model_cannot_compute_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work(batcher: Batcher) -> Any:
+        return await asyncio.gather(*(batcher.submit([picture(value)]) for value in (6, 7, 8)), return_exceptions=True)
+
+    (before, at, after), _ = with_batcher(work, picky, batch=3, wait=30.0)
+    assert isinstance(before, list)
+    assert isinstance(after, list)
+    assert isinstance(at, Refused)
+    assert at.status == 422
+    assert "7 is out of range" in capsys.readouterr().err  # the log has it, the caller has not
+    assert "7" not in at.sentence
+
+
+def test_a_broken_model_is_the_server_s_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work(batcher: Batcher) -> Any:
+        with pytest.raises(Refused) as refused:
+            await batcher.submit([picture(1)])
+        return refused.value
+
+    broken.asked = False  # type: ignore[attr-defined]
+    assert with_batcher(work, broken)[0].status == 500
+    assert "no memory" in capsys.readouterr().err
+
+
+def test_nothing_is_answered_before_the_model_is_there() -> None:
+    async def main() -> None:
+        batcher = Batcher(artefact(), never, Limits(), lambda *_: None)
+        with pytest.raises(Refused, match="still being loaded") as refused:
+            await batcher.submit([picture()])
+        assert refused.value.status == 503
+
+    asyncio.run(main())
+
+
+def test_a_model_that_cannot_be_opened_is_told() -> None:
+    async def main() -> None:
+        batcher = Batcher(artefact(), never, Limits(), lambda *_: None)
+        started = asyncio.Event()
+        batcher.start(started.set)
+        await started.wait()
+        assert isinstance(batcher.failure, AssertionError)
+        assert not batcher.ready
+
+    asyncio.run(main())
+
+
+def test_what_waits_when_it_is_stopped_is_still_computed() -> None:
+    async def work(batcher: Batcher) -> Any:
+        asked = asyncio.ensure_future(batcher.submit([picture(1)] * 3))
+        await asyncio.sleep(0)
+        batcher.stop()
+        return await asked
+
+    answers, batches = with_batcher(work, batch=8, wait=30.0)
+    assert len(answers) == 3
+    assert batches == [3]
+
+
+def test_a_blank_sample_fits_every_port() -> None:
+    for port in (Port("a", "uint8", (None, 1, 3, 4)), Port("b", "int64", (None, None), (None, 5)), Port("c", "float32", (None, None))):
+        assert port.refusal((1, *blank(port).shape)) == ""
