@@ -37,6 +37,8 @@ WORDS = (
     "tuned",
     "planned",
     "artefact",
+    "quantized",
+    "benched",
 )
 """What everything speaks; no torch. Each may import only those that stand before it, or are listed for it below."""
 
@@ -61,6 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readiness": {"words", "checkpoint", "rules", "session"},
     "inspection": {"words", "torch", "data", "checkpoint", "engine"},
     "export": {"words", "torch", "data", "checkpoint", "engine", "recipes"},
+    "quantize": {"words", "torch", "data", "engine", "export"},
+    "bench": {"words", "torch", "export", "recipes"},
     "serve": {"words", "torch", "data", "export"},
     "cli": {
         "words",
@@ -84,6 +88,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "profile",
         "tune",
         "export",
+        "quantize",
+        "bench",
         "serve",
     },
 }
@@ -95,6 +101,7 @@ FAMILY_BASES = {
     "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
     "claims": {"claim", "subject", "trace", "leak", "holder", "steps", "digest", "parting", "rerun", "interrupt", "reload", "numbers"},
     "crash": {"explain", "explanation", "origin", "scene"},
+    "quantize": {"scheme", "stored", "simulated", "static", "measure", "decide", "make", "catalogue"},
     "export": {
         "exporter",
         "program",

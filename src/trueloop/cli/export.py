@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trueloop.artefact import Artefact, Port
     from trueloop.export.subject import Subject
 
-__all__ = ["export"]
+__all__ = ["export", "samples_asked", "subject_asked"]
 
 USAGE: Final = "[options] RUN --to TARGET"
 ABOUT: Final = """Write the model of a run as a file for another runtime, with its preprocessing, the names of its classes and a card:
@@ -55,7 +55,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="best (default) | last | a step")
     parser.add_argument("--output", metavar="FOLDER", type=Path, help="where to (RUN/export/TARGET)")
     parser.add_argument("--tolerance", metavar="E", type=_tolerance, help="largest difference of an output that is no difference (1e-4)")
-    parser.add_argument("--samples", metavar="N|all", type=_samples, default=0, help="validation samples that it is tried on (256)")
+    parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples that it is tried on (256)")
     parser.add_argument("--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data")
     parser.add_argument("--data-licence", metavar="TEXT", default="", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them")
@@ -79,7 +79,7 @@ def _tolerance(text: str) -> float:
     return value
 
 
-def _samples(text: str) -> int | None:
+def samples_asked(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
@@ -91,7 +91,7 @@ def _export(asked: argparse.Namespace) -> int:
     exporter = exporter_named(asked.to)
     exporter.require()
     run = find_run(asked.run, asked.runs, "exported")
-    subject = _subject(asked, run)
+    subject = subject_asked(asked, run)
     from trueloop.export.make import export as make
     from trueloop.export.verify import SAMPLES, TOLERANCE
 
@@ -108,7 +108,7 @@ def _export(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _subject(asked: argparse.Namespace, run: Path) -> Subject:
+def subject_asked(asked: argparse.Namespace, run: Path) -> Subject:
     from trueloop.export.subject import subject_of
 
     about = read_about(run)

@@ -25,6 +25,8 @@ VERBS: Final = {
     "plan": ("RECIPE", "how to spread a training over GPUs: memory, traffic and speed of each way, reckoned on paper"),
     "probe": ("RECIPE|RUN|SCRIPT", "prove simple claims about a training, each with what was measured"),
     "export": ("RUN --to TARGET", "a run's model for another runtime (pt2, aoti, onnx, executorch ...), verified to answer alike"),
+    "quantize": ("RUN --scheme SCHEME", "the same in fewer bits: size, speed, what each layer costs, refused past a drop"),
+    "bench": ("ARTEFACT|RUN ...", "latency and throughput of the model, eager, compiled and exported, side by side"),
     "serve": ("ARTEFACT", "an exported model behind HTTP: batched, bounded, with health, metrics and a page to try it"),
     "load": ("ARTEFACT|URL", "many callers at once, some of them sending rubbish: throughput, latency, wrong answers"),
     "ready": ("RUN|SCRIPT", "a note on whether a training is ready for more, each line with its evidence"),

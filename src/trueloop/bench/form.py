@@ -1,0 +1,125 @@
+"""A form of a model, opened in this process: what a call is, and how it is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from trueloop.bench.inputs import inputs_of
+
+if TYPE_CHECKING:
+    from trueloop.artefact import Port
+
+__all__ = ["WARM", "Asked", "Opened", "opened", "timed"]
+
+WARM: Final = 5
+"""Calls that are not counted, of each size of batch: memory is found, a compiler may compile again."""
+LEAST: Final = 3
+"""Calls of a turn, however long one takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which form, in plain values: it travels to another process."""
+
+    kind: str
+    """artefact | eager | compiled."""
+    folder: str
+    """Of the artefact, or of the run."""
+    name: str
+    origin: Mapping[str, Any] | None = None
+    """Of a run: the recipe, as run.json names it."""
+    data: str = ""
+    checkpoint: str = "best"
+    device: str = "cpu"
+    """Of eager and compiled; exported forms run where their runtime runs them."""
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@final
+@dataclass(frozen=True)
+class Opened:
+    """Ready to be called."""
+
+    runtime: str
+    bytes: int
+    ports: tuple[Port, ...]
+    preprocessing: Mapping[str, Any]
+    caller: Callable[[list[Any]], Callable[[], object]]
+    """From arrays to a call that has answered when it returns."""
+
+    def call(self, batch: int) -> Callable[[], object]:
+        return self.caller(inputs_of(self.ports, self.preprocessing, batch))
+
+
+def timed(call: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter) -> list[float]:
+    """Seconds of each call, until so many seconds are over."""
+    times: list[float] = []
+    begun = last = clock()
+    while last - begun < seconds or len(times) < LEAST:
+        call()
+        now = clock()
+        times.append(now - last)
+        last = now
+    return times
+
+
+def opened(asked: Asked) -> Opened:
+    return _artefact(asked) if asked.kind == "artefact" else _model(asked)
+
+
+def _artefact(asked: Asked) -> Opened:
+    from trueloop.export.catalogue import runner_of
+    from trueloop.export.folder import read_artefact
+
+    artefact = read_artefact(Path(asked.folder))
+    runner = runner_of(artefact)
+    size = artefact.files[artefact.file.name]["bytes"]
+    runtime = f"{artefact.runtime['package']} {artefact.runtime['version']}"
+
+    def caller(arrays: list[Any]) -> Callable[[], object]:
+        return lambda: runner.run(arrays)
+
+    return Opened(runtime, size, artefact.inputs, artefact.preprocessing, caller)
+
+
+def _model(asked: Asked) -> Opened:
+    import torch
+
+    from trueloop.amend import amended
+    from trueloop.export.subject import subject_of
+    from trueloop.recipe import DataRequest
+    from trueloop.recipes.catalogue import find_recipe
+
+    assert asked.origin is not None
+    recipe = amended(find_recipe(asked.origin["recipe"], asked.origin["arguments"]), asked.origin["settings"])
+    request = DataRequest(Path(asked.data) if asked.data else None, False, recipe.seed)
+    subject = subject_of(recipe, request, Path(asked.folder), asked.checkpoint)
+    program = subject.program()
+    given = subject.given(program, inside=True)
+    device = torch.device(asked.device)
+    run: Any = program.to(device)
+    run = torch.compile(run) if asked.kind == "compiled" else run
+    wait = torch.cuda.synchronize if device.type == "cuda" else _no_wait
+
+    def caller(arrays: list[Any]) -> Callable[[], object]:
+        tensors = [torch.from_numpy(array).to(device) for array in arrays]
+
+        def call() -> object:
+            with torch.no_grad():
+                answered = run(*tensors)
+            wait()
+            return answered
+
+        return call
+
+    return Opened(f"torch {torch.__version__}", 0, given.ports, subject.preprocessing(inside=True), caller)
+
+
+def _no_wait() -> None:
+    """A CPU has answered when it returns."""

@@ -1,0 +1,44 @@
+"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artefact names. The same for every form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trueloop.artefact import Port
+
+__all__ = ["LENGTH", "inputs_of"]
+
+LENGTH: Final = 64
+"""Of a sequence whose limit is not known."""
+SEED: Final = 0
+
+
+def inputs_of(ports: Sequence[Port], preprocessing: Mapping[str, Any], batch: int) -> list[npt.NDArray[Any]]:
+    """One batch. Raises ValueError if a port takes no batch of this size."""
+    draws = np.random.default_rng(SEED)
+    made = []
+    for port in ports:
+        shape = [batch, *(_size(port, at) for at in range(1, len(port.shape)))]
+        refusal = port.refusal(shape)
+        if refusal:
+            raise ValueError(refusal)
+        made.append(_numbers(draws, np.dtype(port.dtype), shape, preprocessing))
+    return made
+
+
+def _size(port: Port, at: int) -> int:
+    size = port.shape[at]
+    return size if size is not None else port.limit(at) or LENGTH
+
+
+def _numbers(draws: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], preprocessing: Mapping[str, Any]) -> npt.NDArray[Any]:
+    if dtype.kind == "f":
+        return draws.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return draws.integers(0, 2, shape).astype(dtype)
+    low, high = preprocessing.get("range") or (0, max(1, int(preprocessing.get("tokens") or 2) - 1))
+    return draws.integers(int(low), int(high) + 1, shape).astype(dtype)

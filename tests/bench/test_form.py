@@ -1,0 +1,96 @@
+"""One form in this process: how a call is timed, and what a worker answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.export.made import run_here, subject
+from trueloop.artefact import Port
+from trueloop.bench.form import LEAST, WARM, Asked, Opened, opened, timed
+from trueloop.bench.worker import answers
+from trueloop.errors import BadArtefact
+from trueloop.export.catalogue import exporter_named
+from trueloop.export.make import export
+
+ASKED = Asked("artefact", "somewhere", "made up")
+
+
+def _clock(*seconds: float) -> tuple[Callable[[], None], Callable[[], float]]:
+    """A call that takes these times, one after the other, and the clock that sees it."""
+    now, left = [0.0], iter(seconds)
+
+    def call() -> None:
+        now[0] += next(left)
+
+    return call, lambda: now[0]
+
+
+def test_each_call_is_timed_until_the_seconds_are_over() -> None:
+    call, clock = _clock(1.0, 2.0, 3.0, 4.0)
+    assert timed(call, 5.5, clock) == [1.0, 2.0, 3.0]
+
+
+def test_a_slow_form_is_called_a_few_times_all_the_same() -> None:
+    call, clock = _clock(*[60.0] * 10)
+    assert timed(call, 0.1, clock) == [60.0] * LEAST
+
+
+def _form(seen: list[int], refuses: int = 0) -> Callable[[Asked], Opened]:
+    def caller(arrays: list[Any]) -> Callable[[], object]:
+        def call() -> None:
+            if len(arrays[0]) == refuses:
+                raise RuntimeError("too many")
+            seen.append(len(arrays[0]))
+
+        return call
+
+    return lambda _: Opened("made-up 1.0", 12, (Port("input", "float32", (None, 2)),), {}, caller)
+
+
+def _lines(*batches: int) -> Iterator[str]:
+    yield json.dumps({"form": ASKED.plain()})
+    for batch in batches:
+        yield json.dumps({"batch": batch, "seconds": 0.0})
+
+
+def test_a_worker_opens_answers_once_and_then_takes_its_turns() -> None:
+    seen: list[int] = []
+    first, *turns = answers(_lines(4, 4), _form(seen))
+    assert (first["runtime"], first["bytes"]) == ("made-up 1.0", 12)
+    assert first["opened"] >= 0
+    assert [len(turn["seconds"]) for turn in turns] == [LEAST, LEAST]
+    assert seen == [1] + [4] * (WARM + 2 * LEAST), "the warm-up is apart, and only before the first turn"
+
+
+def test_a_worker_that_cannot_take_a_batch_says_so_and_takes_others() -> None:
+    told = list(answers(_lines(8, 2), _form([], refuses=8)))
+    assert told[1] == {"failed": "RuntimeError: too many"}
+    assert "seconds" in told[2]
+
+
+def test_a_worker_that_cannot_open_says_why() -> None:
+    def broken(asked: Asked) -> Opened:
+        raise BadArtefact(f"{asked.folder} is damaged.")
+
+    assert list(answers(_lines(), broken)) == [{"failed": "somewhere is damaged."}]
+
+
+def test_a_form_travels_as_plain_values() -> None:
+    asked = Asked("eager", "runs/a", "eager", {"recipe": "digits", "arguments": {}, "settings": {}}, "data")
+    assert Asked(**json.loads(json.dumps(asked.plain()))) == asked
+
+
+def test_an_artefact_is_opened_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    made = export(subject(), exporter_named("onnx"), tmp_path / "made")
+    form = opened(Asked("artefact", str(made.folder), "onnx"))
+    assert form.runtime.startswith("onnxruntime ")
+    assert form.bytes == made.file.stat().st_size
+    answered = form.call(5)()
+    assert isinstance(answered, list)
+    assert answered[0].shape == (5, 3)

@@ -1,0 +1,122 @@
+"""Small models whose layers are quantized, and data that they answer well on without any training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.export.made import subject
+from trueloop.data.source import Facts, Splits
+from trueloop.data.tensors import Tensors
+from trueloop.export.subject import Subject
+from trueloop.quantize.scheme import Calibration
+
+WIDTH = 40
+"""Of the inputs: more than a group of 4-bit numbers."""
+
+
+def rows(count: int = 200, *, dead: bool = False) -> Tensor:
+    """`dead`: the first number of each row is always 0."""
+    made = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(1))
+    return made * torch.tensor([0.0] + [1.0] * (WIDTH - 1)) if dead else made
+
+
+class Sides(nn.Module):
+    """Says on which side of a plane a row lies; by construction it is always right."""
+
+    def __init__(self, outlier: float = 0.0) -> None:
+        super().__init__()
+        plane = torch.randn(WIDTH, generator=torch.Generator().manual_seed(2))
+        plane[0] = 0.0
+        self.first = nn.Linear(WIDTH, 2)
+        self.last = nn.Linear(2, 2)
+        with torch.no_grad():
+            self.first.weight.copy_(torch.stack((-plane, plane)))
+            self.first.weight[:, 0] = outlier  # of an input that is always 0: it changes nothing but the steps of the others
+            self.first.bias.zero_()
+            self.last.weight.copy_(torch.eye(2))
+            self.last.bias.zero_()
+
+    def forward(self, given: Tensor) -> Tensor:
+        scores: Tensor = self.last(self.first(given))
+        return scores
+
+
+def sides(outlier: float = 0.0, **fields: Any) -> Subject:
+    given = rows(dead=True)
+    with torch.no_grad():
+        labels = Sides()(given).argmax(1)
+    data = Tensors(given, labels)
+    splits = Splits(data, data, facts=Facts(inputs=(WIDTH,), classes=("left", "right")))
+    return subject(lambda: Sides(outlier), splits, name="sides", **fields)
+
+
+def spoiled() -> Subject:
+    """One weight of the first layer is so large that all others are rounded to nothing."""
+    return sides(outlier=1e6)
+
+
+class Pictured(nn.Module):
+    """Convolutions, a norm, a residual, a layer that is called twice; and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 16, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.again = nn.Conv2d(16, 16, 3, padding=1)
+        self.last = nn.Linear(16 * 12, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        seen = self.norm(self.first(images)).relu()
+        seen = seen + self.again(seen).relu()
+        scores: Tensor = self.last(self.again(seen).relu().flatten(1))
+        return scores
+
+
+class Tied(nn.Module):
+    """A head that reads the embedding's own vectors, and places that are read without a call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(200, 32)
+        self.places = nn.Embedding(10, 32)
+        self.mix = nn.Linear(32, 32)
+        self.scores = nn.Linear(32, 200, bias=False)
+        self.scores.weight = self.tokens.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        stream = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
+        scores: Tensor = self.scores(stream + self.mix(stream).tanh())
+        return scores
+
+
+def tied() -> Subject:
+    tokens = torch.randint(0, 200, (60, 10), generator=torch.Generator().manual_seed(3))
+    data = Tensors(tokens, tokens)
+    return subject(Tied, Splits(data, data, facts=Facts(vocabulary=200)), name="tied", task="language")
+
+
+class Bagged(nn.Module):
+    """Words added up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vectors = nn.EmbeddingBag(100, 16, mode="sum")
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.vectors(tokens, per_sample_weights=(tokens != 0).float()))
+        return scores
+
+
+def bagged() -> Subject:
+    tokens = torch.randint(0, 100, (60, 8), generator=torch.Generator().manual_seed(4))
+    labels = (tokens.sum(1) % 2).float()
+    data = Tensors(tokens, labels)
+    return subject(Bagged, Splits(data, data, facts=Facts(vocabulary=100)), name="bagged", task="binary")
+
+
+def calibration(of: Subject) -> Calibration:
+    return Calibration(of, min(48, len(of.splits.train)), batch=16)
