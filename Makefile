@@ -41,7 +41,7 @@ ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves t
 	$(BIN)/python -m tests.torture.ranks --kills 30
 
 ship: .venv/ready  ## every bundled recipe exported to every target, verified on all its validation samples: DATA=folder of data sets
-	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export -m 'long or not long'
+	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export tests/quantize tests/bench tests/cli/test_export.py tests/cli/test_quantize.py -m 'long or not long'
 
 wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
