@@ -35,7 +35,7 @@ torture: .venv/ready  ## kill -9 at 200 random moments, in saves too: every resu
 	$(BIN)/python -m tests.torture.run --kills 200
 
 ranks: .venv/ready  ## several processes and nodes, killed, stopped, restarted, hung: also the slow ones
-	$(BIN)/python -m pytest tests/parallel tests/checkpoint tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_vigil.py tests/doctor/test_far.py tests/session/test_hangs.py -m 'long or not long'
+	$(BIN)/python -m pytest tests/parallel tests/checkpoint tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_vigil.py tests/doctor/test_far.py tests/session/test_hangs.py tests/session/test_together.py -m 'long or not long'
 
 ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves too, under fsdp, ddp and tp: every run must end with the same bits
 	$(BIN)/python -m tests.torture.ranks --kills 30
@@ -53,7 +53,7 @@ mutate: .venv/ready  ## mechanical bugs in healthy scripts: caught, missed, or t
 	$(BIN)/python -m tests.mutation.run --write docs/mutation.md
 
 evidence: .venv/ready  ## every claim and every proof of tune, also the slow ones; the readiness note of every bundled recipe against the run's files
-	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy/test_claims.py tests/tune tests/cli/test_tune.py tests/kernels -m 'long or not long'
+	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy tests/tune tests/cli/test_tune.py tests/cli/test_probe.py tests/cli/test_profile.py tests/kernels -m 'long or not long'
 
 reports: .venv/ready  ## SARIF by its published schema (MIRROR=folder of checkouts), the HTML page in a real browser
 	TRUELOOP_MIRROR=$(MIRROR) $(BIN)/python -m pytest tests/report/test_published.py -m long -rs

@@ -107,6 +107,7 @@ def test_what_leaks_is_told_with_the_line_that_makes_it(tmp_path: Path) -> None:
     assert str(proof.evidence["kept_at"]).endswith("train.py:18")
 
 
+@pytest.mark.long
 def test_arrays_that_no_tensor_stands_behind(tmp_path: Path) -> None:
     text = written("kept.append(numpy.ones(200_000))")
     seen, again = tried(tmp_path, text), tried(tmp_path, text, "--lines")
@@ -198,6 +199,7 @@ def test_a_recipe_whose_model_keeps_its_answers(tmp_path: Path, detached: bool) 
 
 
 @pytest.mark.parametrize("changes", [{}, {"model": Tabled}, {"ema": 0.9, "accumulate": 2}, {"where": "loader"}], ids=str)
+@pytest.mark.long
 def test_a_healthy_recipe(tmp_path: Path, changes: dict[str, Any]) -> None:
     proof = of_recipe(NAME, tmp_path, **changes)
     assert proof.result == "holds", proof.measured

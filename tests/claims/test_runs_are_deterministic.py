@@ -233,6 +233,7 @@ recipe = made(model=model, warmup=100)
 ROOT = str(Path(__file__).parents[2])
 
 
+@pytest.mark.long
 def test_a_recipe_in_a_file_is_run_in_processes_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "by_a_set.py"
     file.write_text(RECIPE.format(root=ROOT), encoding="utf-8")

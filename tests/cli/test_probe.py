@@ -62,6 +62,7 @@ def test_a_recipe_of_the_users(here: Path) -> None:
     assert "1 of 1 claim holds" in done.stdout
 
 
+@pytest.mark.long
 def test_proofs_of_a_run_are_kept_in_its_folder(here: Path) -> None:
     assert subprocess.run([sys.executable, "-m", "trueloop", "train", "mine.py"], capture_output=True, timeout=300).returncode == 0
     done = probe("--format", "json", "runs/mine", CLAIM)
@@ -70,6 +71,7 @@ def test_proofs_of_a_run_are_kept_in_its_folder(here: Path) -> None:
     assert [proof.claim for proof in read_proofs(here / "runs" / "mine").proofs] == [CLAIM]
 
 
+@pytest.mark.long
 def test_a_script_is_given_its_own_words_and_keeps_its_place(here: Path) -> None:
     assert probe("train.py", CLAIM, "--", "20").returncode == 0
     done = probe("broken.py", CLAIM, "20")
@@ -78,6 +80,7 @@ def test_a_script_is_given_its_own_words_and_keeps_its_place(here: Path) -> None
     assert "healthy" in done.stdout
 
 
+@pytest.mark.long
 def test_what_no_script_can_show_is_left_out_in_one_word(here: Path) -> None:
     done = probe("--format", "json", "--steps", "12", "train.py", "--", "15")
     said = json.loads(done.stdout)

@@ -38,6 +38,7 @@ def typed(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "trueloop", "profile", *words], capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.long
 def test_a_document_stands_alone_on_stdout_and_the_trace_is_written() -> None:
     done = typed("--format", "json", "--trace", "trace.json", "train.py", "100000", "0")
     assert done.returncode == 0, done.stderr
@@ -65,6 +66,7 @@ def test_a_script_that_fails_is_shown_and_told_as_far_as_it_went() -> None:
     assert "the run ended (ValueError: own) after 20 steps" in done.stderr
 
 
+@pytest.mark.long
 def test_a_recipe_is_trained_and_told() -> None:
     done = typed("--steps", "30", "--set", "batch=32", "--format", "html", "--output", "profile.html", "digits")
     assert done.returncode == 0, done.stderr
@@ -72,6 +74,7 @@ def test_a_recipe_is_trained_and_told() -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.long
 def test_steps_that_are_played_at_once_are_told_one_by_one() -> None:
     done = typed("--steps", "30", "--set", "program=graphed", "digits")
     assert done.returncode == 0, done.stderr

@@ -49,6 +49,19 @@ def test_gradients_and_optimizer_state_are_counted(crash: Callable[[str], Crash]
     assert "optimizer state 32.5 KiB" in told.details
 
 
+def test_tensors_that_stand_for_others_hold_nothing(crash: Callable[[str], Crash]) -> None:
+    """torch's compiler and exporter leave such behind; their sizes are no numbers."""
+    told = crash("""
+        from torch.export import Dim, export
+        program = export(nn.Linear(4, 4), (torch.zeros(3, 4),), dynamic_shapes=({0: Dim("batch")},))
+        stands_for = [node.meta["val"] for node in program.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+        x = torch.zeros(1000, 100)
+        torch.empty(10**15)
+        """)
+    assert "`x` float32 [1000, 100] 391 KiB" in told.details
+    assert "Held on cpu: " in told.details
+
+
 def test_pythons_and_numpys_own(crash: Callable[[str], Crash]) -> None:
     assert "asked for memory" in crash("x = bytearray(10**16)").said.message
     assert "asked for 72,8" in crash("import numpy as np\nx = np.zeros((10**8, 10**8))").said.message

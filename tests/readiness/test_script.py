@@ -127,6 +127,7 @@ def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(heal
     assert (EVIDENCE / "proofs.json.old").is_file()
 
 
+@pytest.mark.long
 def test_without_a_checkpoint_a_script_that_fails_is_not_ready(tmp_path: Path) -> None:
     assert reviewed(tmp_path, HEALTHY + "raise SystemExit(3)\n", options=("--fail-under", "risks")).returncode == ExitCode.FINDINGS
     made = read(tmp_path)
@@ -138,6 +139,7 @@ def test_without_a_checkpoint_a_script_that_fails_is_not_ready(tmp_path: Path) -
     }
 
 
+@pytest.mark.long
 def test_a_bug_is_bad_and_a_run_that_was_cut_is_a_risk(tmp_path: Path) -> None:
     text = HEALTHY.replace("    model.eval()\n", "").replace("nn.ReLU()", "nn.Dropout(0.5)") + SAVED
     assert reviewed(tmp_path, text, options=("--steps", "35")).returncode == ExitCode.CLEAN

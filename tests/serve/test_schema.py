@@ -23,6 +23,7 @@ def found_by_schemathesis(kind: str, examples: int, place: Path) -> tuple[int, s
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_nothing_is_found_in_a_few_hundred_requests(tmp_path: Path) -> None:
     code, said = found_by_schemathesis("image", 20, tmp_path)
     assert code == 0, said

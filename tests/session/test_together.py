@@ -44,6 +44,7 @@ def losses(folder: Path) -> list[float]:
     return [row["loss"] for row in rows if row["kind"] == "train"]
 
 
+@pytest.mark.long
 def test_two_processes_train_one_run_to_the_losses_of_one(tmp_path: Path) -> None:
     (tmp_path / "shared.py").write_text(RECIPE, encoding="utf-8")
     done = launched(tmp_path, 2, "train", "shared.py", "--name", "two")
@@ -57,6 +58,7 @@ def test_two_processes_train_one_run_to_the_losses_of_one(tmp_path: Path) -> Non
     assert losses(tmp_path / "runs" / "two") == pytest.approx(losses(tmp_path / "runs" / "one"), rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_refusal_of_the_first_process_is_everybodys(tmp_path: Path) -> None:
     (tmp_path / "shared.py").write_text(RECIPE, encoding="utf-8")
     (tmp_path / "runs" / "taken").mkdir(parents=True)

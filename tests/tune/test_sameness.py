@@ -40,6 +40,7 @@ def agreement(model: Callable[[], nn.Module], base: dict[str, Any] | None = None
 # -- honest ones --
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{}, {"threads": 1}, {"accumulate": 4}, {"precision": "bf16"}, {"where": "loader"}], ids=str)
 def test_honest_variants_are_the_same_training(changes: dict[str, Any]) -> None:
     same = agreement(network, **changes)

@@ -28,6 +28,8 @@ _NUMPY: Final = re.compile(r"Unable to allocate ([\d.]+) (\w+) for an array")
 """numpy's."""
 _UNITS: Final = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
 """Bytes in the units of those messages."""
+_WITHOUT_MEMORY: Final = frozenset(("FakeTensor", "FunctionalTensor"))
+"""Tensors of torch's compiler and exporter that only stand for others; their sizes may be no numbers."""
 _SHOWN: Final = 3
 """Largest tensors that are listed."""
 _MANY: Final = 8
@@ -105,8 +107,9 @@ def _request(scene: Scene) -> _Request | None:
 
 
 def _alive() -> list[Tensor]:
-    """Every tensor that Python knows. `type` is asked, not isinstance, which would wake proxies."""
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
+    """Every tensor that Python knows and that has memory. `type` is asked, not isinstance, which would wake proxies."""
+    found = (thing for thing in gc.get_objects() if issubclass(type(thing), Tensor))
+    return [tensor for tensor in found if type(tensor).__name__ not in _WITHOUT_MEMORY]
 
 
 def _holders(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
