@@ -2,7 +2,7 @@
 
     python benchmarks/serving.py [--requests 3000]
 
-The model is a network wide enough for a batch to be cheaper per sample than one after another: 12 million weights, which are read once
+The model is a network wide enough for a batch to be cheaper per sample than one after another: 30 million weights, which are read once
 for each batch. Of a network that takes less time than HTTP itself, there is little to gain, as the bundled ones show: pass their artefacts.
 """
 
@@ -24,7 +24,7 @@ from trueloop import Recipe
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 
-WIDTH = 3072
+WIDTH = 5120
 
 
 def network():
