@@ -183,3 +183,8 @@ def test_rubbish_in_a_description_is_one_of_the_errors_that_are_named(field: str
     except (KeyError, TypeError, ValueError, AttributeError):
         return
     assert field in ("classes", "notes"), "words may be anything"
+
+
+@pytest.mark.parametrize(("task", "row"), [("binary", [math.nan]), ("multilabel", [0.3, math.nan])])
+def test_of_a_score_that_is_no_number_nothing_is_claimed(task: str, row: list[float]) -> None:
+    assert list(answered(task, row)) == ["scores"]

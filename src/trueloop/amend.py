@@ -189,7 +189,7 @@ def _entries(text: str) -> dict[str, Any]:
         return {}
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and sign for name, sign, _ in pairs):
-        raise ValueError(": it is NAME=VALUE, with commas between several, as in nesterov=true")
+        raise ValueError(": it is NAME=VALUE, with commas between several")
     return {name.strip(): _guessed(value) for name, _, value in pairs}
 
 

@@ -170,10 +170,14 @@ def answer_of(artefact: Artefact, scores: Any) -> dict[str, Any]:
             return _one_of_many(scores[-1], artefact.classes)
         case "binary":
             yes = _logistic(_only(scores))
+            if math.isnan(yes):
+                return {"scores": scores}
             named = {"class": artefact.classes[yes > 0.5]} if len(artefact.classes) == 2 else {}
             return {**named, "number": int(yes > 0.5), "probability": yes if yes > 0.5 else 1 - yes, "yes": yes}
         case "multilabel":
             chances = [_logistic(score) for score in scores]
+            if any(map(math.isnan, chances)):
+                return {"scores": scores}
             numbers = [number for number, chance in enumerate(chances) if chance > 0.5]
             return {**_named(numbers, artefact.classes, len(chances)), "numbers": numbers, "probabilities": chances}
         case _:

@@ -132,6 +132,23 @@ def test_what_fails_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> N
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
+def test_an_earlier_export_comes_back_if_the_later_one_cannot_take_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _placed(tmp_path / "out")
+    before = (tmp_path / "out" / FILE).read_bytes()
+    rename = Path.rename
+
+    def fails(path: Path, target: Path) -> Path:
+        if path.name.startswith(".writing-"):
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(CannotSave, match=r"could not be written \(Input/output error\)"):
+        _placed(tmp_path / "out", name="another")
+    assert (tmp_path / "out" / FILE).read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_later_export_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     _placed(tmp_path / "out")
     assert _placed(tmp_path / "out", name="another").name == "another"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trueloop.artefact import Artefact, Port
     from trueloop.export.subject import Subject
 
-__all__ = ["export", "samples_asked", "subject_asked"]
+__all__ = ["export", "run_arguments", "samples_asked", "subject_asked"]
 
 USAGE: Final = "[options] RUN --to TARGET"
 ABOUT: Final = """Write the model of a run as a file for another runtime, with its preprocessing, the names of its classes and a card:
@@ -50,23 +50,28 @@ def export(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("export", USAGE, ABOUT)
-    parser.add_argument("run", nargs="?", metavar="RUN", help="the run: its folder, or its name in the folder of runs")
     parser.add_argument("--to", metavar="TARGET", help=" | ".join(TARGETS))
-    parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="best (default) | last | a step")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="where to (RUN/export/TARGET)")
     parser.add_argument("--tolerance", metavar="E", type=_tolerance, help="largest difference of an output that is no difference (1e-4)")
     parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples that it is tried on (256)")
-    parser.add_argument("--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data")
-    parser.add_argument("--data-licence", metavar="TEXT", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
-    parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    run_arguments(parser, "RUN/export/TARGET")
     asked = parser.parse_all(arguments)
     if asked.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop export runs/NAME --to onnx`; `trueloop runs` lists them.")
     if asked.to is None:
         raise Misuse(f"Export it as what? Nothing was run: type `trueloop export {asked.run} --to onnx`. There are: {', '.join(TARGETS)}.")
     return asked
+
+
+def run_arguments(parser: Parser, place: str) -> None:
+    """Whose model, of which run and checkpoint, and where it goes."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the run: its folder, or its name in the folder of runs")
+    parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="best (default) | last | a step")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"where to ({place})")
+    parser.add_argument("--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data")
+    parser.add_argument("--data-licence", metavar="TEXT", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them")
+    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
 
 
 def _tolerance(text: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import writable
-from trueloop.cli.export import samples_asked, subject_asked
+from trueloop.cli.export import run_arguments, samples_asked, subject_asked
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotExport, Misuse
@@ -50,7 +50,6 @@ def quantize(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("quantize", USAGE, ABOUT)
-    parser.add_argument("run", nargs="?", metavar="RUN", help="the run: its folder, or its name in the folder of runs")
     parser.add_argument("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES))
     parser.add_argument("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
     parser.add_argument("--max-drop", metavar="D", type=_drop, default=ALLOWED, help="points (per cent of a loss) that it may be worse (1)")
@@ -59,13 +58,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples of the metric (2048)")
     parser.add_argument("--no-speed", action="store_true", help="do not export the float model too, to measure against it")
     parser.add_argument("--json", metavar="FILE", type=Path, help="all numbers, for machines")
-    parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="best (default) | last | a step")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="where to (RUN/export/SCHEME-TARGET)")
-    parser.add_argument("--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data")
-    parser.add_argument("--data-licence", metavar="TEXT", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
-    parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    run_arguments(parser, "RUN/export/SCHEME-TARGET")
     asked = parser.parse_all(arguments)
     if asked.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop quantize runs/NAME --scheme int8-weight`; `trueloop runs` lists them.")

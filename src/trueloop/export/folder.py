@@ -131,7 +131,12 @@ class Writing:
             shutil.rmtree(before, ignore_errors=True)
             if self.place.exists():
                 self.place.rename(before)
-            self.aside.rename(self.place)
+            try:
+                self.aside.rename(self.place)
+            except OSError:
+                if before.exists():
+                    before.rename(self.place)  # the earlier one is the user's only one
+                raise
             shutil.rmtree(before, ignore_errors=True)
 
     @contextmanager
