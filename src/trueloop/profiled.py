@@ -174,6 +174,8 @@ class Ceilings:
     pageable: float = 0.0
     cold: float = 0.0
     """Seconds that a small operation takes longer after the loop has stood still: caches are cold, and the processor has slowed down."""
+    cold_share: float = 0.0
+    """Beside a device: the share of the host's work that it would not take if its caches had not been emptied by copying a batch before."""
 
     def ridge(self, kind: str) -> float:
         """FLOPs per byte from which on an operation is limited by computing, no longer by moving."""

@@ -222,6 +222,11 @@ def test_who_copies_while_the_host_waits_saves_no_more_than_the_host_waited() ->
     assert found.gain == pytest.approx(0.01 / (0.0007 + 2 * copied / 4e12 + 4 * device.launch), rel=0.01)  # the host's own 7 %, a gather
     assert "9.8 ms of waiting and copying become a gather of 48.5 MB" in found.computed_from
     assert gain(profile, "pin") == pytest.approx(0.01 / (copied / 5.5e10), rel=0.01)  # as long as the faster copy takes
+    cooled = replace(device, cold_share=0.4)  # the copying has emptied the caches
+    after = 0.0007 * 0.6 + 2 * copied / 4e12 + 4 * device.launch
+    assert gain(replace(profile, ceilings=cooled), "resident") == pytest.approx(0.01 / after, rel=0.01)
+    busier = on_cuda(busy=0.99, copying=0.9, copy=0.92, data=0.01)  # a device with work of its own is no faster for a warm host
+    assert gain(replace(busier, loading=loading, ceilings=cooled), "resident") == pytest.approx(0.01 / 0.0009, rel=0.05)
 
 
 def test_a_graph_takes_as_long_as_the_device_and_a_little_for_each_kernel() -> None:

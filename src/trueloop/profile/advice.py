@@ -60,14 +60,14 @@ def _copied_bytes(profile: Profile, sums: Reckoning) -> float:
 
 
 def _without_copying(profile: Profile, sums: Reckoning) -> float:
-    """What is left of a step: on the device, and on a host that does not stand still while it is copied for."""
+    """What is left of a step: on the device, and on a host that does not stand still while it is copied for, and so stays warm."""
     assert profile.steps is not None
     waits = profile.steps.phases.get("copy", 0.0)
     busy = profile.host.busy if profile.host else None
     if busy is None:
-        return sums.rest - sums.copy
+        return sums.rest - sums.copy - sums.cold
     own = sums.python + sums.operations if waits >= sums.copy / 2 else sums.rest - sums.copy
-    return max(own, busy - sums.copy)
+    return max(own - sums.cold, busy - sums.copy)
 
 
 # -- data --
@@ -108,7 +108,7 @@ def _resident(profile: Profile, sums: Reckoning) -> Advice | None:
         return None
     batch = _copied_bytes(profile, sums)
     gather = 2 * batch / profile.ceilings.bandwidth + 4 * profile.ceilings.launch
-    after = _without_copying(profile, sums) - sums.cold + gather
+    after = _without_copying(profile, sums) + gather
     return Advice(
         f"keep the data set as tensors beside the model ({size / 1e6:,.3g} MB) and take batches by index; random transforms then belong on "
         "whole batches",
@@ -130,7 +130,7 @@ def _pin(profile: Profile, sums: Reckoning) -> Advice | None:
         "copy from pinned memory while the device computes: DataLoader(..., pin_memory=True) and x.to(device, non_blocking=True)",
         _gain(sums, after),
         f"{_ms(sums.copy)} of copying overlap with the rest: the longest of computing and {size / 1e6:.3g} MB at "
-        f"{ceilings.pinned / 1e9:.3g} GB/s, {_ms(after)} instead of {_ms(sums.step)}",
+        f"{ceilings.pinned / 1e9:.3g} GB/s{_warmer(sums)}: {_ms(after)} instead of {_ms(sums.step)}",
         "pin",
         None if loader is None else loader.place,
     )

@@ -26,12 +26,12 @@ from trueloop.taps.wire import Wire
 __all__ = ["ceilings_of", "machine_name"]
 
 FILE: Final = "ceilings.json"
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the way they are measured."""
 PATIENCE: Final = 0.15
 """Seconds for each number; the best of the tries counts, because other work on the machine only ever slows one down."""
 PAUSE: Final = 0.01
-"""Seconds of standing still, as for a batch that is loaded."""
+"""Seconds of standing still, as for a batch that is loaded; beside a device it is a batch that is copied to it."""
 PAUSES: Final = 15
 CHAIN: Final = 50
 """Small operations in a row, forward and backward, whose cost is taken."""
@@ -71,6 +71,7 @@ def _better(one: Ceilings, other: Ceilings) -> Ceilings:
         pinned=max(one.pinned, other.pinned),
         pageable=max(one.pageable, other.pageable),
         cold=min(one.cold, other.cold),
+        cold_share=min(one.cold_share, other.cold_share),
     )
 
 
@@ -140,15 +141,17 @@ def _launching(device: torch.device, wait: Callable[[], object]) -> float:
 
 
 @torch.enable_grad()
-def _cooling() -> float:
-    """What a small training step takes longer, for each of its operations, when the loop has stood still before it."""
+def _cooling(device: torch.device, wait: Callable[[], object], pause: Callable[[], object]) -> tuple[float, float]:
+    """What a small training step takes longer on the host when the loop has stood still before it: seconds for each of its operations, and
+    the share of the whole."""
     with torch.random.fork_rng(devices=[]):
-        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
-        inputs = torch.ones(16, 64)
+        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device)
+        inputs = torch.ones(16, 64, device=device)
     optimizer = torch.optim.AdamW(model.parameters())
 
-    def step(pause: float = 0.0) -> float:
-        sleep(pause)
+    def step(before: Callable[[], object] = _nothing) -> float:
+        before()
+        wait()
         began = perf_counter()
         optimizer.zero_grad()
         model(inputs).square().mean().backward()
@@ -160,7 +163,8 @@ def _cooling() -> float:
     step()
     counter.end()
     warm = median([step() for _ in range(PAUSES * 2)])
-    return max(0.0, median(step(PAUSE) for _ in range(PAUSES)) - warm) / len(counter.shapes)
+    cold = median(step(pause) for _ in range(PAUSES))
+    return max(0.0, cold - warm) / len(counter.shapes), max(0.0, 1 - warm / cold)
 
 
 @torch.no_grad()
@@ -177,7 +181,7 @@ def _cpu() -> Ceilings:
         finally:
             torch.set_num_threads(threads)
     moving, launching = _copying(1 << 26, device, _nothing), _launching(device, _nothing)
-    return Ceilings(flops, moving, launching, max(every, flops["float32"]), cold=_cooling())
+    return Ceilings(flops, moving, launching, max(every, flops["float32"]), cold=_cooling(device, _nothing, lambda: sleep(PAUSE))[0])
 
 
 @torch.no_grad()
@@ -203,6 +207,7 @@ def _cuda(device: torch.device) -> Ceilings:
         _launching(device, wait),
         pinned=size / _best(lambda: target.copy_(pinned, non_blocking=True), wait),
         pageable=size / _best(lambda: target.copy_(pageable), wait),
+        cold_share=_cooling(device, wait, lambda: target.copy_(pageable))[1],
     )
 
 

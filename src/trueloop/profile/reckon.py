@@ -78,10 +78,18 @@ def reckon(profile: Profile) -> Reckoning:
         wrapping=python - outside("python"),
         operations=operations,
         launch=min(launch, operations),
-        cold=min(work.operations * ceilings.cold if work and ceilings else 0.0, COLDEST * (python + operations)),
+        cold=_cold(profile, python + operations),
         computing=computing * scale,
         moving=moving * scale,
     )
+
+
+def _cold(profile: Profile, own: float) -> float:
+    """Beside a device the host's work is Python and calls, all of which slows down; on a processor it is arithmetic too, which does not."""
+    work, ceilings = profile.work, profile.ceilings
+    if work is None or ceilings is None:
+        return 0.0
+    return min(max(work.operations * ceilings.cold, own * ceilings.cold_share), COLDEST * own)
 
 
 def _limits(profile: Profile) -> tuple[float, float]:
