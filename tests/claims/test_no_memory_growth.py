@@ -83,10 +83,12 @@ def proof_of(scratch: Path, text: str, **options: Any) -> Proof:
     ("each", "holder", "cause"),
     [
         ("kept.append(loss)", "the list `kept` of the script", KEEPS_GRAPHS),
-        ("kept.append(output.detach())", "the list `kept` of the script", KEEPS_TENSORS),
-        ("cache.setdefault(epoch, []).append(output)", "the dict `cache` of the script", KEEPS_GRAPHS),
+        pytest.param("kept.append(output.detach())", "the list `kept` of the script", KEEPS_TENSORS, marks=pytest.mark.long),
+        pytest.param("cache.setdefault(epoch, []).append(output)", "the dict `cache` of the script", KEEPS_GRAPHS, marks=pytest.mark.long),
         ("total = total + loss", "the variable `total` of the script", KEEPS_CHAIN),
-        ("model[0].register_forward_hook(lambda *_: None)", "what they were registered on", KEEPS_HOOKS),
+        pytest.param(
+            "model[0].register_forward_hook(lambda *_: None)", "what they were registered on", KEEPS_HOOKS, marks=pytest.mark.long
+        ),
     ],
     ids=["losses", "outputs", "lists in a dict", "sum", "hooks"],
 )
@@ -122,6 +124,7 @@ def test_arrays_that_no_tensor_stands_behind(tmp_path: Path) -> None:
     assert NoMemoryGrowth().by_lines(seen, replace(again, lines=[])).result == "unproved"
 
 
+@pytest.mark.long
 def test_a_list_that_may_be_emptied_at_the_end_of_the_pass(tmp_path: Path) -> None:
     proof = proof_of(tmp_path, written("kept.append(output.detach())", batch=2), steps=30)
     assert proof.result == "unproved"
@@ -133,12 +136,12 @@ def test_a_list_that_may_be_emptied_at_the_end_of_the_pass(tmp_path: Path) -> No
     ("each", "after"),
     [
         ("kept.append(loss.item())", "pass"),
-        ("kept.append(output.detach())", "kept.clear()"),
+        pytest.param("kept.append(output.detach())", "kept.clear()", marks=pytest.mark.long),
         ("cache[len(cache) % 6] = output.detach()", "pass"),
-        ("recent.append(output.detach())", "pass"),
-        ("kept.append(loss.detach())", "pass"),
+        pytest.param("recent.append(output.detach())", "pass", marks=pytest.mark.long),
+        pytest.param("kept.append(loss.detach())", "pass", marks=pytest.mark.long),
         ("pass", "kept.append(output.detach())"),
-        ("model[0].register_forward_hook(lambda *_: None).remove()", "pass"),
+        pytest.param("model[0].register_forward_hook(lambda *_: None).remove()", "pass", marks=pytest.mark.long),
     ],
     ids=["numbers", "emptied", "cache", "buffer", "log", "one in a pass", "removed hook"],
 )

@@ -9,6 +9,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -71,6 +73,7 @@ def test_the_world_a_script_wakes_up_in(tmp_path: Path) -> None:
     assert "sys.exit(3)" in same_up_to_the_report(plain, checked)
 
 
+@pytest.mark.long
 def test_a_module_is_run_as_python_m_runs_it(tmp_path: Path) -> None:
     write(tmp_path / "pack" / "__init__.py", "print('the package is imported first, by name', __name__)")
     write(tmp_path / "pack" / "near.py", "WORD = 'imported relatively'")
@@ -197,6 +200,7 @@ def test_sigterm_is_left_to_the_script(tmp_path: Path) -> None:
     assert checked.stderr == plain.stderr
 
 
+@pytest.mark.long
 def test_children_of_every_kind_work_and_say_nothing_of_ours(tmp_path: Path) -> None:
     write(
         tmp_path / "train.py",

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from tests.conftest import Checked, check_script, in_child
@@ -73,6 +74,7 @@ def test_a_cause_on_one_rank_explains_what_the_comparison_shows() -> None:
 # -- recordings --
 
 SAVING = """
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -121,6 +123,7 @@ def _plain(folder: Path, rank: int, port: str) -> subprocess.Popen[str]:
 # -- hanging --
 
 HANGING = """
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -204,6 +207,7 @@ def test_the_compiler_still_knows_the_collectives() -> None:
 # -- for real --
 
 
+@pytest.mark.long
 def test_torchrun_with_ranks_that_hang_gives_one_report_and_ends(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HANGING.format(between="if rank == 0:\n    dist.barrier()"), encoding="utf-8")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "trueloop"]

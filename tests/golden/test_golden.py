@@ -13,7 +13,13 @@ from trueloop.recipes.catalogue import bundled
 NEAR = 1e-3
 """Relative: how far another machine, or another torch, may be off. Sums in another order differ in the seventh digit; steps add to it."""
 
-CASES = [(name, kind) for name in SHORT for kind in KINDS.get(name, ("real", "stand-in"))]
+SLOW = {"shakespeare", "shakespeare-tiny", "mnist"}
+"""Ten seconds and more each; another recipe of the same network or the same code stays."""
+CASES = [
+    pytest.param(name, kind, marks=[pytest.mark.long] if name in SLOW else [])
+    for name in SHORT
+    for kind in KINDS.get(name, ("real", "stand-in"))
+]
 
 
 @cache

@@ -93,7 +93,7 @@ def assert_the_run_of_one(said: dict[str, Any], alone: Ran, steps: int = 50) -> 
 # -- the same numbers --
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("way", WAYS)
 def test_two_processes_give_the_losses_of_one_over_fifty_steps(way: str, accumulate: int) -> None:
     recipe = replace(FIFTY, accumulate=accumulate)

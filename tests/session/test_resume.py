@@ -55,7 +55,9 @@ def assert_same(scenario: str, run: Path) -> None:
 
 
 @pytest.mark.parametrize("scenario", ALL)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)], ids=["SIGTERM", "SIGINT"]
+)
 def test_a_run_that_is_asked_to_stop_saves_says_how_to_go_on_and_ends_with_the_same_bits(
     tmp_path: Path, scenario: str, number: int, code: int
 ) -> None:

@@ -94,15 +94,18 @@ def test_a_process_that_ends_itself_is_told_with_its_last_line(tmp_path: Path) -
     assert said == "ended with exit code 3: I give up"
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_is_a_result(tmp_path: Path) -> None:
     said = outcome(broken(tmp_path, "os.kill(os.getpid(), 9)"))
     assert said.startswith("killed, most likely because the machine ran out of memory")
 
 
+@pytest.mark.long
 def test_a_process_that_crashes_is_told_by_its_signal(tmp_path: Path) -> None:
     assert outcome(broken(tmp_path, "os.kill(os.getpid(), 11)")).startswith("ended by SIGSEGV")
 
 
+@pytest.mark.long
 def test_memory_that_torch_cannot_have_is_told_as_such(tmp_path: Path) -> None:
     said = outcome(broken(tmp_path, "torch.empty(1 << 50)"))
     assert said.startswith("out of memory: RuntimeError")
@@ -115,6 +118,7 @@ def test_a_process_that_takes_too_much_is_ended(tmp_path: Path) -> None:
     assert said.endswith("no more than 0.9 GB are free for a trial")
 
 
+@pytest.mark.long
 def test_a_process_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
     began = monotonic()
     said = outcome(broken(tmp_path, "time.sleep(600)"), seconds=8.0)
@@ -122,6 +126,7 @@ def test_a_process_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
     assert monotonic() - began < 60
 
 
+@pytest.mark.long
 def test_what_a_recipe_prints_is_no_answer(tmp_path: Path, processes: list[Process]) -> None:
     process = Process(Spec(broken(tmp_path, 'print(\'{"ready": "no"}\', flush=True)'), log_every=4), PLENTY)
     processes.append(process)

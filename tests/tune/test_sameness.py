@@ -68,10 +68,12 @@ class Blocks(nn.Module):
         return answer
 
 
+@pytest.mark.long
 def test_blocks_computed_again_are_the_same_training() -> None:
     assert agreement(Blocks, activation_checkpointing=True).same
 
 
+@pytest.mark.long
 def test_a_model_that_draws_by_itself_is_not_refused_for_its_draws() -> None:
     class Restless(nn.Linear):
         def forward(self, inputs: Tensor) -> Tensor:
@@ -80,6 +82,7 @@ def test_a_model_that_draws_by_itself_is_not_refused_for_its_draws() -> None:
     assert agreement(lambda: Restless(16, 4), precision="bf16").same
 
 
+@pytest.mark.long
 def test_a_bias_before_a_norm_has_no_gradient_to_compare() -> None:
     def normed() -> nn.Module:
         return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 4))
@@ -127,6 +130,7 @@ def test_gradients_that_underflow_are_refused_and_the_layer_is_named() -> None:
     assert "the gradient of below." in " ".join(same.failures)
 
 
+@pytest.mark.long
 def test_a_model_that_learns_nothing_when_it_is_fast_is_refused_by_its_losses() -> None:
     class Lazy(nn.Linear):
         def forward(self, inputs: Tensor) -> Tensor:
@@ -150,6 +154,7 @@ def test_a_gradient_of_twice_the_length_is_refused_though_adam_hides_it() -> Non
     assert any("times as long" in said for said in same.failures)
 
 
+@pytest.mark.long
 def test_a_norm_that_sees_small_pieces_is_another_training() -> None:
     """Micro-batches of two samples: their statistics are not those of the batch."""
 
@@ -159,6 +164,7 @@ def test_a_norm_that_sees_small_pieces_is_another_training() -> None:
     assert not agreement(normed, accumulate=16).same
 
 
+@pytest.mark.long
 def test_a_loss_that_is_no_number_ends_the_proof_and_is_told() -> None:
     class Broken(nn.Linear):
         def forward(self, inputs: Tensor) -> Tensor:
