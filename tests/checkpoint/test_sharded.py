@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
 
 from tests.checkpoint.shards import WHOLES, cut_in_two, write_pieces
 from trueloop.checkpoint.contents import TRAINING, Contents, read_contents
 from trueloop.checkpoint.newest import newest_by, newest_whole
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.sharded import SHARDED, Piece, Spread, group_of, is_sharded, listed, spreads_in
+from trueloop.checkpoint.sharded_storage import PieceReader
 from trueloop.checkpoint.sharded_tensors import InFiles, InMemory, put_together, whole_spreads
 from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, sealed, unsealed
 from trueloop.checkpoint.weights import read_weights
@@ -75,6 +78,14 @@ BAD: list[tuple[Spread, str]] = [
 def test_pieces_that_are_no_tensor_are_not_trusted(bad: Spread, words: str) -> None:
     with pytest.raises(BadCheckpoint, match=f"here is not to be trusted: weight .*{words}"):
         spreads_in(manifest(weight=bad), "here")
+
+
+@pytest.mark.parametrize("name", ["exp_avg", "first.exp_avg", "-1.exp_avg", "1.", ""])
+def test_what_the_optimizer_keeps_is_of_a_parameter(name: str) -> None:
+    files = manifest()["files"]
+    assert spreads_in({**listed({"optimizer/12.exp_avg": spread()}), "files": files}, "here")
+    with pytest.raises(BadCheckpoint, match="names no parameter of the optimizer"):
+        spreads_in({**listed({f"optimizer/{name}": spread()}), "files": files}, "here")
 
 
 UNREADABLE: list[Any] = [
@@ -321,3 +332,15 @@ def test_a_whole_checkpoint_is_still_shown_as_its_file(tmp_path: Path) -> None:
     contents, folder = Contents({"step": 1}, {"model": {"weight": torch.zeros(2)}}, {"state": {}}), Folder(tmp_path)
     folder.write(name_of(1), contents.about, contents.writers())
     assert "model.safetensors" in [part.title for part in inspect_checkpoint(tmp_path).parts]
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_numbers_of_another_format_than_the_manifest_names_are_not_turned_into_it(two: Folder) -> None:
+    key = "model/layer.weight"
+    spread, _ = cut_in_two(key, WHOLES[key])
+    blocks, found = InFiles(two.folder / NEWEST), {key: torch.zeros(5, 3)}
+    load(found, storage_reader=PieceReader({key: spread}, blocks, "here"), no_dist=True)
+    assert torch.equal(found[key], WHOLES[key])
+    wider = PieceReader({key: replace(spread, dtype="float64")}, blocks, "here")
+    with pytest.raises(CheckpointException, match=r"model/layer.weight in model-0-of-2.safetensors is torch.float32, the manifest names another"):
+        load({key: torch.zeros(5, 3, dtype=torch.float64)}, storage_reader=wider, no_dist=True)

@@ -90,7 +90,7 @@ def spreads_in(manifest: Mapping[str, Any], shown: str) -> dict[str, Spread]:
     except (KeyError, AttributeError, TypeError, ValueError):
         raise BadCheckpoint(f"{shown} is not to be trusted: its list of pieces cannot be read.") from None
     for key, spread in spreads.items():
-        if trouble := _trouble(spread, manifest["files"]):
+        if trouble := _trouble(spread, manifest["files"]) or _nameless(key):
             raise BadCheckpoint(f"{shown} is not to be trusted: {key} {trouble}.")
     return spreads
 
@@ -110,6 +110,13 @@ def _lengths(values: Any) -> Numbers:
     if not all(type(value) is int and value >= 0 for value in values):
         raise ValueError(values)
     return tuple(values)
+
+
+def _nameless(key: str) -> str:
+    """What the optimizer keeps is named by the parameter's number: 'optimizer/3.exp_avg'."""
+    group, name = group_of(key)
+    number, _, word = name.partition(".")
+    return "names no parameter of the optimizer" if group == OPTIMIZER and not (number.isdecimal() and word) else ""
 
 
 def _trouble(spread: Spread, files: Mapping[str, Any]) -> str:

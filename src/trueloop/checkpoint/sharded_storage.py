@@ -20,6 +20,7 @@ from trueloop.checkpoint.contents import tensors_writer
 from trueloop.checkpoint.sharded import Piece, Spread, file_of, group_of, listed
 from trueloop.checkpoint.sharded_tensors import Blocks, dtype_of
 from trueloop.checkpoint.store import Store, Writer
+from trueloop.errors import BadCheckpoint
 
 __all__ = ["PieceReader", "PieceWriter"]
 
@@ -118,6 +119,10 @@ class PieceReader(StorageReader):
         for item in plan.items:
             key, piece = item.storage_index.fqn, self._pieces[item.storage_index]
             found = self.blocks.block(key, piece, tuple(item.storage_offsets), tuple(item.lengths))
+            if found.dtype != dtype_of(self.spreads[key], self.shown):  # which copy_ below would turn into another without a word
+                raise BadCheckpoint(
+                    f"{self.shown} is not to be trusted: {key} in {piece.file} is {found.dtype}, the manifest names another."
+                )
             target = planner.resolve_tensor(item).detach()
             target.copy_(found)
             planner.commit_tensor(item, target)
