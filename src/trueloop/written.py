@@ -6,17 +6,28 @@ import ast
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
 from trueloop.event import Place
-from trueloop.source import called_name, calls_in, source_of
+from trueloop.source import called_name, calls_in, is_self_attribute, source_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["assigned_place", "birthplace", "built_place", "claim", "class_place", "draws_in_training", "is_users", "users_classes"]
+__all__ = [
+    "assigned_place",
+    "attributes_read",
+    "birthplace",
+    "built_place",
+    "claim",
+    "class_place",
+    "cuts_in_forwards",
+    "draws_in_training",
+    "is_users",
+    "users_classes",
+]
 
 _LIBRARY: Final = tuple(
     os.path.realpath(path) + os.sep
@@ -109,6 +120,42 @@ def draws_in_training(cls: type) -> bool:
         for branch in branches
         for inner in ast.walk(branch)
     )
+
+
+def attributes_read(cls: type) -> frozenset[str]:
+    """Attributes that a class of the user's reads outside its constructor."""
+    methods = [method for owner in cls.__mro__ for method in _methods(owner) if method.name != "__init__"]
+    inside = [inner for method in methods for inner in ast.walk(method) if isinstance(inner, ast.Attribute)]
+    return frozenset(inner.attr for inner in inside if is_self_attribute(inner, inner.attr))
+
+
+def cuts_in_forwards(root: nn.Module, name: str, calls: Collection[str]) -> Iterator[Place]:
+    """Lines of the forwards around a layer that leave the graph: `.data`, no_grad, and calls of these names."""
+    parts = name.split(".")
+    for depth in range(len(parts)):
+        for cls, place in users_classes(root.get_submodule(".".join(parts[:depth]))):
+            for method in _methods(cls):
+                if method.name == "forward":
+                    lines = sorted({line for inner in ast.walk(method) if (line := _leaves_the_graph(inner, calls))})
+                    yield from (Place(place.path, line, f"{cls.__qualname__}.forward") for line in lines)
+
+
+def _methods(cls: type) -> list[ast.FunctionDef]:
+    """As they are written in the user's file; none of a library's class."""
+    place = class_place(cls)
+    node = source_of(place.path).class_named(cls.__name__) if place else None
+    return [method for method in node.body if isinstance(method, ast.FunctionDef)] if node else []
+
+
+def _leaves_the_graph(node: ast.AST, calls: Collection[str]) -> int:
+    """The line, or 0."""
+    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.ctx, ast.Load):
+        return node.lineno
+    if isinstance(node, ast.Call) and called_name(node) in calls:
+        return node.lineno
+    if isinstance(node, ast.With) and any(called_name(c) in ("no_grad", "inference_mode") for item in node.items for c in calls_in(item)):
+        return node.lineno
+    return 0
 
 
 def assigned_place(owner: nn.Module, attribute: str) -> Place | None:

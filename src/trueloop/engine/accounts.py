@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, final
 
@@ -11,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from trueloop.data.source import tensors_in
-from trueloop.event import ParameterAccount, ParametersAccounted, Place, UnitsCompared
-from trueloop.source import called_name, calls_in, is_self_attribute, source_of
-from trueloop.written import birthplace, class_place, users_classes
+from trueloop.event import ParameterAccount, ParametersAccounted, UnitsCompared
+from trueloop.written import attributes_read, birthplace, cuts_in_forwards, users_classes
 
 __all__ = ["Accounts", "Units", "is_an_expert"]
 
@@ -112,7 +110,7 @@ class Accounts:
             ran=ran,
             ran_with_graph=graphed,
             defined=birthplace(self.model, name),
-            cuts=tuple(dict.fromkeys(_cuts_in_source(self.model, name))) if graphed and not behind else (),
+            cuts=tuple(dict.fromkeys(cuts_in_forwards(self.model, name, _LEAVES))) if graphed and not behind else (),
         )
 
     def _how_it_ran(self, name: str) -> tuple[bool, bool]:
@@ -121,7 +119,7 @@ class Accounts:
         behind = name in (self._behind or ())
         owner = self.model.get_submodule(path)
         if any(True for _ in users_classes(owner)):  # its forward may or may not use what it owns
-            return behind or (path in self._ran and attribute in _reads(type(owner))), behind
+            return behind or (path in self._ran and attribute in attributes_read(type(owner))), behind
         while path and path not in self._ran and _is_torchs(self.model.get_submodule(path.rpartition(".")[0])):
             path = path.rpartition(".")[0]  # attention never calls its output layer: it reads the weight
         return path in self._ran, behind or self._ran.get(path, False)
@@ -165,41 +163,6 @@ def is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
             if any(other.startswith(f"{prefix}{key}.") for key in siblings for other in had):
                 return True
     return False
-
-
-def _reads(cls: type) -> Iterator[str]:
-    """Attributes that the user's class reads outside its constructor."""
-    for owner in cls.__mro__:
-        place = class_place(owner)
-        node = source_of(place.path).class_named(owner.__name__) if place else None
-        for method in node.body if node else []:
-            if isinstance(method, ast.FunctionDef) and method.name != "__init__":
-                inside = [inner for inner in ast.walk(method) if isinstance(inner, ast.Attribute)]
-                yield from (inner.attr for inner in inside if is_self_attribute(inner, inner.attr))
-
-
-def _cuts_in_source(model: nn.Module, name: str) -> Iterator[Place]:
-    """Lines of the forwards around a layer that leave the graph."""
-    parts = name.split(".")
-    for depth in range(len(parts)):
-        for cls, place in users_classes(model.get_submodule(".".join(parts[:depth]))):
-            source = source_of(place.path)
-            node = source.class_named(cls.__name__)
-            for method in node.body if node else []:
-                if isinstance(method, ast.FunctionDef) and method.name == "forward":
-                    lines = sorted({line for inner in ast.walk(method) if (line := _leaves_the_graph(inner))})
-                    yield from (Place(place.path, line, f"{cls.__qualname__}.{method.name}") for line in lines)
-
-
-def _leaves_the_graph(node: ast.AST) -> int:
-    """The line, or 0."""
-    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.ctx, ast.Load):
-        return node.lineno
-    if isinstance(node, ast.Call) and called_name(node) in _LEAVES:
-        return node.lineno
-    if isinstance(node, ast.With) and any(called_name(c) in ("no_grad", "inference_mode") for item in node.items for c in calls_in(item)):
-        return node.lineno
-    return 0
 
 
 # -- units --

@@ -7,7 +7,6 @@ itself says which parameters stood behind what was taken out.
 
 from __future__ import annotations
 
-import ast
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,11 +20,11 @@ from torch.optim import Optimizer
 
 from trueloop.event import ParameterAccount, ParametersAccounted, Place
 from trueloop.probes.probe import Probe
-from trueloop.probes.roster import KnownModel, KnownOptimizer, Roster, birthplace, class_place, parameters_of, unwrapped, users_classes
-from trueloop.source import called_name, calls_in, is_self_attribute, source_of
+from trueloop.probes.roster import KnownModel, KnownOptimizer, Roster, birthplace, parameters_of, unwrapped, users_classes
 from trueloop.taps.graph import nodes
 from trueloop.taps.moment import BackwardCall, GraphCut, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.wire import Wire
+from trueloop.written import attributes_read, cuts_in_forwards
 
 __all__ = ["AccountsProbe"]
 
@@ -41,6 +40,8 @@ WALKS: Final = 3
 """Walks over the graph of a model's outputs."""
 LOOKED_AT: Final = 1024
 """Values of a parameter that are summed to see whether somebody writes to it by hand."""
+_UNHEARD: Final = ("argmax", "argmin", "round", "sign", "one_hot")
+"""Calls whose result has no graph, and that no tap tells of."""
 
 
 class _Print(NamedTuple):
@@ -242,7 +243,7 @@ class AccountsProbe(Probe):
         ran, graphed = self._how_it_ran(model, name, parameter, book)
         cuts = self._cuts_behind({id(parameter)})
         if not cuts and graphed and id(parameter) not in book.connected:
-            cuts = tuple(dict.fromkeys(_cuts_in_source(model, name)))
+            cuts = tuple(dict.fromkeys(cuts_in_forwards(model, name, _UNHEARD)))
         return ParameterAccount(
             name=name,
             size=parameter.numel(),
@@ -275,7 +276,7 @@ class AccountsProbe(Probe):
     def _read_in(self, cls: type) -> frozenset[str]:
         """Attributes that the user's class reads outside its constructor."""
         if cls not in self._reads:
-            self._reads[cls] = frozenset(_reads(cls))
+            self._reads[cls] = attributes_read(cls)
         return self._reads[cls]
 
 
@@ -313,38 +314,3 @@ def _is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
             if any(other.startswith(f"{prefix}{key}.") for key in siblings for other in had):
                 return True
     return False
-
-
-def _reads(cls: type) -> Iterator[str]:
-    for owner in cls.__mro__:
-        place = class_place(owner)
-        node = source_of(place.path).class_named(owner.__name__) if place else None
-        for method in node.body if node else []:
-            if isinstance(method, ast.FunctionDef) and method.name != "__init__":
-                yield from (
-                    inner.attr for inner in ast.walk(method) if isinstance(inner, ast.Attribute) and is_self_attribute(inner, inner.attr)
-                )
-
-
-def _cuts_in_source(model: nn.Module, name: str) -> Iterator[Place]:
-    """Lines of the forwards around a layer that leave the graph without a call we can hear: `.data`, argmax, no_grad."""
-    parts = name.split(".")
-    for depth in range(len(parts)):
-        for cls, place in users_classes(model.get_submodule(".".join(parts[:depth]))):
-            source = source_of(place.path)
-            node = source.class_named(cls.__name__)
-            for method in node.body if node else []:
-                if isinstance(method, ast.FunctionDef) and method.name == "forward":
-                    lines = sorted({line for inner in ast.walk(method) if (line := _leaves_the_graph(inner))})
-                    yield from (Place(place.path, line, f"{cls.__qualname__}.{method.name}") for line in lines)
-
-
-def _leaves_the_graph(node: ast.AST) -> int:
-    """The line, or 0."""
-    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.ctx, ast.Load):
-        return node.lineno
-    if isinstance(node, ast.Call) and called_name(node) in ("argmax", "argmin", "round", "sign", "one_hot"):
-        return node.lineno
-    if isinstance(node, ast.With) and any(called_name(c) in ("no_grad", "inference_mode") for item in node.items for c in calls_in(item)):
-        return node.lineno
-    return 0
