@@ -10,8 +10,8 @@ __all__ = ["ALLOWED", "Layer", "Quantization", "Speed", "allowed_of", "change_of
 
 ALLOWED: Final = 0.01
 """One point of a share (accuracy 0.91 -> 0.90), or one hundredth of a metric that is none (a loss)."""
-SHARES: Final = frozenset(("accuracy", "f1"))
-"""Metrics that go from 0 to 1."""
+SHARES: Final = frozenset(("accuracy", "f1", "r2"))
+"""Metrics whose best is 1: a point is a hundredth of that, whatever the metric was before."""
 
 
 def drop_of(metric: str, higher_is_better: bool, before: float, after: float) -> float:

@@ -48,9 +48,40 @@ def sides(outlier: float = 0.0, **fields: Any) -> Subject:
     given = rows(dead=True)
     with torch.no_grad():
         labels = Sides()(given).argmax(1)
-    data = Tensors(given, labels)
-    splits = Splits(data, data, facts=Facts(inputs=(WIDTH,), classes=("left", "right")))
+    splits = Splits(Tensors(given, labels), Tensors(given, labels), facts=Facts(inputs=(WIDTH,), classes=("left", "right")))
     return subject(lambda: Sides(outlier), splits, name="sides", **fields)
+
+
+class Shifted(nn.Module):
+    """On which side of a plane a row of numbers about 1 lies. A large weight, of an input that is always 0, makes steps so long that many
+    small weights are rounded to nothing: what they add up to on the average is then missing, and the plane lies elsewhere."""
+
+    def __init__(self, outlier: float = 200.0) -> None:
+        super().__init__()
+        step = outlier / 127
+        self.first = nn.Linear(WIDTH, 2)
+        self.last = nn.Linear(2, 2)
+        plane = torch.tensor([0.0] + [2 * step] * 10 + [step / 3] * (WIDTH - 11))
+        with torch.no_grad():
+            self.first.weight.copy_(torch.stack((-plane, plane)))
+            self.first.weight[:, 0] = outlier
+            self.first.bias.copy_(torch.stack((plane.sum(), -plane.sum())))
+            self.last.weight.copy_(torch.eye(2) / 10)
+            self.last.bias.zero_()
+
+    def forward(self, given: Tensor) -> Tensor:
+        scores: Tensor = self.last(self.first(given))
+        return scores
+
+
+def shifted(count: int = 1000) -> Subject:
+    """Other samples to learn from than to be judged by."""
+    given = rows(2 * count) + 1
+    given[:, 0] = 0
+    with torch.no_grad():
+        labels = Shifted()(given).argmax(1)
+    train, valid = Tensors(given[:count], labels[:count]), Tensors(given[count:], labels[count:])
+    return subject(Shifted, Splits(train, valid, facts=Facts(inputs=(WIDTH,), classes=("left", "right"))), name="shifted")
 
 
 def spoiled() -> Subject:
@@ -94,8 +125,9 @@ class Tied(nn.Module):
 
 def tied() -> Subject:
     tokens = torch.randint(0, 200, (60, 10), generator=torch.Generator().manual_seed(3))
-    data = Tensors(tokens, tokens)
-    return subject(Tied, Splits(data, data, facts=Facts(vocabulary=200)), name="tied", task="language")
+    return subject(
+        Tied, Splits(Tensors(tokens, tokens), Tensors(tokens, tokens), facts=Facts(vocabulary=200)), name="tied", task="language"
+    )
 
 
 class Bagged(nn.Module):
@@ -114,8 +146,9 @@ class Bagged(nn.Module):
 def bagged() -> Subject:
     tokens = torch.randint(0, 100, (60, 8), generator=torch.Generator().manual_seed(4))
     labels = (tokens.sum(1) % 2).float()
-    data = Tensors(tokens, labels)
-    return subject(Bagged, Splits(data, data, facts=Facts(vocabulary=100)), name="bagged", task="binary")
+    return subject(
+        Bagged, Splits(Tensors(tokens, labels), Tensors(tokens, labels), facts=Facts(vocabulary=100)), name="bagged", task="binary"
+    )
 
 
 def calibration(of: Subject) -> Calibration:

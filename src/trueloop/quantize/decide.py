@@ -26,6 +26,8 @@ CALIBRATED: Final = 512
 """Training samples that ranges are found on: more change them little."""
 LOOKED_AT: Final = 512
 """Validation samples for each layer alone."""
+UNSEEN: Final = "the data hold no validation or test samples: judged by training samples, and by none that it was calibrated on"
+"""Told where it is so."""
 SHOWN: Final = 5
 """Layers that a refusal names."""
 
@@ -52,13 +54,15 @@ def decide(
     keep: Sequence[str] = (),
     samples: int | None = SAMPLES,
     calibrated: int = CALIBRATED,
+    looked_at: int = LOOKED_AT,
     say: Say | None = None,
 ) -> Decided:
     """Past `max_drop` too: whether it may be written is for the caller to see (`Quantization.within`, `refusal`)."""
     say = say or _silent
-    calibration = Calibration(subject, min(calibrated, len(subject.splits.train)))
+    known = _known(subject, scheme, keep)
     yardstick = yardstick_of(subject, subject.model, samples)
-    layers = _alone(subject, scheme, _known(subject, scheme, keep), keep, calibration, yardstick, say)
+    calibration = _calibration(subject, scheme, yardstick, calibrated)
+    layers = _alone(subject, scheme, known, keep, calibration, yardstick.fewer(looked_at), say)
     model, found = _all(subject, scheme, layers, calibration, yardstick)
     told = _told(subject, scheme, target, layers, calibration, yardstick, model, found, max_drop)
     while AUTO in keep and not told.within and len(told.costliest) > 1:
@@ -68,6 +72,15 @@ def decide(
         model, found = _all(subject, scheme, layers, calibration, yardstick)
         told = _told(subject, scheme, target, layers, calibration, yardstick, model, found, max_drop)
     return Decided(model, told, found.largest)
+
+
+def _calibration(subject: Subject, scheme: Scheme, yardstick: Yardstick, samples: int) -> Calibration:
+    """On training samples, and never on one that the metric is measured on."""
+    itself = subject.source[1] is subject.splits.train
+    made = Calibration(subject, samples, spared=frozenset(yardstick.numbers.tolist()) if itself else frozenset())
+    if scheme.calibrates and made.count < 1:
+        raise CannotExport(f"{scheme.name} needs training samples besides those that it is judged by, and there are none. Nothing was run.")
+    return replace(made, samples=made.count)
 
 
 def _silent(words: str) -> None:
@@ -95,11 +108,10 @@ def _alone(
     known: dict[str, nn.Module],
     keep: Sequence[str],
     calibration: Calibration,
-    yardstick: Yardstick,
+    few: Yardstick,
     say: Say,
 ) -> tuple[Layer, ...]:
     """Each layer by itself: what it costs, and whether it is to be quantized at all."""
-    few = yardstick.fewer(LOOKED_AT)
     brief = replace(calibration, samples=min(calibration.samples, calibration.batch * 2))
     task, made = subject.task, []
     for number, (name, layer) in enumerate(known.items(), 1):
@@ -156,6 +168,7 @@ def _told(
         layers=layers,
         error=found.error,
         others=_others(subject.model, {layer.name for layer in layers}),
+        notes=() if subject.source[1] is not subject.splits.train else (UNSEEN,),
     )
 
 

@@ -23,7 +23,7 @@ from trueloop.quantize.decide import Decided
 from trueloop.quantize.scheme import Scheme
 from trueloop.quantized import Quantization, Speed
 
-__all__ = ["beside_float", "medians", "refuse_target", "written"]
+__all__ = ["beside", "beside_float", "medians", "refuse_target", "written"]
 
 UNABLE: Final = MappingProxyType({
     "safetensors": "it holds the weights of the recipe's own model, which has no layers in fewer bits",
@@ -47,9 +47,16 @@ def refuse_target(scheme: Scheme, exporter: Exporter) -> None:
 
 
 def written(
-    subject: Subject, scheme: Scheme, decided: Decided, exporter: Exporter, place: Path, *, licence: dict[str, str] | None = None
+    subject: Subject,
+    scheme: Scheme,
+    decided: Decided,
+    exporter: Exporter,
+    place: Path,
+    *,
+    samples: int | None = SAMPLES,
+    licence: dict[str, str] | None = None,
 ) -> Artefact:
-    """The artefact in `place`, verified against the quantized model."""
+    """The artefact in `place`, verified against the quantized model on so many samples (None: all)."""
     told = decided.told
     run = {**subject.run, "quantized": told.summary()}
     model = scheme.for_target(decided.model, exporter.target)
@@ -58,7 +65,7 @@ def written(
         exporter,
         place,
         tolerance=_tolerance(scheme, decided),
-        samples=SAMPLES,
+        samples=samples,
         licence=licence,
         notes=(told.words(), *told.notes),
     )
@@ -76,11 +83,15 @@ def _tolerance(scheme: Scheme, decided: Decided) -> float:
 def beside_float(told: Quantization, subject: Subject, exporter: Exporter, quantized: Artefact) -> Quantization:
     """With speed and size of the file, against the float model exported in the same form."""
     with TemporaryDirectory(prefix="trueloop-quantize-") as scratch:
-        plain = export(subject, exporter, Path(scratch) / "float", samples=8)
-        both = [runner_of(plain), runner_of(quantized)]
-        speeds = tuple(_speed(both, _batch(subject, size)) for size in BATCHES)
-        before, after = (made.files[made.file.name]["bytes"] for made in (plain, quantized))
-        return replace(told, speeds=speeds, files=(before, after))
+        return beside(told, subject, export(subject, exporter, Path(scratch) / "float", samples=8), quantized)
+
+
+def beside(told: Quantization, subject: Subject, plain: Artefact, quantized: Artefact, rounds: int = ROUNDS) -> Quantization:
+    """The same, against a float artefact that is there already."""
+    both = [runner_of(plain), runner_of(quantized)]
+    speeds = tuple(_speed(both, _batch(subject, size), rounds) for size in BATCHES)
+    before, after = (made.files[made.file.name]["bytes"] for made in (plain, quantized))
+    return replace(told, speeds=speeds, files=(before, after))
 
 
 def _batch(subject: Subject, size: int) -> list[Array]:
@@ -90,9 +101,9 @@ def _batch(subject: Subject, size: int) -> list[Array]:
     return [tensor.contiguous().numpy() for tensor in subject.program().layouts[0].parted(subject.fetch(numbers).inputs)]
 
 
-def _speed(runners: Sequence[Runner], inputs: list[Array]) -> Speed:
+def _speed(runners: Sequence[Runner], inputs: list[Array], rounds: int) -> Speed:
     calls = [lambda runner=runner: runner.run(inputs) for runner in runners]
-    before, after = medians(calls)
+    before, after = medians(calls, rounds)
     return Speed(len(inputs[0]), before, after)
 
 

@@ -42,8 +42,13 @@ class Yardstick:
     answers: Sequence[tuple[Tensor, ...]]
     before: float
     """The float model's metric."""
-    samples: int
+    numbers: Tensor
+    """Which samples of the source: nothing may be calibrated on them."""
     squares: float = field(repr=False)
+
+    @property
+    def samples(self) -> int:
+        return len(self.numbers)
 
     def measure(self, model: nn.Module) -> Measured:
         metrics = Metrics(self.subject.task)
@@ -58,25 +63,36 @@ class Yardstick:
         return Measured(metrics.values()[self.subject.task.metric], error, largest)
 
     def fewer(self, samples: int) -> Yardstick:
-        """The same with the first of the batches, at least as many samples as asked for."""
-        return yardstick_of(self.subject, self.subject.model, min(samples, self.samples))
+        """The same with some of its samples, spread over all of them."""
+        return (
+            self if samples >= self.samples else _yardstick(self.subject, self.subject.model, self.numbers[_spread(samples, self.samples)])
+        )
 
 
 def yardstick_of(subject: Subject, model: nn.Module, samples: int | None) -> Yardstick:
-    """`samples`: how many, spread over all; None: all."""
-    source, prepare = subject.source[1], subject.splits.prepare
-    asked = len(source) if samples is None else min(samples, len(source))
-    metrics = Metrics(subject.task)
+    """`samples`: how many, spread over all; None: all. Where there are none but those that it learned from, half of them at most: the
+    others are for calibration."""
+    source = subject.source[1]
+    most = max(1, len(source) // 2) if source is subject.splits.train else len(source)
+    return _yardstick(subject, model, _spread(most if samples is None else min(samples, most), len(source)))
+
+
+def _spread(count: int, over: int) -> Tensor:
+    return torch.arange(count) * over // count
+
+
+def _yardstick(subject: Subject, model: nn.Module, numbers: Tensor) -> Yardstick:
+    prepare, metrics = subject.splits.prepare, Metrics(subject.task)
     batches, answers, squares = [], [], 0.0
-    for numbers in torch.split(torch.arange(asked) * len(source) // asked, BATCH):
-        raw = subject.fetch(numbers)
+    for part in torch.split(numbers, BATCH):
+        raw = subject.fetch(part)
         batch = Batch(raw.inputs if prepare is None else prepare(raw.inputs), raw.targets)
         output = _answer(model, batch.inputs)
         metrics.add(output, batch.targets)
         batches.append(batch)
         answers.append(tuple(tensors_in(output)))
         squares += sum(float(tensor.double().square().sum()) for tensor in answers[-1])
-    return Yardstick(subject, batches, answers, metrics.values()[subject.task.metric], asked, squares)
+    return Yardstick(subject, batches, answers, metrics.values()[subject.task.metric], numbers, squares)
 
 
 def _answer(model: nn.Module, inputs: Any) -> Any:

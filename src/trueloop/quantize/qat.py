@@ -6,9 +6,10 @@ What it learns is to answer as the task asks in spite of the rounding. Norms kee
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Final, final
+from typing import Any, Final, final
 
 import torch
 from torch import nn
@@ -22,8 +23,11 @@ __all__ = ["Qat"]
 
 PASSES: Final = 4
 """Over the training samples that it is given."""
+STRIDE: Final = 0.1
+"""Of Adam, for the weights and biases of a layer that is rounded: a part of its step of rounding. It falls to nothing: a few dozen updates
+move a weight by a step or two, whether the layer's weights are large or small."""
 RATE: Final = 1e-4
-"""Of Adam: small against any rate that the model was trained with; it is to move weights by a step of rounding, and no further."""
+"""Of Adam, for all others: small against any rate that the model was trained with."""
 
 
 @final
@@ -57,11 +61,29 @@ def _learned(model: nn.Module, names: Sequence[str], calibration: Calibration) -
     made = copy.deepcopy(model).eval().requires_grad_(True)
     task = calibration.subject.task
     with torch.enable_grad(), fence(calibration.subject.recipe.seed), rounding(made, ranges_of(made, names, calibration)):
-        optimizer = torch.optim.Adam(made.parameters(), lr=RATE)
+        optimizer = torch.optim.Adam(_paces(made, names))
+        updates = PASSES * math.ceil(calibration.count / calibration.batch)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1 / updates, updates)  # weights come to rest between two steps
         for epoch in range(PASSES):
             for batch in calibration.batches(epoch=epoch):
                 optimizer.zero_grad()
                 loss = task.loss_sum(made(batch.inputs), batch.targets) / max(1, int(task.count(batch.targets)))
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
+                schedule.step()
     return made.requires_grad_(False)
+
+
+def _paces(model: nn.Module, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Groups of parameters, each with its rate."""
+    groups, taken = [], set[int]()
+    for name in names:
+        layer = model.get_submodule(name)
+        mine = [parameter for parameter in layer.parameters() if id(parameter) not in taken]  # of tied layers, the first one's
+        taken |= {id(parameter) for parameter in mine}
+        weight = layer.weight
+        assert isinstance(weight, torch.Tensor)
+        step = float(weight.detach().abs().flatten(1).amax(1).mean()) / 127
+        groups.append({"params": mine, "lr": STRIDE * step})
+    others = [parameter for parameter in model.parameters() if id(parameter) not in taken]
+    return [group for group in (*groups, {"params": others, "lr": RATE}) if group["params"]]

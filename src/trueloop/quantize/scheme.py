@@ -34,11 +34,19 @@ class Calibration:
     subject: Subject
     samples: int
     batch: int = 64
+    spared: frozenset[int] = frozenset()
+    """Numbers of training samples that the metric is measured on, where there are no others: they are never looked at here."""
+
+    @property
+    def count(self) -> int:
+        """How many samples it looks at: as many as asked for, if there are."""
+        return min(self.samples, len(self.subject.splits.train) - len(self.spared))
 
     def batches(self, *, epoch: int = 0) -> Iterator[Batch]:
         """The same each time; spread over all of them, others in another epoch."""
         source, prepare = self.subject.splits.train, self.subject.splits.prepare
-        chosen = torch.randperm(len(source), generator=torch.Generator().manual_seed(self.subject.recipe.seed + epoch))
+        order = torch.randperm(len(source), generator=torch.Generator().manual_seed(self.subject.recipe.seed + epoch))
+        chosen = order if not self.spared else torch.tensor([number for number in order.tolist() if number not in self.spared])
         for numbers in torch.split(chosen[: self.samples], self.batch):
             with fence(self.subject.recipe.seed):
                 raw = source.fetch(numbers)

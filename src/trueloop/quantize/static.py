@@ -18,7 +18,7 @@ from torch.export import Dim
 from trueloop.data.source import tensors_in
 from trueloop.engine.randomness import fence
 from trueloop.export.compare import error_between
-from trueloop.export.program import scores_of
+from trueloop.export.program import exportable, scores_of
 from trueloop.export.traced import quietly
 from trueloop.quantize.scheme import Calibration
 
@@ -48,7 +48,7 @@ class Graphed(nn.Module):
 
     def __init__(self, graph: fx.GraphModule, apart: float) -> None:
         super().__init__()
-        self.graph = graph
+        self.graph = _always_called_alike(graph)
         self.apart = apart
         """The largest difference of an output that rounding has made."""
 
@@ -70,7 +70,16 @@ class Graphed(nn.Module):
                 node.target = _PLAIN[str(node.target).split(".")[1]]
                 node.kwargs = {}
         made.graph.recompile()
+        _always_called_alike(made.graph)
         return made
+
+
+def _always_called_alike(graph: fx.GraphModule) -> fx.GraphModule:
+    """torch numbers the code of its graphs as they are made, and exported files say where each operation came from: two files of the same
+    model would differ."""
+    forward: Any = type(graph).forward
+    forward.__code__ = forward.__code__.replace(co_filename="<quantized graph>")
+    return graph
 
 
 def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibration) -> Graphed:
@@ -80,7 +89,8 @@ def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibratio
     batches = list(calibration.batches())
     with torch.no_grad(), fence(), quietly(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchao and torch warn of each other's next versions
-        traced = torch.export.export(_Scores(copy.deepcopy(model)), (batches[0].inputs,), dynamic_shapes=(_free(batches[0].inputs),))
+        whole: Any = _Scores(model)
+        traced = torch.export.export(exportable(whole), (batches[0].inputs,), dynamic_shapes=(_free(batches[0].inputs),))
         graph = traced.module(check_guards=False)
         weights = _apart_for_each_call(graph, {f"model.{name}.weight" for name in names})
         prepared = prepare_pt2e(graph, _quantizer(weights))

@@ -44,6 +44,10 @@ class Stored(nn.Module, ABC):
     def forward(self, values: Tensor, scale: Tensor) -> Tensor:
         """The weight as a layer reads it."""
 
+    def rows(self, numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+        """These rows of it, for a table: where it can be, without making the others."""
+        return F.embedding(numbers, self(values, scale))
+
 
 @final
 class Int8(Stored):
@@ -55,6 +59,9 @@ class Int8(Stored):
 
     def forward(self, values: Tensor, scale: Tensor) -> Tensor:
         return values.to(scale.dtype) * scale
+
+    def rows(self, numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+        return F.embedding(numbers, values).to(scale.dtype) * F.embedding(numbers, scale)
 
 
 @final
@@ -72,11 +79,18 @@ class Int4(Stored):
         return pairs[..., 0] | (pairs[..., 1] << 4), scale.reshape(len(rows), -1)
 
     def forward(self, values: Tensor, scale: Tensor) -> Tensor:
+        return self._unpacked(values, scale).reshape(self.shape)
+
+    def rows(self, numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+        return self._unpacked(F.embedding(numbers, values), F.embedding(numbers, scale))
+
+    def _unpacked(self, values: Tensor, scale: Tensor) -> Tensor:
+        """[..., bytes of a row] and [..., its groups] -> [..., its numbers]."""
         pairs = values.to(scale.dtype)
         high = (pairs / 16).floor()  # in float: not every target shifts bytes
         numbers = torch.stack((pairs - 16 * high, high), dim=-1) - 8
-        rows = numbers.reshape(self.shape[0], -1, GROUP) * scale.unsqueeze(-1)
-        return rows.flatten(1)[:, : self.row].reshape(self.shape)
+        grouped = numbers.reshape(*scale.shape, GROUP) * scale.unsqueeze(-1)
+        return grouped.flatten(-2)[..., : self.row]
 
 
 @final
@@ -163,13 +177,7 @@ class _Rows(nn.Module):
     def forward(self, numbers: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         if self.bag and numbers.dim() != 2:
             return F.embedding_bag(numbers, self.weight, offsets, mode=self.bag, per_sample_weights=per_sample_weights)
-        rows = self._rows(numbers)
+        rows = self.stored.rows(numbers, self.get_buffer("values"), self.get_buffer("scale"))
         if per_sample_weights is not None:
             rows = rows * per_sample_weights.unsqueeze(-1)
         return rows.sum(1) if self.bag == "sum" else rows.mean(1) if self.bag == "mean" else rows
-
-    def _rows(self, numbers: Tensor) -> Tensor:
-        values, scale = self.get_buffer("values"), self.get_buffer("scale")
-        if not isinstance(self.stored, Int8):
-            return F.embedding(numbers, self.weight)  # not every target can take rows of packed numbers, or of 8-bit floats
-        return values[numbers].to(scale.dtype) * scale[numbers]
