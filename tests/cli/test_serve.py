@@ -13,6 +13,8 @@ import pytest
 from tests.export.made import run_here, subject
 from tests.serve.made import Served, process, until_ready
 from trueloop.cli.main import main
+from trueloop.cli.serve import not_a_run
+from trueloop.errors import Misuse
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.make import export
 
@@ -50,6 +52,43 @@ def test_load_compares_every_answer_with_the_model_s_own(made: Path, capfd: pyte
     assert "shades as onnx: 200 requests, 8 callers at once" in said
     assert said.count("statuses  200 x 200; wrong answers 0; failures 0") == 2
     assert "batching answers " in said
+    assert " in 3 rounds)" in said
+
+
+def test_load_states_the_limit_and_ends_with_1_where_it_is_missed(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = ["load", str(made), "--clients", "4", "--requests", "60", "--with-batching"]
+    assert main([*asked, "--latency", "20s"]) == 0
+    assert "; the limit of 20000 ms is kept\n" in capfd.readouterr().out
+    assert main([*asked, "--p99", "1us"]) == 1
+    said = capfd.readouterr().out
+    assert "; the limit of 0.001 ms is missed\n" in said
+    assert "statuses  200 x 60; wrong answers 0; failures 0" in said
+
+
+def test_load_ends_with_1_where_batching_gains_less_than_was_asked_for(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", str(made), "--clients", "4", "--requests", "40", "--rounds", "1", "--gain", "1000"]) == 1
+    assert "times as many; 1000 were asked for: missed" in capfd.readouterr().out
+
+
+def test_a_limit_is_told_by_who_serves_and_known_to_who_asks(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with process([sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--latency", "20s"]) as started:
+        assert started.stdout is not None
+        lines = [started.stdout.readline() for _ in range(3)]
+        assert lines[2] == "latency    answered within 20000 ms, or refused at once (429)\n"
+        server = Served(int(lines[0].partition("127.0.0.1:")[2].split()[0]), started)
+        until_ready(server)
+        assert server.get("/model")[1]["latency_ms"] == 20_000
+        assert main(["load", f"http://127.0.0.1:{server.port}", "--clients", "4", "--requests", "40"]) == 0
+        assert server.end() == 0
+    assert "; the limit of 20000 ms is kept" in capfd.readouterr().out
+
+
+def test_a_limit_that_cannot_be_kept_is_refused_before_anybody_asks(made: Path) -> None:
+    words = ["--port", "0", "--latency", "2us", "--wait", "1us"]
+    with process([sys.executable, "-m", "trueloop", "serve", str(made), *words]) as started:
+        said = started.communicate(timeout=60)[0]
+    assert started.returncode == 4
+    assert "--latency 0.002ms cannot be kept: the model takes " in said
 
 
 def test_load_says_that_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,6 +182,8 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
         (["MADE", "--wait", "soon"], "--wait 'soon' is no time. Nothing was served"),
         (["MADE", "--max-body", "much"], "--max-body 'much' is no size. Nothing was served"),
         (["MADE", "--queue", "4"], "--queue 4 is shorter than --batch 32"),
+        (["MADE", "--latency", "never"], "--latency 'never' is no time. Nothing was served"),
+        (["MADE", "--latency", "4ms"], "--wait 5ms leaves nothing of --latency 4ms"),
         (["MADE", "--api-key-file", "nowhere"], "--api-key-file nowhere cannot be read"),
         (["MADE", "--port", "99999"], "--port 99999 is none"),
         (["MADE", "--host", "no.such.host.invalid"], "cannot be listened at"),
@@ -161,14 +202,35 @@ def test_a_command_that_is_wrong_is_refused(made: Path, capsys: pytest.CaptureFi
         ([], "Load what?"),
         (["a", "--clients", "none"], "'none' is no number from 1 on"),
         (["a", "--garbage", "200%"], "--garbage cannot be '200%'"),
+        (["a", "--p99", "soon"], "--p99 'soon' is no time. Nothing was asked"),
+        (["a", "--gain", "much"], "'much'"),
         (["http://"], "is no address of a server"),
         (["a"], "a holds no artefact"),
     ],
-    ids=["nothing", "clients", "garbage", "address", "artefact"],
+    ids=["nothing", "clients", "garbage", "p99", "gain", "address", "artefact"],
 )
 def test_a_load_that_is_wrong_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
     assert main(["load", *words]) == 4
     assert why in capsys.readouterr().err
+
+
+def test_a_run_is_no_artefact_and_its_own_are_named(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Path("runs", "shades")
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    for named in (run, Path("shades")):
+        with pytest.raises(Misuse) as refused:
+            not_a_run(named, "serve", "served")
+        how = f"type `trueloop export {named} --to onnx`, and then `trueloop serve runs/shades/export/onnx`."
+        assert str(refused.value) == f"{named} is a run, and was not exported. Nothing was served: {how}"
+    copied(made, run / "export" / "onnx")
+    copied(made, run / "export" / "pt2")
+    for verb in ("serve", "load"):
+        with pytest.raises(Misuse, match=f"type `trueloop {verb} runs/shades/export/onnx` or `trueloop {verb} runs/shades/export/pt2`"):
+            not_a_run(run, verb, "asked")
+    assert not_a_run(run / "export" / "pt2", "serve", "served") == run / "export" / "pt2"
+    assert not_a_run(Path("nowhere"), "serve", "served") == Path("nowhere")
 
 
 def test_an_empty_key_is_no_key(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.serve.made import artefact, broken, picky, shade
 from trueloop.artefact import Port
+from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, FakeRunner, Runner
-from trueloop.serve.batching import Batcher, Sample, blank
+from trueloop.serve.batching import SPARE, Asked, Batcher, Sample, Waiting, blank
 from trueloop.serve.limits import Limits, Refused
 
 
@@ -115,6 +116,124 @@ def test_a_full_queue_refuses_and_takes_none_of_the_request() -> None:
 
     refused, _ = with_batcher(work, waits, batch=1, queue=4, wait=0.001)
     assert (refused.status, refused.headers) == (429, {"Retry-After": "1"})
+
+
+# -- the limit on latency --
+
+
+def held_by(event: threading.Event) -> Callable[..., list[Array]]:
+    """Computes nothing but zeros until then."""
+
+    def waits(*inputs: Array) -> list[Array]:
+        if inputs[0].any():
+            event.wait(30)
+        return shade(*inputs)
+
+    return waits
+
+
+def expecting(batcher: Batcher, **seconds: float) -> None:
+    """As if that had been learned: the seconds of a batch of so many pictures."""
+    for size, taken in seconds.items():
+        batcher.pace.known[(12 * int(size.removeprefix("of"))).bit_length()] = (taken, 0.0)
+
+
+async def first_is_computed(batcher: Batcher) -> asyncio.Future[list[Sample]]:
+    first = asyncio.ensure_future(batcher.submit([picture(1)]))
+    while not batcher.waiting:
+        await asyncio.sleep(0)
+    while batcher.waiting:
+        await asyncio.sleep(0.001)
+    return first
+
+
+def test_who_would_wait_too_long_is_refused_at_once_with_when_to_come_again() -> None:
+    held = threading.Event()
+
+    async def work(batcher: Batcher) -> Any:
+        first = await first_is_computed(batcher)
+        expecting(batcher, of1=1.2, of4=1.5)
+        second = asyncio.ensure_future(batcher.submit([picture(2)]))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused) as refused:
+            await batcher.submit([picture(3)] * 8)
+        assert len(batcher.waiting) == 1
+        held.set()
+        await asyncio.gather(first, second)
+        return refused.value
+
+    refused, _ = with_batcher(work, held_by(held), batch=4, wait=0.001, latency=4.0)
+    assert refused.status == 429
+    assert refused.sentence == "The answer would take about 4200 ms, and this server's limit is 4000 ms: try again in 5 s."
+    assert refused.headers == {"Retry-After": "5"}
+
+
+def test_who_comes_when_nobody_is_there_is_always_taken() -> None:
+    """Or a server that was slow once would refuse for ever."""
+
+    async def work(batcher: Batcher) -> Any:
+        expecting(batcher, of1=100.0, of4=100.0)
+        return await batcher.submit([picture(value) for value in range(5)])
+
+    answers, batches = with_batcher(work, batch=4, wait=0.001, latency=30.0)
+    assert len(answers) == 5
+    assert sum(batches) == 5
+
+
+def test_batches_are_small_enough_for_two_of_them_within_the_limit() -> None:
+    async def work(batcher: Batcher) -> Any:
+        expecting(batcher, of1=0.1, of2=3.0, of4=6.0, of8=20.0)
+        return await batcher.submit([picture(value) for value in range(8)])
+
+    assert with_batcher(work, batch=8, wait=0.01, latency=15.0)[1][0] == 4
+
+
+def test_a_batch_is_begun_early_where_waiting_for_others_would_break_the_limit() -> None:
+    async def work(batcher: Batcher) -> Any:
+        expecting(batcher, of1=3.0, of8=3.0)
+        one = Waiting(picture(), ((1, 3, 4),), Asked(asyncio.get_running_loop().create_future(), [None], 1), 0, since=100.0)
+        return batcher._patience(one)
+
+    assert with_batcher(work, batch=8, wait=9.0, latency=10.0)[0] == (100.0 + 10.0 * SPARE - 3.0, 8)
+    assert with_batcher(work, batch=8, wait=2.0, latency=10.0)[0] == (102.0, 8)
+
+
+def test_who_has_waited_too_long_is_not_computed_any_more() -> None:
+    held = threading.Event()
+
+    async def work(batcher: Batcher) -> Any:
+        first = await first_is_computed(batcher)
+        second = asyncio.ensure_future(batcher.submit([picture(2)]))
+        await asyncio.sleep(0)
+        batcher.waiting[0].since -= 60
+        held.set()
+        with pytest.raises(Refused, match="has waited for the 30000 ms") as refused:
+            await second
+        await first
+        return refused.value.status
+
+    assert with_batcher(work, held_by(held), batch=1, wait=0.001, latency=30.0) == (429, [1])
+
+
+def test_texts_of_many_lengths_are_expected_to_be_computed_apart() -> None:
+    async def work(batcher: Batcher) -> Any:
+        batcher.pace.known = dict.fromkeys(range(12), (1.0, 0.0))
+        lengths = [(((length,),), count) for length, count in ((3, 4), (5, 5), (9, 1))]
+        return [batcher._seconds(shapes, count) for shapes, count in lengths]
+
+    assert with_batcher(work, kind="tokens", batch=4, latency=30.0)[0] == [1.0, 2.0, 1.0]
+
+
+def test_a_limit_that_the_model_alone_breaks_is_told_before_anything_is_served() -> None:
+    async def main() -> None:
+        batcher = Batcher(artefact(), lambda: FakeRunner(shade), Limits(latency=1e-9), lambda *_: None)
+        started = asyncio.Event()
+        batcher.start(started.set)
+        await started.wait()
+        assert isinstance(batcher.failure, Misuse)
+        assert str(batcher.failure).startswith("--latency 1e-06ms cannot be kept: the model takes ")
+
+    asyncio.run(main())
 
 
 def test_who_has_gone_is_not_computed() -> None:

@@ -41,8 +41,9 @@ def test_numbers_are_of_the_port_s_own_type(dtype: str) -> None:
 def test_whole_numbers_of_64_bits_are_exact() -> None:
     taker = inputs("tensors", inputs=(Port("input", "int64", (None, 2)),))
     assert one(taker, [2**53 + 1, -(2**63)])[0].tolist() == [2**53 + 1, -(2**63)]
-    with pytest.raises(Refused, match="too large or too small"):
-        one(taker, [2**63, 0])
+    for beyond in (2**63, -(2**63) - 1, 2**64, 10**30):
+        with pytest.raises(Refused, match="too large or too small"):
+            one(taker, [beyond, 0])
 
 
 def test_a_number_that_is_too_large_for_the_port_is_refused() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -68,16 +70,16 @@ def test_a_wrong_answer_is_found() -> None:
 def test_a_server_of_which_only_the_address_is_known_is_compared_with_itself() -> None:
     with served("tokens") as server:
         address = Address("127.0.0.1", server.port)
-        questions = asyncio.run(asked_alone(address))
+        questions, limit = asyncio.run(asked_alone(address))
         outcome = asyncio.run(drive(address, questions, clients=8, requests=200))
-    assert (outcome.failures, outcome.statuses[200]) == (0, 200)
+    assert (outcome.failures, outcome.statuses[200], limit) == (0, 200, math.inf)
     assert outcome.throughput > 0
 
 
 def test_nobody_there_is_a_sentence() -> None:
     with served() as server:
         address = Address("127.0.0.1", server.port)
-        questions = asyncio.run(asked_alone(address))
+        questions, _ = asyncio.run(asked_alone(address))
         server.end()
         with pytest.raises(Misuse, match="cannot be reached"):
             asyncio.run(drive(address, questions, clients=2, requests=10))
@@ -98,6 +100,49 @@ def test_percentiles_are_of_those_that_were_answered() -> None:
     assert [round(outcome.percentile(share), 3) for share in (0.5, 0.95, 0.99, 1.0)] == [5.0, 9.5, 9.9, 10.0]
     assert Outcome(latencies=[3.0]).percentile(0.5) == 3.0
     assert str(Outcome().percentile(0.5)) == "nan"
+
+
+def test_rounds_are_counted_together() -> None:
+    whole = Outcome()
+    whole.add(Outcome(2.0, [0.1, 0.2], Counter({200: 2}), 1, {"slow": Counter({408: 1})}, (10.0, 20.0)))
+    whole.add(Outcome(3.0, [0.3], Counter({200: 1, 429: 4}), 0, {"slow": Counter({408: 2}), "NaN": Counter({422: 1})}, (20.0, 30.0)))
+    assert (whole.seconds, whole.latencies, whole.wrong, whole.memory) == (5.0, [0.1, 0.2, 0.3], 1, (10.0, 30.0))
+    assert whole.statuses == {200: 3, 429: 4}
+    assert whole.rubbish == {"slow": {408: 3}, "NaN": {422: 1}}
+
+
+def test_who_is_told_to_come_later_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four callers of a server that computes one at a time, and refuses the fourth until it has done so."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await wait(seconds and 0.05)
+
+    wait = asyncio.sleep
+    questions = questions_of(artefact(), FakeRunner(shade))
+    with served(model="slow", batch=1, queue=2) as server:
+        monkeypatch.setattr("trueloop.serve.drive.asyncio.sleep", sleep)
+        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=4, requests=8))
+    assert outcome.failures == 0
+    assert outcome.statuses[429] == pytest.approx(pauses.count(1.0), abs=8)  # some while it was warmed up
+    assert outcome.statuses[200] + outcome.statuses[429] == 8
+    assert 1.0 in pauses
+
+
+def test_the_server_s_own_limit_is_known_to_who_loads_it() -> None:
+    with served(latency=0.25) as server:
+        assert asyncio.run(asked_alone(Address("127.0.0.1", server.port)))[1] == 0.25
+
+
+@pytest.mark.long
+def test_a_limit_is_kept_when_far_too_many_ask() -> None:
+    """0.3 s for each batch of four, and sixteen callers: who could not be answered within a second is refused at once."""
+    questions = questions_of(artefact(), FakeRunner(shade))
+    with served(model="slow", batch=4, latency=1.0) as server:
+        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=16, requests=32))
+    assert outcome.failures == 0
+    assert set(outcome.statuses) == {200, 429}
 
 
 def test_failures_are_5xx_silence_and_wrong_answers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -125,6 +127,21 @@ def test_told_to_end_it_answers_those_who_wait_and_ends_with_0(number: int) -> N
         asking.join()
     assert [status for status, _, _ in replies] == [200] * 4
     assert any(line.startswith(f"{signal.Signals(number).name}: answering") for line in server.said)
+
+
+def test_who_asks_while_it_is_told_to_end_is_answered_until_it_says_that_this_is_the_last() -> None:
+    body = json.dumps({"input": points()})
+    with served() as server, closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        for sent in range(10_000):
+            connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            assert (reply.status, "predictions" in json.loads(reply.read())) == (200, True)
+            if sent == 3:
+                server.process.send_signal(signal.SIGTERM)
+            if reply.getheader("connection") == "close":
+                break
+        assert sent > 3
+        assert server.process.wait(30) == 0
 
 
 def test_it_ends_within_its_grace_though_a_model_does_not() -> None:

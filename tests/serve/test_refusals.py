@@ -240,8 +240,7 @@ def test_no_path_leads_anywhere_else(pictures: Served, path: str) -> None:
 @pytest.mark.parametrize(("method", "path"), [("GET", "/predict"), ("DELETE", "/predict"), ("POST", "/health"), ("PUT", "/metrics")])
 def test_another_method_is_refused_with_those_that_there_are(pictures: Served, method: str, path: str) -> None:
     status, told, headers = pictures.reply(method=method, path=path, kind="")
-    assert (status, list(told)) == (405, ["error"])
-    assert headers["allow"]
+    assert (status, told["error"]) == (405, f"Method Not Allowed: this path takes {headers['allow']}.")
 
 
 def test_a_websocket_is_not_opened(pictures: Served) -> None:
@@ -254,6 +253,35 @@ def test_two_questions_in_one_breath_are_both_answered(pictures: Served) -> None
     one = head(f"Content-Length: {len(body)}") + body
     last = head(f"Content-Length: {len(body)}", "Connection: close") + body
     assert pictures.raw(one + last).count(b'"class": "light"') == 2
+    wished = head(f"Content-Length: {len(body)}", "Connection: Upgrade", "Upgrade: h2c") + body
+    assert status_of(pictures.raw(one + wished)) == 200
+
+
+def test_rubbish_after_a_whole_question_does_not_harm_its_answer(pictures: Served) -> None:
+    body = json.dumps({"input": points()}).encode()
+    reply = pictures.raw(head(f"Content-Length: {len(body)}") + body + b"1,1,1" * 20_000)
+    assert status_of(reply) == 200
+    assert reply.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in reply.lower()
+
+
+def test_another_protocol_that_is_wished_for_is_not_spoken(pictures: Served) -> None:
+    body = json.dumps({"input": points()}).encode()
+    reply = pictures.raw(head(f"Content-Length: {len(body)}", "Connection: Upgrade, close", "Upgrade: h2c") + body)
+    assert status_of(reply) == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        head()[:-4] + b"\r\nX-A: " + b"a" * 200_000,
+        head("Transfer-Encoding: chunked") + b"1\r\n1\r\n0\r\n" + b"X-A: aaaaaaaaaaaaaa\r\n" * 20_000,
+        head("Transfer-Encoding: chunked") + b"1;" + b"a" * 200_000,
+    ],
+    ids=["headers", "after the body", "beside a piece"],
+)
+def test_headers_without_an_end_are_not_read_to_it(pictures: Served, data: bytes) -> None:
+    assert status_of(pictures.raw(data)) in (0, 400, 431)
 
 
 def test_after_all_that_nothing_has_failed_and_answers_are_right(pictures: Served) -> None:

@@ -109,3 +109,12 @@ def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
     assert '"--wait", "10ms"' in text
     assert "\nRUN evil" not in text
     assert "docker build -t a-b-run-evil ." in text
+
+
+def test_a_limit_on_latency_is_written_too() -> None:
+    limits = Limits(latency=0.25)
+    assert "default_queue_policy { max_queue_size: 256 timeout_action: REJECT default_timeout_microseconds: 250000 }" in config_of(
+        artefact(), limits
+    )
+    assert '"--latency", "250ms"' in dockerfile_of(artefact(), limits)
+    assert "--latency" not in dockerfile_of(artefact(), Limits())

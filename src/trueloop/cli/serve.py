@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from pathlib import Path
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.options import Parser
 from trueloop.cli.quantities import duration, size
-from trueloop.errors import BadArtefact, MissingExtra, Misuse, TrueloopError, did_you_mean
+from trueloop.errors import MissingExtra, Misuse, did_you_mean
+from trueloop.export.device import device_asked
 
 if TYPE_CHECKING:
     from trueloop.artefact import Artefact
-    from trueloop.export.exporter import Runner
     from trueloop.serve.limits import Limits
 
-__all__ = ["KEY", "add_limits", "limits_of", "opened", "serve"]
+__all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "serve"]
 
 USAGE: Final = "[options] ARTEFACT"
 ABOUT: Final = """Serve an exported model over HTTP:
@@ -26,8 +27,9 @@ ABOUT: Final = """Serve an exported model over HTTP:
   GET  /          a page to try it                                GET /ready     is the model loaded and warm?
   GET  /docs      what can be asked (/openapi.json)               GET /metrics   for Prometheus
 
-Samples of many callers that arrive within --wait are computed together. What cannot be answered is refused with one sentence; SIGTERM ends
-it when everybody who waits is answered. It listens on this machine only, unless --host says otherwise."""
+Samples of many callers that arrive within --wait are computed together. With --latency, batches are kept small enough for it, and who would
+have to wait longer is told so at once: 429, with when to come again. What cannot be answered is refused with one sentence; SIGTERM ends it
+when everybody who waits is answered. It listens on this machine only, unless --host says otherwise."""
 WRITES: Final = ("triton", "docker")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 KEY: Final = "TRUELOOP_API_KEY"
@@ -42,16 +44,17 @@ def serve(arguments: list[str]) -> int:
         from trueloop.serve.service import Service
     except ModuleNotFoundError as error:
         raise MissingExtra(f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'") from None
-    from trueloop.export.catalogue import exporter_named
-    from trueloop.export.folder import read_artefact, verified_file
+    from trueloop.export.catalogue import able, runner_of
+    from trueloop.export.folder import read_artefact
 
-    artefact = read_artefact(asked.artefact)
-    exporter_named(artefact.target).require()
-    verified_file(artefact)
+    artefact = read_artefact(not_a_run(asked.artefact, "serve", "served"))
+    _, device = able(artefact, asked.device or "")
     limits, key = limits_of(asked), _key(asked.api_key_file)
-    service = Service(artefact, lambda: opened(artefact), limits, key=key)
+    service = Service(artefact, lambda: runner_of(artefact, device), limits, key=key)
     door = listening(asked.host, asked.port)
     _announce(artefact, limits, asked.host, door.getsockname()[1], bool(key))
+    if device != "cpu":
+        _say(f"device     {device}")
     run(service, door, _say, log=asked.log)
     _say("stopped")
     return 0
@@ -63,6 +66,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="8000; 0: any that is free")
     add_limits(parser)
+    parser.add_argument(
+        "--device", metavar="DEVICE", type=device_asked, help="cpu | cuda | cuda:N (cpu; what machine code is for, it runs on)"
+    )
     parser.add_argument("--api-key-file", type=Path, metavar="FILE", help=f"callers must know what stands there; or the variable {KEY}")
     parser.add_argument("--log", action="store_true", help="a line for each request")
     parser.add_argument("--write", nargs=2, metavar=("WHAT", "DIR"), help="serve nothing; write a triton repository, or a docker folder")
@@ -72,24 +78,24 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     return asked
 
 
-def opened(artefact: Artefact) -> Runner:
-    """Raises BadArtefact, whatever its runtime finds wrong with it."""
-    from trueloop.export.catalogue import runner_of
+def not_a_run(path: Path, verb: str, undone: str) -> Path:
+    """The same path. Raises Misuse where a run stands in place of what was exported from it, with what to type."""
+    from trueloop.artefact import FILE
 
-    try:
-        return runner_of(artefact)
-    except TrueloopError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each runtime has errors of its own, and all say that the file is no model
-        why = " ".join(str(error).split())[:200]
-        runtime = artefact.runtime["package"]
-        raise BadArtefact(f"{artefact.file} cannot be opened by {runtime} ({why}). Nothing was run. Export the run again.") from None
+    run = next((place for place in (path, Path("runs") / path) if (place / "run.json").is_file()), None)
+    if run is None or (path / FILE).is_file():
+        return path
+    if made := sorted(file.parent for file in run.glob(f"export/*/{FILE}")):
+        raise Misuse(f"{path} is a run. Nothing was {undone}: type " + " or ".join(f"`trueloop {verb} {each}`" for each in made) + ".")
+    typed = f"type `trueloop export {path} --to onnx`, and then `trueloop {verb} {run / 'export' / 'onnx'}`."
+    raise Misuse(f"{path} is a run, and was not exported. Nothing was {undone}: {typed}")
 
 
 def add_limits(parser: Parser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument("--batch", metavar="N", default="32", help="samples that are computed together at most (32); 1: no batching")
     limits.add_argument("--wait", metavar="TIME", default="5ms", help="how long the first of them waits for others (5ms)")
+    limits.add_argument("--latency", metavar="TIME", default="", help="answer within it, or refuse at once: 429 (as long as it takes)")
     limits.add_argument("--queue", metavar="N", default="256", help="samples that may wait; then callers get 429 (256)")
     limits.add_argument("--max-body", metavar="SIZE", default="10MB", help="of a request (10MB)")
     limits.add_argument("--timeout", metavar="TIME", default="10s", help="to send a request, and to answer it (10s)")
@@ -102,9 +108,14 @@ def limits_of(asked: argparse.Namespace) -> Limits:
     batch, queue = _count(asked.batch, "--batch"), _count(asked.queue, "--queue")
     if queue < batch:
         raise Misuse(f"--queue {queue} is shorter than --batch {batch}: no batch would ever be full. Nothing was served: make it longer.")
+    wait = duration(asked.wait, "--wait", "served")
+    latency = duration(asked.latency, "--latency", "served") if asked.latency else math.inf
+    if wait >= latency:
+        raise Misuse(f"--wait {asked.wait} leaves nothing of --latency {asked.latency}. Nothing was served: wait for less, or allow more.")
     return Limits(
         batch=batch,
-        wait=duration(asked.wait, "--wait", "served"),
+        wait=wait,
+        latency=latency,
         queue=queue,
         body=int(size(asked.max_body, "--max-body", "served")),
         timeout=duration(asked.timeout, "--timeout", "served"),
@@ -137,6 +148,8 @@ def _announce(artefact: Artefact, limits: Limits, host: str, port: int, keyed: b
         f"up to {limits.batch} samples at once, the first waits {limits.wait * 1e3:g} ms" if limits.batch > 1 else "one sample at a time"
     )
     _say(f"batches    {together}; {limits.queue} may wait; requests up to {limits.body:,} bytes")
+    if limits.latency < math.inf:
+        _say(f"latency    answered within {limits.latency * 1e3:g} ms, or refused at once (429)")
     if host not in LOOPBACK and not keyed:
         print(
             f"trueloop: anybody who reaches {host}:{port} can use this model: there is no API key (--api-key-file, or {KEY}).",
@@ -157,7 +170,7 @@ def _write(asked: argparse.Namespace) -> int:
     from trueloop.serve.dockerfile import write_docker
     from trueloop.serve.triton import write_triton
 
-    artefact = read_artefact(asked.artefact)
+    artefact = read_artefact(not_a_run(asked.artefact, "serve", "written"))
     verified_file(artefact)
     for path in (write_triton if what == "triton" else write_docker)(artefact, Path(folder), limits_of(asked)):
         _say(f"written    {path}")

@@ -56,6 +56,8 @@ class Reply:
     body: bytes = b""
     last: bool = False
     """The server closes the connection after it."""
+    later: float = 0.0
+    """Seconds after which to come again, if it says so."""
 
 
 @final
@@ -104,4 +106,5 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
         body = await reader.readexactly(int(lines.get("content-length", "0")))
     except (asyncio.IncompleteReadError, ConnectionError):
         return Reply(0)
-    return Reply(int(head.split(" ", 2)[1]), body, lines.get("connection") == "close")
+    later = lines.get("retry-after", "0")
+    return Reply(int(head.split(" ", 2)[1]), body, lines.get("connection") == "close", float(later) if later.isdecimal() else 0.0)

@@ -30,7 +30,7 @@ MEANING: Final[Mapping[int, str]] = {
     413: "The request is too large.",
     415: "A content type that this model does not take.",
     422: "It can be read, and does not fit: another shape, values that are not finite, a damaged picture.",
-    429: "Too many are asking at once; try again.",
+    429: "Too many are asking at once, or it could not be answered within the server's limit; Retry-After says when to try again.",
     503: "The server is starting or ending, or the model took too long.",
 }
 
@@ -162,6 +162,6 @@ def simple(word: str) -> dict[str, Any]:
 
 
 def model_schema() -> dict[str, Any]:
-    names = ["name", "target", "task", "classes", "inputs", "preprocessing", "batch", "max_body"]
+    names = ["name", "target", "task", "classes", "inputs", "preprocessing", "batch", "latency_ms", "max_body"]
     body = {"type": "object", "properties": {name: {} for name in names}, "required": names}
     return {"description": "The model", "content": {"application/json": {"schema": body}}}

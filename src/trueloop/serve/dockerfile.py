@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,7 @@ def dockerfile_of(artefact: Artefact, limits: Limits) -> str:
     options = {
         "--batch": str(limits.batch),
         "--wait": f"{limits.wait * 1e3:g}ms",
+        **({"--latency": f"{limits.latency * 1e3:g}ms"} if limits.latency < math.inf else {}),
         "--queue": str(limits.queue),
         "--max-body": f"{limits.body}B",
         "--timeout": f"{limits.timeout:g}s",

@@ -29,6 +29,8 @@ TOLERANCE: Final = 1e-4
 """Between two answers to the same sample: in a batch of another size, sums are rounded otherwise."""
 WARM: Final = 200
 """Questions before anything is counted: what a server takes once, it has taken then."""
+LONGEST_PAUSE: Final = 5.0
+"""Seconds that a caller who is sent away stays away at most, whatever the server asks for."""
 LENGTH: Final = 16
 """Of a free dimension, if no limit is known."""
 
@@ -56,6 +58,16 @@ class Outcome:
     """How it was sent away; 0: the connection was closed."""
     memory: tuple[float, float] = (math.nan, math.nan)
     """Of the server, before and after, in bytes."""
+
+    def add(self, later: Outcome) -> None:
+        """What was seen of the same server in another round."""
+        self.memory = (later.memory[0] if not self.seconds else self.memory[0], later.memory[1])
+        self.seconds += later.seconds
+        self.latencies += later.latencies
+        self.statuses += later.statuses
+        self.wrong += later.wrong
+        for kind, counts in later.rubbish.items():
+            self.rubbish[kind] = self.rubbish.get(kind, Counter()) + counts
 
     @property
     def throughput(self) -> float:
@@ -105,14 +117,10 @@ def questions_of(artefact: Artefact, runner: Runner) -> list[Question]:
     return made
 
 
-async def asked_alone(address: Address) -> list[Question]:
-    """For a server of which only the address is known: what it answers to each when nobody else asks."""
+async def asked_alone(address: Address) -> tuple[list[Question], float]:
+    """For a server of which only the address is known: what it answers to each when nobody else asks, and its own limit in seconds."""
     async with Connection(address) as connection:
-        told = await connection.get("/model")
-        if told.status != 200:
-            where = f"http://{address.host}:{address.port}/model"
-            raise Misuse(f"{where} answers {told.status}: it is no server of trueloop's, or wants an API key. Nothing was asked.")
-        model = json.loads(told.body)
+        model = await _model(address, connection)
         ports = [Port(port["name"], port["dtype"], tuple(port["shape"]), tuple(port["most"])) for port in model["inputs"]]
         made = []
         for sample in made_up(ports, model["preprocessing"]):
@@ -122,7 +130,17 @@ async def asked_alone(address: Address) -> list[Question]:
                 said = reply.body[:200].decode(errors="replace")
                 raise Misuse(f"A plain question is answered with {reply.status}: {said} Nothing more was asked.")
             made.append(Question(body, json.loads(reply.body)["predictions"][0]))
-        return made
+        limit = model.get("latency_ms")
+        return made, math.inf if limit is None else limit / 1e3
+
+
+async def _model(address: Address, connection: Connection) -> dict[str, Any]:
+    told = await connection.get("/model")
+    if told.status != 200:
+        where = f"http://{address.host}:{address.port}/model"
+        raise Misuse(f"{where} answers {told.status}: it is no server of trueloop's, or wants an API key. Nothing was asked.")
+    model: dict[str, Any] = json.loads(told.body)
+    return model
 
 
 def alike(answer: Any, due: Any) -> bool:
@@ -185,6 +203,8 @@ async def _all(
                 if reply.status == 200:
                     outcome.latencies.append(time.perf_counter() - begun)
                     answers.append((number, reply.body))
+                elif reply.status == 429:
+                    await asyncio.sleep(min(reply.later, LONGEST_PAUSE))
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -7,12 +7,14 @@ import base64
 import binascii
 import json
 import math
+import re
 from array import array
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final, NoReturn, final
 
 import numpy as np
+import orjson
 
 from trueloop.artefact import Artefact, Port
 from trueloop.export.exporter import Array
@@ -26,6 +28,8 @@ __all__ = ["Inputs"]
 
 ENOUGH: Final = 40
 """Letters of a caller's value that are shown to it."""
+LONG: Final = re.compile(rb"[0-9]{19}")
+"""As many digits as the largest number of 64 bits has."""
 
 
 @final
@@ -41,11 +45,13 @@ class Inputs:
         self.takes_pictures = self.preprocessing["kind"] == "image" and inside and len(self.ports) == 1
         self.columns: list[Mapping[str, Any]] = list(self.preprocessing.get("columns", ())) if len(self.ports) == 1 else []
         """Of a table."""
+        self.exact = any(np.dtype(port.dtype).kind in "iu" and np.dtype(port.dtype).itemsize == 8 for port in self.ports)
+        """Does it take numbers that a float cannot hold?"""
 
     # -- whole requests --
 
     def of_json(self, body: bytes) -> list[Sample]:
-        told = _parsed(body)
+        told = _parsed(body, self.exact)
         if not isinstance(told, dict) or len(told) != 1 or next(iter(told)) not in ("input", "inputs"):
             raise Refused(422, 'The JSON must be {"input": ONE} or {"inputs": [ONE, ...]}, and nothing else.')
         if "input" in told:
@@ -126,7 +132,16 @@ class Inputs:
         return found
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytes, exact: bool) -> Any:
+    """Five times as quick as Python's own reader, which then says what is wrong, and reads what only it takes: half a letter, and whole
+    numbers of more than 64 bits, which are rounded here."""
+    try:
+        return _parsed_slowly(body) if exact and LONG.search(body) else orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _parsed_slowly(body)
+
+
+def _parsed_slowly(body: bytes) -> Any:
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError:
@@ -153,10 +168,10 @@ def _numbers(value: list[Any], port: Port, where: str) -> Array:
             if np.abs(wide).max(initial=0) > np.finfo(dtype).max:
                 raise OverflowError
             return wide.astype(dtype).reshape(shape)
-        if float in types:
-            leaves = [_whole(number, where) for number in leaves]
-        return np.frombuffer(array(dtype.char, leaves), dtype).reshape(shape)  # three times as quick as numpy by itself
-    except OverflowError:
+        whole: list[Any] = [_whole(number, where) for number in leaves] if float in types else leaves
+        packed = bytes(whole) if dtype == np.uint8 else array(dtype.char, whole)  # quicker than numpy by itself
+        return np.frombuffer(packed, dtype).reshape(shape)
+    except (OverflowError, ValueError):
         known = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         limits = f"{'' if dtype.kind == 'f' else 'whole '}numbers from {known.min} to {known.max}"
         raise Refused(422, f"{where} holds a number that is too large or too small: the model takes {limits}.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Limits:
     """Samples that the model computes at once."""
     wait: float = 0.005
     """Seconds that the first sample of a batch waits for others."""
+    latency: float = math.inf
+    """Seconds within which a request that was read is answered, or refused because of those before it."""
     queue: int = 256
     """Samples that may wait; one request can have no more than these."""
     body: int = 10_000_000

@@ -23,6 +23,8 @@ class Metrics:
 
     def __init__(self, waiting: Callable[[], int], ready: Callable[[], bool]) -> None:
         self.registry = registry = CollectorRegistry()
+        self.counts: dict[tuple[str, int], Counter] = {}
+        """Path and status -> its counter: to look it up by its labels takes longer than to count."""
         self.requests = Counter("trueloop_requests_total", "Requests that were answered", ("path", "status"), registry=registry)
         self.seconds = Histogram("trueloop_predict_seconds", "From request to answer", buckets=SECONDS, registry=registry)
         self.batches = Histogram("trueloop_batch_samples", "Samples that were computed at once", buckets=SIZES, registry=registry)
@@ -33,7 +35,13 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        self.requests.labels(path if path in ROUTES else "other", str(status)).inc()
+        count = self.counts.get((path, status))
+        if count is None:
+            known = path if path in ROUTES else "other"
+            count = self.requests.labels(known, str(status))
+            if known == path:
+                self.counts[path, status] = count
+        count.inc()
         if path == "/predict":
             self.seconds.observe(seconds)
 

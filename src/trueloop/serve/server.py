@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import json
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, final
+from typing import Final, final
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trueloop.errors import Misuse
-from trueloop.serve.app import HEADERS, build_app
-from trueloop.serve.limits import Limits
+from trueloop.serve.app import build_app
+from trueloop.serve.connection import strict
 from trueloop.serve.service import Service
 
 __all__ = ["listening", "run"]
@@ -34,6 +30,8 @@ LAST: Final = 0.2
 def listening(host: str, port: int) -> socket.socket:
     """Raises Misuse. Port 0: any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not host:
+        raise Misuse("--host '' would be every address of this machine. Nothing was served: write --host 0.0.0.0 if you mean that.")
     if not 0 <= port < 2**16:
         raise Misuse(f"--port {port} is none. Nothing was served: write a number from 0 to 65535.")
     try:
@@ -60,7 +58,7 @@ def run(service: Service, door: socket.socket, say: Callable[[str], None], *, lo
     server = Server(
         uvicorn.Config(
             app,
-            http=_strict(service.limits),
+            http=strict(service.limits),
             ws="none",
             interface="asgi3",
             lifespan="on",
@@ -68,7 +66,6 @@ def run(service: Service, door: socket.socket, say: Callable[[str], None], *, lo
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            h11_max_incomplete_event_size=HEADERS,
             timeout_keep_alive=KEEP,
             timeout_graceful_shutdown=max(1, round(service.limits.grace)),
         ),
@@ -105,56 +102,3 @@ class Server(uvicorn.Server):
         self.service.draining = True
         self.should_exit = True
         self.say(f"{signal.Signals(number).name}: answering what is still asked, within {self.service.limits.grace:g} s")
-
-
-def _strict(limits: Limits) -> type[H11Protocol]:
-    """uvicorn's HTTP, which waits for headers for ever, with an end to its patience and to the number of connections."""
-
-    @final
-    class Strict(H11Protocol):
-        """A connection."""
-
-        patience: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            if len(self.connections) > limits.connections:
-                transport.abort()
-            else:
-                self._watch()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            if self.patience is not None:
-                self.patience.cancel()
-
-        def send_400_response(self, msg: str) -> None:
-            """As JSON, and only where no answer has begun."""
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                body = json.dumps({"error": "This is no HTTP request, or its headers are too large."}).encode()
-                headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
-                self._write(h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=body), h11.EndOfMessage())
-            self.transport.close()
-
-        def _write(self, *events: Any) -> None:
-            for event in events:
-                self.transport.write(self.conn.send(event) or b"")
-
-        def _watch(self) -> None:
-            """While headers are due, a clock runs; it is not set back by further bytes."""
-            busy = self.cycle is not None and not self.cycle.response_complete
-            if busy and self.patience is not None:
-                self.patience.cancel()
-                self.patience = None
-            elif not busy and self.patience is None:
-                self.patience = self.loop.call_later(limits.timeout, self._give_up)
-
-        def _give_up(self) -> None:
-            if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
-                self.transport.close()
-
-    return Strict

@@ -9,11 +9,12 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, final
 
-from fastapi import Request
+from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.artefact import Artefact, answer_of
 from trueloop.export.exporter import Runner
+from trueloop.serve.asking import Asking
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.described import request_body
 from trueloop.serve.inputs import Inputs
@@ -26,6 +27,9 @@ INLINE: Final = 2**16
 """Bytes of JSON up to which reading it is quicker than handing it to another thread."""
 DECODING: Final = 2
 """Pictures and large bodies that are read at the same time: each may take tens of megabytes."""
+
+
+ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 
 @final
@@ -41,26 +45,27 @@ class Service:
         self.budget = Budget(limits.held)
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False
-        """SIGTERM has come: what waits is answered, nothing new is."""
+        """SIGTERM has come: what is asked on connections that are open is still answered, and they are closed after it."""
 
     def knows(self, headers: Mapping[bytes, bytes]) -> bool:
         """The key as `Authorization: Bearer KEY` or `X-API-Key: KEY`; compared in a time that tells nothing of it."""
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ") or headers.get(b"x-api-key", b"")
         return not self.key or hmac.compare_digest(hashlib.sha256(given).digest(), self.key)
 
-    async def predict(self, request: Request) -> bytes:
+    async def predict(self, request: Asking) -> bytes:
         """JSON. Raises Refused."""
         with self.metrics.taken.track_inprogress():
             outputs = await self.batcher.submit(await self._samples(request))
         try:
             predictions = [answer_of(self.artefact, output[0].tolist()) for output in outputs]
-            return json.dumps({"predictions": predictions}, allow_nan=False).encode()
+            return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
             raise Refused(422, "The model's answer to this input is not finite: its values are of no use to it.") from None
 
-    async def _samples(self, request: Request) -> list[Sample]:
+    async def _samples(self, request: Asking) -> list[Sample]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        resize = request.query_params.get("resize", "false").lower()
+        query = request.scope["query_string"]
+        resize = QueryParams(query).get("resize", "false").lower() if query else "false"
         if resize not in ("true", "false"):
             raise Refused(422, "resize must be true or false.")
         read = self._reader(kind, resize == "true")
@@ -86,9 +91,9 @@ class Service:
                 kinds = ", ".join(request_body(self.artefact, inputs)["content"])
                 raise Refused(415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}.")
 
-    async def _of_form(self, request: Request, body: bytes, resize: bool) -> list[Sample]:
+    async def _of_form(self, request: Asking, body: bytes, resize: bool) -> list[Sample]:
         """The pictures of a form, whatever their fields are called."""
-        parser = MultiPartParser(request.headers, _whole(body), max_files=self.limits.queue, max_fields=0)
+        parser = MultiPartParser(Headers(request.headers), _whole(body), max_files=self.limits.queue, max_fields=0)
         parser.spool_max_size = self.limits.body  # in memory, never on disk: the body is small enough
         try:
             form = await parser.parse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,8 @@ def config_of(artefact: Artefact, limits: Limits) -> str:
     ]
     if size > 1:
         delay = f"max_queue_delay_microseconds: {round(limits.wait * 1e6)}"
-        queue = f"default_queue_policy {{ max_queue_size: {limits.queue} }}"
+        late = f" timeout_action: REJECT default_timeout_microseconds: {round(limits.latency * 1e6)}" if limits.latency < math.inf else ""
+        queue = f"default_queue_policy {{ max_queue_size: {limits.queue}{late} }}"
         parts.append(f"dynamic_batching {{ {delay} {queue} }}")
     return "\n".join((*parts, ""))
 
