@@ -44,7 +44,15 @@ ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves t
 	$(BIN)/python -m tests.torture.ranks --kills 30
 
 ship: .venv/ready  ## every bundled recipe exported to every target, verified on all its validation samples: DATA=folder of data sets
+	$(BIN)/python benchmarks/shipping.py --data "$(DATA)"
 	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export tests/quantize tests/bench tests/cli/test_export.py tests/cli/test_quantize.py -m 'long or not long'
+
+ship-executorch:  ## the same for ExecuTorch, in its own environment (which `make ship` then finds): DATA=folder of data sets
+	test -x .venv-executorch/bin/python || $(PYTHON) -m venv .venv-executorch
+	.venv-executorch/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	.venv-executorch/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[executorch,digits]' pytest hypothesis
+	.venv-executorch/bin/python -m pytest tests/export/test_targets.py -k executorch -m 'long or not long'
+	.venv-executorch/bin/python benchmarks/shipping.py --targets executorch --data "$(DATA)"
 
 wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there
 	$(BIN)/python -m pytest tests/test_wheel.py -m long
@@ -113,4 +121,4 @@ gpu-bench-tune:
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: serving ranks ranks-torture ship help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence

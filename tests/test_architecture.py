@@ -114,6 +114,7 @@ FAMILY_BASES = {
         "verify",
         "blame",
         "card",
+        "device",
         "make",
         "catalogue",
     },

@@ -1,7 +1,8 @@
 """A trained model in the form in which it leaves the house, described so that nobody has to ask. No torch here.
 
     artefact = read_artefact(folder)              # export/folder.py: refuses damage, later formats, another runtime
-    runner = runner_of(artefact)                  # export/catalogue.py: a Runner of its target, the file verified and opened
+    runner = runner_of(artefact)                  # export/catalogue.py: a Runner of its target, the file verified and opened;
+                                                  # runner_of(artefact, "cuda") runs it on a GPU
     outputs = runner.run([images])                # arrays in the order of artefact.inputs -> arrays in the order of artefact.outputs
     answer_of(artefact, outputs[0][0].tolist())   # {"class": "sneaker", "number": 7, "probability": 0.98, ...}
 
@@ -111,7 +112,8 @@ class Artefact:
     versions: Mapping[str, str]
     """trueloop, python, torch: what it was made with."""
     runtime: Mapping[str, str]
-    """What runs it: package, version, which part of the version must be the same (match: major | minor); machine, if only one will do."""
+    """What runs it: package, version, which part of the version must be the same (match: major | minor); machine, if only one will do.
+    Of machine code also device (cpu | cuda) and, of a GPU, its name (gpu) and capability, which must be the same."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     task: str
@@ -129,6 +131,11 @@ class Artefact:
     def file(self) -> Path:
         """The model."""
         return self.folder / next(iter(self.files))
+
+    @property
+    def device(self) -> str:
+        """What its machine code is for, cpu or cuda; what is none runs on the CPU unless somebody says otherwise."""
+        return self.runtime.get("device") or "cpu"
 
     def plain(self) -> dict[str, Any]:
         told = asdict(self)

@@ -64,11 +64,22 @@ class Bench:
     forms: tuple[Form, ...]
     batches: tuple[int, ...]
     machine: Mapping[str, Any]
-    """Its processor, cores, threads in use, versions."""
+    """Its processor, cores, threads in use, versions; device: where the forms ran, cpu or cuda:0 (the GPU's name)."""
     seconds: float
     """That each form was measured, for each batch."""
     rounds: int
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def how(self) -> tuple[str, ...]:
+        """What the numbers are of, in sentences."""
+        turns = f"{self.seconds:g} s for each form and batch, in {self.rounds} rounds in turn"
+        turns += "; warm-up apart, each form in a process of its own"
+        device = self.machine.get("device", "cpu")
+        if device == "cpu":
+            return (turns,)
+        copies = "a call takes its inputs from the host's memory and puts its answers there: both copies are counted, and waited for"
+        return turns, f"All on {device}, in fp32 with TF32 off; {copies}"
 
     def times(self, form: Form, batch: int) -> float | None:
         """How many times as fast as the first form that has numbers for this batch, by the medians."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from trueloop.bench.form import LEAST, WARM, Asked, Opened, opened, timed
 from trueloop.bench.worker import answers
 from trueloop.errors import BadArtefact
 from trueloop.export.catalogue import exporter_named
+from trueloop.export.exporter import Array, FakeRunner
 from trueloop.export.make import export
 
 ASKED = Asked("artefact", "somewhere", "made up")
@@ -41,15 +41,13 @@ def test_a_slow_form_is_called_a_few_times_all_the_same() -> None:
 
 
 def _form(seen: list[int], refuses: int = 0) -> Callable[[Asked], Opened]:
-    def caller(arrays: list[Any]) -> Callable[[], object]:
-        def call() -> None:
-            if len(arrays[0]) == refuses:
-                raise RuntimeError("too many")
-            seen.append(len(arrays[0]))
+    def answer(rows: Array) -> list[Array]:
+        if len(rows) == refuses:
+            raise RuntimeError("too many")
+        seen.append(len(rows))
+        return [rows]
 
-        return call
-
-    return lambda _: Opened("made-up 1.0", 12, (Port("input", "float32", (None, 2)),), {}, caller)
+    return lambda _: Opened("made-up 1.0", 12, (Port("input", "float32", (None, 2)),), {}, FakeRunner(answer))
 
 
 def _lines(*batches: int) -> Iterator[str]:

@@ -122,3 +122,11 @@ def test_the_machine_is_named_with_its_versions() -> None:
     assert here["threads"] == 2
     assert here["processor"]
     assert {"trueloop", "python", "torch"} <= set(here["versions"])
+    assert here["device"] == "cpu"
+
+
+def test_a_bench_says_on_which_device_its_forms_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trueloop.export.device.shown", lambda device: f"{device} (a GPU)")
+    told, _, _ = _measured([Asked("artefact", "a", "a", device="cuda")], 1)
+    assert told.machine["device"] == "cuda (a GPU)"
+    assert told.how[1].startswith("All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory")

@@ -136,7 +136,7 @@ def verification(**fields: Any) -> Verification:
     )
 
 
-def run_here(folder: Path, batches: Sequence[Sequence[Array]]) -> list[list[Array]]:
+def run_here(folder: Path, batches: Sequence[Sequence[Array]], device: str = "cpu") -> list[list[Array]]:
     """In place of `run_elsewhere`, for tests that are about something else: the same runner, without a process of its own."""
-    runner = runner_of(read_artefact(folder))
+    runner = runner_of(read_artefact(folder), device)
     return [runner.run(batch) for batch in batches]

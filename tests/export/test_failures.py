@@ -36,7 +36,7 @@ class Planted(Exporter):
             layer.weight[0] += self.by
         return Torchscript().write(program, given, file)
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         return Torchscript().open(artefact)
 
 
@@ -149,7 +149,7 @@ class Broken(Exporter):
         file.write_bytes(b"nothing that a runtime could open")
         return given.ports
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         return Torchscript().open(artefact)
 
 

@@ -233,7 +233,7 @@ def test_a_bag_takes_offsets_and_weights_like_torchs_own() -> None:
 def test_a_program_with_fewer_outputs_over_there_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     made = subject()
 
-    def run(folder: Path, batches: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         return [[] for _ in batches]
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
@@ -243,7 +243,7 @@ def test_a_program_with_fewer_outputs_over_there_is_refused_in_a_sentence(monkey
 
 
 def test_a_runtime_that_does_not_start_is_told_without_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(folder: Path, batches: Any) -> Any:
+    def run(folder: Path, batches: Any, device: str) -> Any:
         raise RuntimeFailure(-1, "no such file")
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)

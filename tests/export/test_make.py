@@ -69,7 +69,8 @@ class Tagging(nn.Module):
 def test_sizes_of_outputs_are_free_where_they_follow_the_inputs() -> None:
     tokens = torch.randint(0, 9, (5, 6), generator=torch.Generator().manual_seed(0))
     made = subject(Tagging, Splits(Tensors(tokens, torch.zeros(5).long()), facts=Facts(vocabulary=9)))
-    tags, row = _outputs(made.program(), made)
+    program = made.program()
+    tags, row = _outputs(program, made, made.given(program, inside=True).ports)
     assert (tags.name, tags.shape) == ("tags", (None, None, 4))
     assert (row.name, row.shape) == ("row", (None,))
 

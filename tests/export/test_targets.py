@@ -25,7 +25,10 @@ from trueloop.export.make import export
 QUICK = ["pt2", "onnx", "torchscript"]
 EXECUTORCH = pytest.param(
     "executorch",
-    marks=[pytest.mark.long, pytest.mark.skipif(importlib.util.find_spec("executorch") is None, reason="executorch is not installed")],
+    marks=[
+        pytest.mark.long,
+        pytest.mark.skipif(importlib.util.find_spec("executorch") is None, reason="executorch is not installed: `make ship-executorch`"),
+    ],
 )
 SLOW = [pytest.param("aoti", marks=pytest.mark.long), EXECUTORCH]
 

@@ -68,7 +68,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, error: float) -> None:
     """A runtime that answers as the model does, but for this much in one score."""
     program = subject().program()
 
-    def run(folder: Path, batches: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         answers = [program.answer([torch.from_numpy(each) for each in batch])[0].numpy().copy() for batch in batches]
         answers[-1][0, 0] += error
         return [[answer] for answer in answers]
@@ -105,7 +105,7 @@ def test_a_wider_tolerance_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(folder: Path, batches: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         raise RuntimeFailure(1, "Invalid dimension")
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
@@ -117,7 +117,7 @@ def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.Monkey
 
 
 def test_a_package_that_is_missing_over_there_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(folder: Path, batches: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         raise MissingExtra("pip install it")
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)

@@ -12,6 +12,7 @@ from trueloop.bench.inputs import inputs_of
 
 if TYPE_CHECKING:
     from trueloop.artefact import Port
+    from trueloop.export.exporter import Runner
 
 __all__ = ["WARM", "Asked", "Opened", "opened", "timed"]
 
@@ -35,7 +36,7 @@ class Asked:
     data: str = ""
     checkpoint: str = "best"
     device: str = "cpu"
-    """Of eager and compiled; exported forms run where their runtime runs them."""
+    """cpu, cuda or cuda:N: the same for all forms of a bench."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,11 +51,12 @@ class Opened:
     bytes: int
     ports: tuple[Port, ...]
     preprocessing: Mapping[str, Any]
-    caller: Callable[[list[Any]], Callable[[], object]]
-    """From arrays to a call that has answered when it returns."""
+    runner: Runner
+    """From arrays to arrays, in the host's memory: what goes to a GPU and comes back is part of a call."""
 
     def call(self, batch: int) -> Callable[[], object]:
-        return self.caller(inputs_of(self.ports, self.preprocessing, batch))
+        arrays = inputs_of(self.ports, self.preprocessing, batch)
+        return lambda: self.runner.run(arrays)
 
 
 def timed(call: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter) -> list[float]:
@@ -78,20 +80,17 @@ def _artefact(asked: Asked) -> Opened:
     from trueloop.export.folder import read_artefact
 
     artefact = read_artefact(Path(asked.folder))
-    runner = runner_of(artefact)
+    runner = runner_of(artefact, asked.device)
     size = artefact.files[artefact.file.name]["bytes"]
     runtime = f"{artefact.runtime['package']} {artefact.runtime['version']}"
-
-    def caller(arrays: list[Any]) -> Callable[[], object]:
-        return lambda: runner.run(arrays)
-
-    return Opened(runtime, size, artefact.inputs, artefact.preprocessing, caller)
+    return Opened(runtime, size, artefact.inputs, artefact.preprocessing, runner)
 
 
 def _model(asked: Asked) -> Opened:
     import torch
 
     from trueloop.amend import amended
+    from trueloop.export.device import TorchRunner, torch_device
     from trueloop.export.subject import subject_of
     from trueloop.recipe import DataRequest
     from trueloop.recipes.catalogue import find_recipe
@@ -102,24 +101,8 @@ def _model(asked: Asked) -> Opened:
     subject = subject_of(recipe, request, Path(asked.folder), asked.checkpoint)
     program = subject.program()
     given = subject.given(program, inside=True)
-    device = torch.device(asked.device)
+    preprocessing = subject.preprocessing(inside=True)
+    device = torch_device(asked.device)
     run: Any = program.to(device)
     run = torch.compile(run) if asked.kind == "compiled" else run
-    wait = torch.cuda.synchronize if device.type == "cuda" else _no_wait
-
-    def caller(arrays: list[Any]) -> Callable[[], object]:
-        tensors = [torch.from_numpy(array).to(device) for array in arrays]
-
-        def call() -> object:
-            with torch.no_grad():
-                answered = run(*tensors)
-            wait()
-            return answered
-
-        return call
-
-    return Opened(f"torch {torch.__version__}", 0, given.ports, subject.preprocessing(inside=True), caller)
-
-
-def _no_wait() -> None:
-    """A CPU has answered when it returns."""
+    return Opened(f"torch {torch.__version__}", 0, given.ports, preprocessing, TorchRunner(run, device))

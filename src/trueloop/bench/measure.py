@@ -114,7 +114,7 @@ def bench(
     say: Callable[[str], None] | None = None,
     notes: Sequence[str] = (),
 ) -> Bench:
-    """A form that fails is told, and the others go on. `threads`: 0 for as many as each runtime takes by itself."""
+    """A form that fails is told, and the others go on; all are on one device. `threads`: 0 for as many as each runtime takes by itself."""
     columns = []
     with ExitStack() as held:
         for asked in forms:
@@ -126,7 +126,8 @@ def bench(
                 turned = number % len(columns)
                 for column in (*columns[turned:], *columns[:turned]):
                     column.turn(batch, seconds / rounds)
-    return Bench(tuple(column.form() for column in columns), tuple(batches), machine(threads), seconds, rounds, tuple(notes))
+    here = machine(threads, forms[0].device)
+    return Bench(tuple(column.form() for column in columns), tuple(batches), here, seconds, rounds, tuple(notes))
 
 
 @final
@@ -162,9 +163,10 @@ class _Column:
         return Form(self.asked.name, told.get("runtime", ""), told.get("bytes", 0), paces, told.get("opened", 0.0), self.failed)
 
 
-def machine(threads: int) -> dict[str, Any]:
-    """This one, in words."""
+def machine(threads: int, device: str = "cpu") -> dict[str, Any]:
+    """This one, in words, and where the forms run."""
     from trueloop import __version__
+    from trueloop.export.device import shown
     from trueloop.export.exporter import installed
 
     packages = {name: installed(name) for name in ("torch", "onnxruntime", "executorch", "torchao", "numpy")}
@@ -173,6 +175,7 @@ def machine(threads: int) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count() or 1,
         "threads": threads,
+        "device": device if device == "cpu" else shown(device),
         "versions": {"trueloop": __version__, "python": platform.python_version(), **{n: v for n, v in packages.items() if v}},
     }
 

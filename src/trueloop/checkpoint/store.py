@@ -122,7 +122,7 @@ def unsealed(data: bytes, shown: str) -> dict[str, Any]:
     try:
         about = json.loads(data)
         claimed = about.pop("sha256")
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise BadCheckpoint(f"{shown} is damaged: it is no sealed JSON.") from None
     if hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest() != claimed:
         raise BadCheckpoint(f"{shown} is damaged: its contents do not have the hash it names.")

@@ -12,6 +12,7 @@ from trueloop.cli.deliver import writable
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of
 from trueloop.errors import Misuse
+from trueloop.export.device import device_asked, torch_device
 from trueloop.session.folder import read_about
 from trueloop.session.runs import find_run
 
@@ -25,8 +26,9 @@ ABOUT: Final = """Measure the forms of a model against each other: latency (medi
 
 An ARTEFACT is a folder that `trueloop export` or `trueloop quantize` wrote; while it lies in its run, the run's model is measured beside
 it: as it is (eager), and compiled by torch.compile. A RUN stands for these and all artefacts in RUN/export. Each form has a process of its
-own and the same inputs; they are measured in turns, round by round, after a warm-up that does not count. A form that fails is told, and
-the others go on."""
+own and the same inputs; they are measured in turns, round by round, after a warm-up that does not count. All run on one device, and a call
+goes from arrays in the host's memory to arrays there: on a GPU both copies count. A form that fails, or cannot run there, is told, and the
+others go on."""
 FAILED: Final = 1
 """The exit code if no form, or not every form, could be measured."""
 
@@ -38,6 +40,9 @@ def bench(arguments: list[str]) -> int:
     from trueloop.report.bench_terminal import print_bench
 
     report = None if asked.json is None else writable(asked.json, "--json")
+    page = None if asked.html is None else writable(asked.html, "--html")
+    if asked.device != "cpu":
+        torch_device(asked.device)  # not there: one sentence, and not one of each form
     forms = _forms(asked)
     told = measure(
         forms,
@@ -49,6 +54,10 @@ def bench(arguments: list[str]) -> int:
     print_bench(told, sys.stdout)
     if report is not None:
         report.write_text(document(told), encoding="utf-8")
+    if page is not None:
+        from trueloop.report import bench_html
+
+        page.write_text(bench_html.document(told), encoding="utf-8")
     return FAILED if any(form.failed for form in told.forms) else 0
 
 
@@ -59,10 +68,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", metavar="N", type=_threads, default=0, help="for each form (as many as its runtime takes)")
     parser.add_argument("--seconds", metavar="S", type=_seconds, default=3.0, help="for each form and batch (3)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="all numbers, for machines")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="the table and pictures, as a page that opens offline")
     parser.add_argument("--no-compile", action="store_true", help="of a run, leave torch.compile out")
-    parser.add_argument(
-        "--device", metavar="DEVICE", default="cpu", help="where eager and compiled run (cpu); exported forms run on the CPU"
-    )
+    parser.add_argument("--device", metavar="DEVICE", type=device_asked, default="cpu", help="for all forms: cpu (default) | cuda | cuda:N")
     parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="of a run: best (default) | last | a step")
     parser.add_argument("--data", type=Path, metavar="DIR", help="of a run: the folder that holds its data, if not where it found them")
     parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
@@ -104,20 +112,20 @@ def _forms(asked: argparse.Namespace) -> list[Asked]:
     for word in asked.what:
         folder = Path(word)
         if (folder / FILE).is_file():
-            made += [*_model_beside(asked, folder), _artefact(folder)]
+            made += [*_model_beside(asked, folder), _artefact(folder, asked.device)]
         else:
             run = find_run(word, asked.runs, "measured")
             artefacts = sorted(path.parent for path in (run / "export").glob(f"*/{FILE}") if not path.parent.name.startswith("."))
-            made += [*_model(asked, run), *map(_artefact, artefacts)]
+            made += [*_model(asked, run), *(_artefact(folder, asked.device) for folder in artefacts)]
     made.sort(key=lambda form: ("eager", "compiled", "artefact").index(form.kind))
     once = {(form.kind, Path(form.folder).resolve()): form for form in made}
     return _told_apart(list(once.values()))
 
 
-def _artefact(folder: Path) -> Asked:
+def _artefact(folder: Path, device: str) -> Asked:
     from trueloop.bench.form import Asked
 
-    return Asked("artefact", str(folder), folder.name)
+    return Asked("artefact", str(folder), folder.name, device=device)
 
 
 def _model_beside(asked: argparse.Namespace, folder: Path) -> list[Asked]:

@@ -13,6 +13,7 @@ from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport, Misuse
 from trueloop.export.catalogue import TARGETS, exporter_named
+from trueloop.export.device import device_asked
 from trueloop.recipe import DataRequest
 from trueloop.session.folder import read_about
 from trueloop.session.runs import find_run
@@ -34,7 +35,8 @@ ABOUT: Final = """Write the model of a run as a file for another runtime, with i
   torchscript  for programs that load no other; deprecated by torch
 
 It counts only once it has answered as the model does: run in its own runtime, in another process, on validation samples of the run's own
-data, in batches of several sizes. Otherwise nothing is left of it, and the first differing layer is named."""
+data, in batches of several sizes, on --device. Otherwise nothing is left of it, and the first differing layer is named. What it is held
+against is the model on the CPU, in fp32; on a GPU TF32 is off."""
 DIFFERENT: Final = 1
 """The exit code of an export that is not possible, or that answers otherwise."""
 
@@ -52,6 +54,13 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("export", USAGE, ABOUT)
     parser.add_argument("--to", metavar="TARGET", help=" | ".join(TARGETS))
     parser.add_argument("--tolerance", metavar="E", type=_tolerance, help="largest difference of an output that is no difference (1e-4)")
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        type=device_asked,
+        default="cpu",
+        help="where it is tried, and what aoti is for: cpu (default) | cuda | cuda:N",
+    )
     parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples that it is tried on (256)")
     run_arguments(parser, "RUN/export/TARGET")
     asked = parser.parse_all(arguments)
@@ -94,7 +103,7 @@ def samples_asked(text: str) -> int | None:
 
 def _export(asked: argparse.Namespace) -> int:
     exporter = exporter_named(asked.to)
-    exporter.require()
+    exporter.require(asked.device)
     run = find_run(asked.run, asked.runs, "exported")
     subject = subject_asked(asked, run)
     from trueloop.export.make import export as make
@@ -108,6 +117,7 @@ def _export(asked: argparse.Namespace) -> int:
         tolerance=TOLERANCE if asked.tolerance is None else asked.tolerance,
         samples=SAMPLES if asked.samples == 0 else asked.samples,
         licence={"model": asked.licence, "data": asked.data_licence},
+        device=asked.device,
     )
     _show(made, time.perf_counter() - begun)
     return 0

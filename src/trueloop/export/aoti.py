@@ -5,22 +5,22 @@ It is native code: loading it is running it, as with any program. Its hash says 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from trueloop.artefact import Artefact, Port
-from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.errors import BadArtefact, CannotExport
+from trueloop.export.exporter import Exporter, Given, Runner
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
 
-__all__ = ["Aoti", "AotiRunner"]
+__all__ = ["Aoti"]
 
 
 @final
 class Aoti(Exporter):
-    """For the CPU of this kind of machine, and this minor version of torch."""
+    """For the CPU of this kind of machine, or this kind of GPU, and this minor version of torch."""
 
     target = "aoti"
     file = "model.pt2"
@@ -32,29 +32,56 @@ class Aoti(Exporter):
     def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
         from torch._inductor import aoti_compile_and_package
 
+        from trueloop.export.device import exact, torch_device
         from trueloop.export.traced import quietly, traced
 
+        _refuse_no_toolkit(given.device)
         graph, ports = traced(program, given)
-        with quietly():
+        with quietly(), exact(torch_device(given.device)):
             aoti_compile_and_package(graph, package_path=str(file))
         return ports
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         from torch._inductor import aoti_load_package
 
-        return AotiRunner(aoti_load_package(str(artefact.file)))
+        from trueloop.export.device import TorchRunner, number_of, torch_device
 
+        place = torch_device(device)
+        if place.type == "cpu":
+            return TorchRunner(aoti_load_package(str(artefact.file)), place)
+        return TorchRunner(aoti_load_package(str(artefact.file), device_index=number_of(device)), place)
 
-@final
-class AotiRunner(Runner):
-    """The loaded package."""
-
-    def __init__(self, compiled: Any) -> None:
-        self.compiled = compiled
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def fits(self, artefact: Artefact, device: str) -> None:
         import torch
 
-        with torch.no_grad():
-            answered = self.compiled(*map(torch.from_numpy, inputs))
-        return [tensor.numpy() for tensor in answered]
+        from trueloop.export.device import gpu_facts, kind_of
+
+        made_for, asked = artefact.runtime, kind_of(device)
+        gpu = f"{made_for.get('gpu')}, capability {made_for.get('capability')}"
+        is_for = f"{artefact.folder} is machine code for {f'CUDA ({gpu})' if artefact.device == 'cuda' else 'the CPU'}"
+        if asked != artefact.device:
+            raise BadArtefact(
+                f"{is_for} and does not run on {device}. Nothing was run: give --device {artefact.device}, or export the run again with "
+                f"--device {asked}."
+            )
+        if asked == "cuda" and not torch.cuda.is_available():
+            raise BadArtefact(f"{is_for}, and torch finds no GPU here. Nothing was run. Export the run again with --device cpu.")
+        here = gpu_facts(device)
+        if here.get("capability") != made_for.get("capability"):
+            raise BadArtefact(
+                f"{is_for}, and {device} is {here['gpu']}, capability {here['capability']}. Nothing was run. Export the run again here "
+                "with --device cuda."
+            )
+
+
+def _refuse_no_toolkit(device: str) -> None:
+    """Where there is no GPU to compile for, nobody needs it."""
+    if device == "cpu":
+        return
+    from torch.utils.cpp_extension import CUDA_HOME
+
+    if CUDA_HOME is None:
+        raise CannotExport(
+            f"aoti needs the CUDA toolkit (nvcc and its headers) to compile for {device}, and it is not found: install it, or set "
+            "CUDA_HOME. Nothing was exported; pt2 needs none."
+        )

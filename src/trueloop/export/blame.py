@@ -5,9 +5,11 @@ from __future__ import annotations
 import linecache
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, final
 
 import torch
@@ -22,6 +24,8 @@ _GUARD: Final = re.compile(r"eval Eq\(\w+, \d+\) \[guard added\].*?\(([^()]+\.py
 _OPERATION: Final = re.compile(
     r"(?:op='|OpOverload\(op='|torch\.ops\.|operator[: ]+'?|Missing operator: \[\d+\] )((?:aten|torchvision|\w+)(?:\.|::)\w+(?:\.\w+)?)"
 )
+_TRACER: Final = str(Path("trueloop", "export", "traced.py"))
+"""Who called the model to be traced: whoever called that one is not to blame."""
 _RECIPES: Final = str(Path("trueloop", "recipes")) + "/"
 _ADVICE: Final = (
     (
@@ -97,7 +101,17 @@ class _Listener(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         found = _GUARD.search(record.getMessage())
         if found is not None and self.place is None:
-            self.place = _whole(found[1], int(found[2]))
+            self.place = _being_traced() or _whole(found[1], int(found[2]))
+
+
+def _being_traced() -> tuple[str, int] | None:
+    """The user's line that is run at this moment, inside the model: a log would name a line of torch's, or half a path."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.endswith(_TRACER):
+        if _is_theirs(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def _whole(shortened: str, line: int) -> tuple[str, int] | None:

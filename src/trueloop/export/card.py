@@ -47,7 +47,12 @@ def _data(artefact: Artefact) -> str:
 
 def _classes(classes: tuple[str, ...]) -> Iterator[str]:
     if classes:
-        yield f"- {len(classes)} classes: {', '.join(classes[:MOST])}{', ...' if len(classes) > MOST else ''}"
+        yield f"- {len(classes)} classes: {', '.join(map(_line, classes[:MOST]))}{', ...' if len(classes) > MOST else ''}"
+
+
+def _line(name: str) -> str:
+    """Names are anybody's: one that holds an end of line would begin a heading."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
 def _metrics(artefact: Artefact) -> str:

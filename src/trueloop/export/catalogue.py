@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import Final
 
 from trueloop.artefact import Artefact
-from trueloop.errors import Misuse, did_you_mean
+from trueloop.errors import BadArtefact, Misuse, TrueloopError, did_you_mean
 from trueloop.export.exporter import Exporter, Runner
 from trueloop.export.folder import verified_file
 
-__all__ = ["TARGETS", "exporter_named", "runner_of"]
+__all__ = ["TARGETS", "able", "exporter_named", "runner_of"]
 
 TARGETS: Final = {
     "pt2": "Pt2",
@@ -21,6 +21,8 @@ TARGETS: Final = {
     "torchscript": "Torchscript",
 }
 """A target's file in this folder -> its class there."""
+SPOKEN: Final = 200
+"""Letters of a runtime's own words that are handed on."""
 
 
 def exporter_named(target: str) -> Exporter:
@@ -30,9 +32,24 @@ def exporter_named(target: str) -> Exporter:
     return made
 
 
-def runner_of(artefact: Artefact) -> Runner:
-    """Opened in its own runtime, here; the model's file is verified first. Raises BadArtefact or MissingExtra."""
-    exporter = exporter_named(artefact.target)
-    exporter.require()
+def able(artefact: Artefact, device: str = "") -> tuple[Exporter, str]:
+    """Who would open it, and where: the file is whole, what it needs is here. Raises as `runner_of` does; nothing is loaded."""
+    exporter, device = exporter_named(artefact.target), device or artefact.device
+    exporter.fits(artefact, device)
+    exporter.require(device)
     verified_file(artefact)
-    return exporter.open(artefact)
+    return exporter, device
+
+
+def runner_of(artefact: Artefact, device: str = "") -> Runner:
+    """Opened in its own runtime, here; the model's file is verified first. `device`: cpu, cuda or cuda:N; empty: what its machine code is
+    for, and of other targets the CPU. Raises BadArtefact, MissingExtra, or Misuse if it cannot run on this device."""
+    exporter, device = able(artefact, device)
+    try:
+        return exporter.open(artefact, device)
+    except TrueloopError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each runtime has errors of its own, and all say that the file is no model
+        why, runtime = " ".join(str(error).split())[:SPOKEN] or type(error).__name__, artefact.runtime["package"]
+        on = "" if device == "cpu" else f" on {device}"
+        raise BadArtefact(f"{artefact.file} cannot be opened by {runtime}{on} ({why}). Nothing was run. Export the run again.") from None

@@ -21,7 +21,10 @@ def error_between(ours: Tensor, theirs: Tensor) -> float:
         return math.inf
     if not ours.numel():
         return 0.0
-    a, b = ours.double(), theirs.double()
+    if ours.is_complex() != theirs.is_complex():
+        return math.inf
+    a, b = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in (ours, theirs))
+    a, b = a.double(), b.double()
     same = (a == b) | (a.isnan() & b.isnan())  # two infinities of one sign are the same answer too
     return float((a - b).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf).max())
 

@@ -1,6 +1,6 @@
 """Runs an artefact in a process of its own, so that nothing of the process that made it can help it:
 
-    python -m trueloop.export.elsewhere FOLDER EXCHANGE
+    python -m trueloop.export.elsewhere FOLDER EXCHANGE DEVICE
 
 EXCHANGE/inputs.npz     "BATCH/INPUT": the arrays of each batch
          outputs.npz    the same of the answers
@@ -38,12 +38,12 @@ class RuntimeFailure(Exception):
         self.batch = batch
 
 
-def run_elsewhere(folder: Path, batches: Sequence[Sequence[Array]]) -> list[list[Array]]:
+def run_elsewhere(folder: Path, batches: Sequence[Sequence[Array]], device: str) -> list[list[Array]]:
     """The answers to all batches. Raises RuntimeFailure, or MissingExtra."""
     with TemporaryDirectory(prefix="trueloop-export-") as scratch:
         exchange = Path(scratch)
         _put(exchange / "inputs.npz", batches)
-        command = [sys.executable, "-m", __name__, str(folder), str(exchange)]
+        command = [sys.executable, "-m", __name__, str(folder), str(exchange), device]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -74,13 +74,13 @@ def _taken(file: Path) -> list[list[Array]]:
     return batches
 
 
-def _run(folder: Path, exchange: Path) -> None:
+def _run(folder: Path, exchange: Path, device: str) -> None:
     from trueloop.export.catalogue import runner_of
     from trueloop.export.folder import read_artefact
 
     number = -1
     try:
-        runner = runner_of(read_artefact(folder))
+        runner = runner_of(read_artefact(folder), device)
         batches = _taken(exchange / "inputs.npz")
         answers = []
         for number in range(len(batches)):
@@ -94,4 +94,4 @@ def _run(folder: Path, exchange: Path) -> None:
 
 
 if __name__ == "__main__":
-    _run(Path(sys.argv[1]), Path(sys.argv[2]))
+    _run(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

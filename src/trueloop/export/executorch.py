@@ -29,13 +29,15 @@ class Executorch(Exporter):
     extra = "executorch"
     needs = ("executorch",)
     batch_limit = LARGEST
+    devices = ("cpu",)
     notes = (f"Memory is planned ahead: at most {LARGEST} samples at once.",)
 
     def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-        from executorch.exir import to_edge_transform_and_lower
-
         from trueloop.export.traced import quietly, traced
+
+        with quietly():  # already at its import it warns of itself
+            from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+            from executorch.exir import to_edge_transform_and_lower
 
         # Traced with many samples: from few, it plans too little memory for the largest batch.
         many = tuple(tensor.repeat(LARGEST // len(tensor), *[1] * (tensor.dim() - 1)) for tensor in given.tensors)
@@ -45,8 +47,11 @@ class Executorch(Exporter):
             file.write_bytes(lowered.to_executorch().buffer)
         return ports
 
-    def open(self, artefact: Artefact) -> Runner:
-        return ExecutorchRunner(artefact.file)
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+        from trueloop.export.traced import quietly
+
+        with quietly():  # it calls its runtime experimental
+            return ExecutorchRunner(artefact.file)
 
 
 @final

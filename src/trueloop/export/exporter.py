@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy.typing as npt
 
 from trueloop.artefact import Artefact, Port
-from trueloop.errors import MissingExtra
+from trueloop.errors import MissingExtra, Misuse
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Exporter", "FakeRunner", "Given", "Runner", "installed"]
 
 Array = npt.NDArray[Any]
+FOR_GPUS: Final = {"onnxruntime": ("onnxruntime-gpu",)}
+"""Package -> names under which the same is published for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Given:
     """None in a shape: this dimension is free; the first one is the batch, any other the length of a sequence."""
     layout: Layout
     """How the tensors stand together where the model takes them."""
+    device: str = "cpu"
+    """What machine code is made for; other targets are traced on the CPU, and are of no device."""
 
 
 class Runner(ABC):
@@ -79,6 +83,8 @@ class Exporter(ABC):
     """Does it run only with the very minor version of the runtime that it was made with?"""
     native: ClassVar[bool] = False
     """Is it machine code, for one kind of machine?"""
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    """Where its runtime can run it."""
     notes: ClassVar[tuple[str, ...]] = ()
     """What a person should know of this target."""
 
@@ -87,21 +93,36 @@ class Exporter(ABC):
         """The inputs as the written program takes them. What torch or the target raise is explained by `explained`."""
 
     @abstractmethod
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         """The file is whole: it was verified against its hash."""
 
-    def require(self) -> None:
-        """Raises MissingExtra."""
+    def fits(self, artefact: Artefact, device: str) -> None:
+        """May this very file run on this device? Raises BadArtefact; what is no machine code is of no device."""
+
+    def require(self, device: str = "cpu") -> None:
+        """Raises MissingExtra, or Misuse if it cannot run on this device here."""
         for package in self.needs:
             if not installed(package):
                 raise MissingExtra(
                     f"--to {self.target} needs {package}, which is not installed. Nothing was run: pip install 'trueloop[{self.extra}]'"
                 )
+        if device.partition(":")[0] not in self.devices:
+            raise Misuse(f"{self.target} runs on the CPU only, not on {device}. Nothing was run: pt2 and aoti run on a GPU.")
+        if device != "cpu":
+            self.reach(device)
+
+    def reach(self, device: str) -> None:
+        """Is this device there for its runtime? Raises Misuse or MissingExtra."""
+        from trueloop.export.device import torch_device
+
+        torch_device(device)
 
 
 def installed(package: str) -> str:
     """Its version; empty: it is not there."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    for name in (package, *FOR_GPUS.get(package, ())):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return ""

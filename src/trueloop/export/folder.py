@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
-from trueloop.artefact import FILE, FORMAT, Artefact
+from trueloop.artefact import FILE, FORMAT, Artefact, Port
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtefact, BadCheckpoint, CannotSave, Misuse
 from trueloop.export.exporter import installed
@@ -23,6 +25,13 @@ __all__ = ["CARD", "Writing", "read_artefact", "verified_file", "writing"]
 CARD: Final = "CARD.md"
 _NAME: Final = re.compile(r"[\w-][\w.-]*")
 """A file's name in an artefact: never a path that leads elsewhere."""
+_DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
+_LARGEST: Final = 1 << 40
+"""That a dimension may say of itself."""
+_WIDEST: Final = 1 << 16
+"""Points of a picture's side."""
+_MADE: Final = re.compile(r"artefact\.json|CARD\.md|model\.[\w.]+")
+"""What an export writes; all else in its folder is somebody's."""
 _PIECE: Final = 1 << 20
 AGAIN: Final = "Export the run again."
 
@@ -32,6 +41,7 @@ def read_artefact(folder: str | Path) -> Artefact:
     folder = Path(folder)
     shown = folder / FILE
     try:
+        _refuse_endless(shown)
         told = unsealed(shown.read_bytes(), str(shown))
     except FileNotFoundError:
         raise BadArtefact(f"{folder} holds no artefact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one.") from None
@@ -49,6 +59,8 @@ def read_artefact(folder: str | Path) -> Artefact:
         raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}") from None
     if not artefact.files or not all(_NAME.fullmatch(name) for name in artefact.files):
         raise BadArtefact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
+    if not _is_well_typed(artefact):
+        raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}")
     if not _says_enough(artefact):
         raise BadArtefact(f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}")
     _refuse_other_runtime(artefact)
@@ -59,9 +71,68 @@ def _says_enough(artefact: Artefact) -> bool:
     """Whoever reads on relies on these."""
     words, entries = ("package", "version", "match", "machine"), artefact.files.values()
     named = isinstance(artefact.runtime, dict) and all(isinstance(artefact.runtime.get(word), str) for word in words)
-    return named and all(
-        isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str) for each in entries
+    named = named and all(isinstance(word, str) for word in artefact.runtime.values())
+    return (
+        named
+        and bool(artefact.runtime["package"])
+        and all(isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str) for each in entries)
     )
+
+
+def _is_well_typed(artefact: Artefact) -> bool:
+    """What is no word where a word is due would break whoever reads on, one storey further."""
+    words = (artefact.name, artefact.target, artefact.task, *artefact.classes, *artefact.notes)
+    maps = (artefact.versions, artefact.licence, artefact.preprocessing, artefact.run, artefact.files)
+    ports = (*artefact.inputs, *artefact.outputs)
+    return (
+        all(isinstance(each, str) for each in words)
+        and all(isinstance(each, dict) for each in maps)
+        and all(isinstance(each, str) for each in (*artefact.versions.values(), *artefact.licence.values()))
+        and {"trueloop", "torch"} <= artefact.versions.keys()
+        and _is_preprocessing(artefact.preprocessing)
+        and bool(artefact.inputs and artefact.outputs)
+        and all(map(_is_port, ports))
+    )
+
+
+def _is_preprocessing(told: Mapping[str, Any]) -> bool:
+    """Of what kind samples are, and what a reader of that kind relies on."""
+    span, size, columns, tokens = (told.get(name) for name in ("range", "size", "columns", "tokens"))
+    spanned = span is None or (isinstance(span, list) and len(span) == 2 and all(type(each) is int for each in span))
+    match told.get("kind"):
+        case "image":
+            sized = isinstance(size, list) and len(size) == 2 and all(type(each) is int and 0 < each < _WIDEST for each in size)
+            return span is not None and spanned and sized and type(told.get("channels")) is int and told["channels"] in (1, 3, 4)
+        case "table":
+            return isinstance(columns, list) and bool(columns) and all(map(_is_column, columns))
+        case kind:
+            return spanned and isinstance(kind, str) and (tokens is None or type(tokens) is int)
+
+
+def _is_column(told: Any) -> bool:
+    if not isinstance(told, dict) or not isinstance(told.get("name"), str) or not isinstance(told.get("kind"), str):
+        return False
+    if told["kind"] == "number":
+        return all(type(told.get(word)) in (int, float) for word in ("mean", "spread"))
+    categories = told.get("categories")
+    return isinstance(categories, list) and bool(categories) and all(isinstance(each, str) for each in categories)
+
+
+def _is_port(port: Port) -> bool:
+    sizes, limits = port.shape, port.most or (None,) * len(port.shape)
+    return (
+        isinstance(port.name, str)
+        and isinstance(port.dtype, str)
+        and _DTYPE.fullmatch(port.dtype) is not None
+        and len(limits) == len(sizes)
+        and all(each is None or (type(each) is int and 0 < each < _LARGEST) for each in (*sizes, *limits))
+    )
+
+
+def _refuse_endless(path: Path) -> None:
+    """A pipe would be waited for, and /dev/zero read, for ever. Raises OSError."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is no plain file")
 
 
 def _refuse_other_runtime(artefact: Artefact) -> None:
@@ -95,6 +166,7 @@ def verified_file(artefact: Artefact) -> Path:
 
 
 def _described(path: Path) -> dict[str, Any]:
+    _refuse_endless(path)
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -125,19 +197,21 @@ class Writing:
         return made
 
     def publish(self) -> None:
-        """Under its name, in place of what an earlier export left there."""
-        before = self.place.with_name(f".replaced-{self.place.name}")
-        with self._told():
-            shutil.rmtree(before, ignore_errors=True)
-            if self.place.exists():
-                self.place.rename(before)
-            try:
-                self.aside.rename(self.place)
-            except OSError:
-                if before.exists():
-                    before.rename(self.place)  # the earlier one is the user's only one
-                raise
-            shutil.rmtree(before, ignore_errors=True)
+        """Under its name, in place of what an earlier export left there; of two at once the later one stays."""
+        with self._told(), _alone(self.place):
+            self._take_place()
+
+    def _take_place(self) -> None:
+        before = _replaced(self.place)
+        shutil.rmtree(before, ignore_errors=True)
+        if self.place.exists():
+            self.place.rename(before)
+        try:
+            self.aside.rename(self.place)
+        except BaseException:  # a disk that refuses, and Ctrl-C just now: the earlier one is the user's only one
+            _come_back(self.place)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -150,15 +224,55 @@ class Writing:
 @contextmanager
 def writing(place: Path) -> Iterator[Writing]:
     """Whatever happens inside, nothing half made stays: what is not published is removed."""
-    if place.exists() and not (place / FILE).is_file() and (not place.is_dir() or any(place.iterdir())):
-        raise Misuse(f"{place} is there and is no artefact: it would be overwritten. Nothing was exported: name another --output.")
-    aside = place.with_name(f".writing-{place.name}-{os.getpid()}")
+    if os.path.islink(place) or place.name in ("", ".."):
+        place = Path(os.path.realpath(place))  # beside what it leads to
+        if place == Path.cwd():
+            raise Misuse("An export replaces its folder, and you stand in this one. Nothing was exported: name a new one (--output out).")
+    aside = place.with_name(f".writing-{place.name}-{os.getpid()}") if place.name else place
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(place):
+            _come_back(place)
+            _refuse_overwriting(place)
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+        aside.mkdir()
     except OSError as error:
         raise CannotSave(f"{aside} cannot be made ({error.strerror}). Nothing was exported.") from None
     try:
         yield Writing(aside, place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """One export at a time looks at this place or takes it: between the earlier one and the later one there is nothing for a moment."""
+    door = os.open(place.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of file systems that know no locks: there one export at a time is the user's affair
+            fcntl.flock(door, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(door)
+
+
+def _refuse_overwriting(place: Path) -> None:
+    """Only what an export has made is replaced."""
+    if not place.exists():
+        return
+    others = sorted(each.name for each in place.iterdir() if not _MADE.fullmatch(each.name)) if place.is_dir() else [place.name]
+    is_one = place.is_dir() and (place / FILE).is_file()
+    if others or (not is_one and any(place.iterdir())):
+        found = f"holds {others[0]}, which no export made" if is_one else "is no artefact"
+        raise Misuse(f"{place} is there and {found}: it would be overwritten. Nothing was exported: name another --output.")
+
+
+def _replaced(place: Path) -> Path:
+    """Where the earlier one is while the later one takes its place."""
+    return place.with_name(f".replaced-{place.name}")
+
+
+def _come_back(place: Path) -> None:
+    """An earlier export that was put aside, and whose successor never came."""
+    if place.name and not place.exists() and _replaced(place).exists():
+        _replaced(place).rename(place)

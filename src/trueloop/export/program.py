@@ -15,7 +15,7 @@ from trueloop.data.source import Prepare
 from trueloop.engine.unprojected import Unprojected
 from trueloop.errors import CannotExport
 
-__all__ = ["Exportable", "Layout", "Observed", "Program", "exportable", "layout_of", "scores_of"]
+__all__ = ["Exportable", "Layout", "Observed", "Program", "exportable", "is_tokens", "layout_of", "scores_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,16 @@ def layout_of(value: Any, name: str) -> Layout:
     )
 
 
+def is_tokens(tensor: Tensor) -> bool:
+    """Rows of whole numbers: what may be a text, and so of any length. `Program.shortened` asks the model whether it is."""
+    return tensor.dim() == 2 and tensor.dtype in (torch.int32, torch.int64)
+
+
+def _cut(tokens: Tensor, *, half: bool) -> Tensor:
+    length = tokens.shape[1]
+    return tokens[:, : max(1, length // 2 if half else length - 1)]
+
+
 def scores_of(output: Any) -> Any:
     """As a task sees it; an answer that is not multiplied out is, for nobody outside knows what it is."""
     return output.scores() if isinstance(output, Unprojected) else output
@@ -85,6 +95,17 @@ class Program(nn.Module):
         """Of the model itself, as it is: what every target must answer too. The caller's tensors stay as they are."""
         answered: tuple[Tensor, ...] = self(*(tensor.clone() for tensor in tensors))
         return tuple(tensor.detach().clone() for tensor in answered)
+
+    def shortened(self, raw: Sequence[Tensor]) -> list[Tensor] | None:
+        """The same rows of tokens, shorter by half or by one; None: there are none, or the model takes no other length."""
+        for half in (True, False):
+            cut = [_cut(tensor, half=half) if is_tokens(tensor) else tensor for tensor in raw]
+            try:
+                if any(a.shape != b.shape for a, b in zip(cut, raw, strict=True)) and self.answer(cut):
+                    return cut
+            except Exception:  # noqa: BLE001 - whatever a model raises, the answer is that it takes no such length
+                continue
+        return None
 
 
 # -- layers that targets do not know --
@@ -158,7 +179,7 @@ def _watched(model: nn.Module, seen: list[Tensor], names: list[str]) -> list[Any
 
     def hook(name: str) -> Any:
         def look(module: nn.Module, given: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and output.is_floating_point():
+            if isinstance(output, Tensor) and output.is_floating_point() and not output.is_nested:
                 seen.append(output.clone())  # a layer after it may write into it
                 names.append(name)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from trueloop.artefact import Artefact, Port
-from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.export.exporter import Exporter, Given, Runner
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
 
-__all__ = ["Pt2", "Pt2Runner"]
+__all__ = ["Pt2"]
 
 
 @final
@@ -30,28 +30,18 @@ class Pt2(Exporter):
 
         graph, ports = traced(program, given)
         with quietly():
-            torch.export.save(graph, file)
+            held = io.BytesIO()  # a disk that is full would end the whole process, from inside torch
+            torch.export.save(graph, held)
+        file.write_bytes(held.getbuffer())
         return ports
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         import torch
+        from torch.export.passes import move_to_device_pass
 
+        from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.trust import trusted_graph
 
         trusted_graph(artefact.file)
-        return Pt2Runner(torch.export.load(artefact.file).module())
-
-
-@final
-class Pt2Runner(Runner):
-    """The graph as a module."""
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        import torch
-
-        with torch.no_grad():
-            answered = self.module(*map(torch.from_numpy, inputs))
-        return [tensor.numpy() for tensor in answered]
+        graph, place = torch.export.load(artefact.file), torch_device(device)
+        return TorchRunner((graph if place.type == "cpu" else move_to_device_pass(graph, place)).module(), place)

@@ -8,20 +8,19 @@ recipe does to raw samples is not inside: the caller does it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from trueloop.artefact import Artefact, Port
 from trueloop.errors import BadArtefact
-from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.export.exporter import Exporter, Given, Runner
 
 if TYPE_CHECKING:
     from torch import nn
 
     from trueloop.export.program import Exportable
 
-__all__ = ["Safetensors", "SafetensorsRunner"]
+__all__ = ["Safetensors"]
 
 
 @final
@@ -42,13 +41,16 @@ class Safetensors(Exporter):
 
         assert isinstance(program, Program), "there are no layers to look at in weights"
         state = {name: value for name, value in program.model.state_dict().items() if isinstance(value, Tensor)}
-        safetensors.torch.save_file({name: value.detach().clone().contiguous() for name, value in state.items()}, file, {"format": "pt"})
+        whole = {name: value.detach().clone().contiguous() for name, value in state.items()}
+        file.write_bytes(safetensors.torch.save(whole, {"format": "pt"}))  # by itself it would make a file that only its owner can read
         return given.ports
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
+        from trueloop.export.device import TorchRunner, torch_device
+        from trueloop.export.program import scores_of
 
-        model, layouts = _rebuilt(artefact)
+        (model, layouts), place = _rebuilt(artefact), torch_device(device)
         state = read_weights_file(artefact.file.read_bytes(), str(artefact.file))
         try:
             model.load_state_dict(state)
@@ -56,7 +58,8 @@ class Safetensors(Exporter):
             raise BadArtefact(
                 f"{artefact.file} does not fit the recipe's model: it has changed since. {str(error).splitlines()[-1].strip()}"
             ) from None
-        return SafetensorsRunner(model.eval(), layouts)
+        model.eval().to(place)
+        return TorchRunner(lambda *tensors: layouts[1].parted(scores_of(model(layouts[0].joined(tensors)))), place)
 
 
 def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
@@ -70,24 +73,18 @@ def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
     origin, told = artefact.run.get("origin"), artefact.run.get("facts")
     if not isinstance(origin, dict) or not isinstance(told, dict):
         raise BadArtefact(f"{artefact.folder} does not name the recipe whose model its weights fit: load them into that model yourself.")
+    _refuse_companion(artefact, origin.get("recipe"))
     recipe = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
     facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
     layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artefact.run["layouts"]]
     return build_model(recipe, facts), layouts
 
 
-@final
-class SafetensorsRunner(Runner):
-    """The model itself; it takes what `prepare` gives."""
-
-    def __init__(self, model: Any, layouts: Any) -> None:
-        self.model, self.layouts = model, layouts
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        import torch
-
-        from trueloop.export.program import scores_of
-
-        with torch.no_grad():
-            output = self.model(self.layouts[0].joined([torch.from_numpy(array) for array in inputs]))
-        return [tensor.numpy() for tensor in self.layouts[1].parted(scores_of(output))]
+def _refuse_companion(artefact: Artefact, recipe: Any) -> None:
+    """A recipe is code: the user's own, which lies with the user. One that came along with the weights is a stranger's."""
+    inside = isinstance(recipe, str) and recipe.endswith(".py") and Path(recipe).resolve().is_relative_to(artefact.folder.resolve())
+    if not isinstance(recipe, str) or inside:
+        raise BadArtefact(
+            f"{artefact.folder} is not safe to load and was refused; nothing in it was run: its recipe is to be {recipe!r}, code that came "
+            "along with it."
+        )

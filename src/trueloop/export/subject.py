@@ -18,9 +18,9 @@ from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.assemble import build_model
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task, build_task
-from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Given
-from trueloop.export.program import Program, layout_of, scores_of
+from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.proof import as_plain
 from trueloop.recipe import DataRequest, Recipe, described
 
@@ -28,6 +28,8 @@ __all__ = ["Subject", "subject_of"]
 
 EXAMPLES: Final = 3
 """Samples that a graph is traced with: more than one, and no number that a model is likely to have elsewhere."""
+LONGEST_STEP: Final = 18
+"""Digits of a step's number."""
 LOOKED_AT: Final = 256
 """Samples by which the range of raw values is told."""
 
@@ -61,20 +63,25 @@ class Subject:
         prepare = self.splits.prepare
         with fence(self.recipe.seed), torch.no_grad():
             answered = scores_of(self.model(raw if prepare is None else prepare(raw)))
-        return Program(self.model, prepare, inputs, layout_of(answered, "output")).eval()
+        program = Program(self.model, prepare, inputs, layout_of(answered, "output")).eval()
+        _refuse_answers(program, inputs.parted(raw))
+        return program
 
     def given(self, program: Program, *, inside: bool) -> Given:
         """A few samples as the exported program takes them: raw, or prepared if it does not do that itself."""
         count = len(self.source[1])
         raw = self.fetch(torch.arange(EXAMPLES) % count).inputs
         layout = program.layouts[0]
+        free = program.shortened(layout.parted(raw)) is not None
         if not inside and program.prepare is not None:
             raw = program.prepare(raw)
             layout = layout_of(raw, "input")
         tensors = tuple(
             tensor.clone(memory_format=torch.contiguous_format) for tensor in layout.parted(raw)
         )  # a view would be guarded as one
-        return Given(tensors, tuple(_port(name, tensor) for name, tensor in zip(layout.names, tensors, strict=True)), layout)
+        for name, tensor in zip(layout.names, tensors, strict=True):
+            _refuse_numbers(name, tensor)
+        return Given(tensors, tuple(_port(name, tensor, free=free) for name, tensor in zip(layout.names, tensors, strict=True)), layout)
 
     def preprocessing(self, *, inside: bool) -> dict[str, Any]:
         """What the caller must do, for machines to read."""
@@ -90,9 +97,35 @@ class Subject:
         return plain
 
 
-def _port(name: str, tensor: Tensor) -> Port:
-    """The batch is free; so is the length of rows of tokens."""
-    tokens = tensor.dim() == 2 and tensor.dtype in (torch.int32, torch.int64)
+def _refuse_answers(program: Program, raw: tuple[Tensor, ...]) -> None:
+    """One row for each sample, also of one sample alone, in numbers that others know: else nobody could tell whose answer is whose."""
+    for count in dict.fromkeys((1, len(raw[0]))):
+        answered = program.answer([tensor[:count] for tensor in raw])
+        shape = list(answered[0].shape)
+        if shape[:1] != [count]:
+            asked = "one sample" if count == 1 else f"{count} samples"
+            raise CannotExport(
+                f"The model answers {asked} with a tensor of shape {shape}, and not with a row for each sample. Nothing was exported: "
+                ".squeeze() takes the batch away where it is 1, .squeeze(1) does not; reduce over the other dimensions only."
+            )
+        for name, tensor in zip(program.layouts[1].names, answered, strict=True):
+            _refuse_numbers(name, tensor)
+
+
+def _refuse_numbers(name: str, tensor: Tensor) -> None:
+    try:
+        torch.empty(0, dtype=tensor.dtype).numpy()
+    except TypeError:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise CannotExport(
+            f"{name} is {dtype}, which numpy does not know: nobody outside of torch could give it or read it. Nothing was exported: make "
+            "it float32 (.float()) where it goes in or comes out; `precision` of the recipe trains in fewer bits and keeps the model's own."
+        ) from None
+
+
+def _port(name: str, tensor: Tensor, *, free: bool = True) -> Port:
+    """The batch is free; so is the length of rows of tokens, if the model takes others."""
+    tokens = free and is_tokens(tensor)
     shape = tuple(None if at == 0 or (tokens and at == 1) else size for at, size in enumerate(tensor.shape))
     most = tuple(tensor.shape[1] if tokens and at == 1 else None for at in range(tensor.dim()))
     return Port(name, str(tensor.dtype).removeprefix("torch."), shape, most)
@@ -175,7 +208,7 @@ def _checkpoint(path: Path, word: str) -> tuple[Any, str]:
         return store, chosen(store, names)
     if word == "last":
         return store, names[-1]
-    if not word.isdecimal():
+    if not word.isdecimal() or len(word) > LONGEST_STEP:
         raise Misuse(f"--checkpoint cannot be {word!r}. Nothing was exported: write best, last or a step.")
     name = name_of(int(word))
     if name not in names:

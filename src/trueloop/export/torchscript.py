@@ -6,18 +6,23 @@ Loading it unpickles nothing into classes of Python's; the code inside is search
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Sequence
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Final, final
 
 from trueloop.artefact import Artefact, Port
-from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.errors import BadArtefact
+from trueloop.export.exporter import Exporter, Given, Runner
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
 
-__all__ = ["Torchscript", "TorchscriptRunner"]
+__all__ = ["Torchscript"]
+
+_AT_HOME: Final = b'torch.device("cpu")'
+"""How traced code names the device that it was made on, where the model asked for one."""
 
 
 @final
@@ -37,31 +42,31 @@ class Torchscript(Exporter):
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
             traced = torch.jit.trace(program, given.tensors, check_trace=False)  # type: ignore[no-untyped-call]
-            torch.jit.save(traced, file)
+            held = io.BytesIO()  # a disk that is full would end the whole process, from inside torch
+            torch.jit.save(traced, held)
+        file.write_bytes(held.getbuffer())
         return given.ports
 
-    def open(self, artefact: Artefact) -> Runner:
+    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
         import torch
 
+        from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.trust import trusted_script
 
         trusted_script(artefact.file)
+        place = torch_device(device)
+        if place.type != "cpu":
+            _refuse_to_leave(artefact.file, device)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=DeprecationWarning)
-            module = torch.jit.load(artefact.file, map_location="cpu")  # type: ignore[no-untyped-call]
-        return TorchscriptRunner(module)
+            module = torch.jit.load(artefact.file, map_location=place)  # type: ignore[no-untyped-call]
+        return TorchRunner(module, place)
 
 
-@final
-class TorchscriptRunner(Runner):
-    """The loaded module."""
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        import torch
-
-        with torch.no_grad():
-            answered = self.module(*map(torch.from_numpy, inputs))
-        return [tensor.numpy() for tensor in answered]
+def _refuse_to_leave(file: Path, device: str) -> None:
+    with zipfile.ZipFile(file) as archive:
+        if any(name.endswith(".py") and _AT_HOME in archive.read(name) for name in archive.namelist()):
+            raise BadArtefact(
+                f"{file} makes tensors on the CPU, where it was traced, and so does not run on {device}. Nothing was run: export the run "
+                "with --to pt2."
+            )

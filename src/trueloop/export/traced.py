@@ -14,6 +14,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 from trueloop.artefact import Port
+from trueloop.export.device import torch_device
 from trueloop.export.exporter import Given
 
 __all__ = ["LONGEST", "quietly", "traced"]
@@ -41,8 +42,12 @@ def traced(program: torch.nn.Module, given: Given, batch_limit: int | None = Non
     """The graph, and its inputs with the limits that the model has. A batch that the model fixes is refused by torch, with its line."""
     batch = Dim("batch", min=1, max=batch_limit)
     shapes = tuple(_free(port, batch, bounded=batch_limit is not None) for port in given.ports)
+    device = torch_device(given.device)
+    if device.type != "cpu":
+        program.to(device)
     with torch.no_grad(), quietly():
-        graph = torch.export.export(program, given.tensors, dynamic_shapes={"tensors": shapes}, strict=False)
+        tensors = tuple(tensor.to(device) for tensor in given.tensors)
+        graph = torch.export.export(program, tensors, dynamic_shapes={"tensors": shapes}, strict=False)
     return graph, _as_it_is(graph, given.ports, batch_limit)
 
 

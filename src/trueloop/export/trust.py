@@ -3,7 +3,7 @@
 Looked at before torch loads it, and refused if it holds
 - numbers that are kept as pickles, or objects of classes;
 - sample inputs that `weights_only=True` does not read;
-- a call of anything but operations that compute;
+- a call of anything but operations that compute, or such a thing as an argument;
 - an expression or a guard over sizes that is more than arithmetic, or a name that is none: torch makes Python code of them, and runs it.
 """
 
@@ -34,7 +34,7 @@ _GRAPH: Final = re.compile(r"models/\w+\.json")
 _SAMPLE: Final = re.compile(r"data/sample_inputs/\w+\.pt")
 _CALL: Final = re.compile(
     r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|torchao|torchvision|onednn|mkldnn|trueloop)\.(?!save$|save\.|from_file)"
-    r"\w+(\.(?!_)\w+)?"
+    r"((?!__)\w+|__i?(and|or|xor|lshift|rshift)__)(\.(?!_)\w+)?"
     r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|neg|pow|eq|ne|ge|gt|le|lt|and_|or_|not_)"
     r"|torch\.sym_\w+|math\.(ceil|floor|trunc|sqrt)"
 )
@@ -47,10 +47,15 @@ _FUNCTIONS: Final = re.compile(
     r"Symbol|Integer|Rational|Float|Add|Mul|Pow|Abs|Max|Min|Mod|PythonMod|FloorDiv|CleanDiv|CeilDiv|ModularIndexing|Where|Piecewise|Identity"
     r"|CeilToInt|FloorToInt|RoundToInt|TruncToInt|TruncToFloat|ToFloat|IntTrueDiv|FloatTrueDiv|FloatPow|PowByNatural"
     r"|Eq|Ne|Ge|Gt|Le|Lt|And|Or|Not|floor|ceiling"
+    r"|Equality|Unequality|GreaterThan|LessThan|StrictGreaterThan|StrictLessThan"
 )
 """What an expression of sizes may call."""
 _SIZES: Final = frozenset(("size", "stride", "storage_offset"))
 """What a guard may ask a tensor for."""
+LARGEST_POWER: Final = 8
+"""That a size is raised to; sizes are squared, or halved."""
+UNPACKED: Final = 1 << 26
+"""Bytes that the packed files of an archive may have together: code, which is text, has far fewer."""
 _PARTS: Final = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.Tuple,
                  ast.Subscript, ast.Attribute, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)  # fmt: skip
 
@@ -86,9 +91,18 @@ def trusted_script(file: Path) -> None:
 def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
     """Each once: of a name that is there twice torch takes the first and Python the last, and torch does not tell A from a."""
     names = archive.namelist()
+    if _is_bomb(archive.infolist(), file.stat().st_size):
+        raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: unpacked it is far larger than it says.")
     if len({name.lower() for name in names}) < len(names):
         raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name.")
     return names
+
+
+def _is_bomb(entries: list[zipfile.ZipInfo], size: int) -> bool:
+    """torch packs nothing but code: what is packed is small, what is not has its own size, and all of it together lies in the file."""
+    packed = sum(each.file_size for each in entries if each.compress_type != zipfile.ZIP_STORED)
+    stored = all(each.file_size == each.compress_size for each in entries if each.compress_type == zipfile.ZIP_STORED)
+    return packed > UNPACKED or not stored or sum(each.compress_size for each in entries) > size
 
 
 def _refused(inside: str, archive: zipfile.ZipFile, name: str) -> str:
@@ -122,7 +136,7 @@ def _sample(data: bytes) -> str:
 
 def _calls(graph: Any) -> str:
     for key, value in _strings(graph):
-        if key == "target" and not _CALL.fullmatch(value):
+        if key in ("target", "as_operator") and not _CALL.fullmatch(value):
             return f"calls {value[:80]}"
         if key in ("expr_str", "guards_code") and not _is_arithmetic(value):
             return f"evaluates {value[:80]}"
@@ -142,6 +156,8 @@ def _is_arithmetic(text: str) -> bool:
 
 def _is_harmless(part: ast.AST) -> bool:
     match part:
+        case ast.BinOp(op=ast.Pow() | ast.LShift()) | ast.Call(func=ast.Name(id="Pow" | "PowByNatural" | "FloatPow")):
+            return _is_small_power(part)
         case ast.Call(func=ast.Name(id=name)):
             return _FUNCTIONS.fullmatch(name) is not None
         case ast.Call(func=ast.Attribute(attr=name)) | ast.Attribute(attr=name):
@@ -154,6 +170,14 @@ def _is_harmless(part: ast.AST) -> bool:
             return _NAME.fullmatch(text) is not None
         case _:
             return True
+
+
+def _is_small_power(part: ast.BinOp | ast.Call) -> bool:
+    """Sizes are squared or halved; a tower of powers would be computed for ever."""
+    exponent = part.right if isinstance(part, ast.BinOp) else part.args[1] if len(part.args) == 2 else None
+    inner = exponent.args[0] if isinstance(exponent, ast.Call) and exponent.args else exponent
+    inner = inner.operand if isinstance(inner, ast.UnaryOp) else inner
+    return isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and abs(inner.value) <= LARGEST_POWER
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

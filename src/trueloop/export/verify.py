@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from trueloop.artefact import Artefact, Port, Verification
-from trueloop.errors import CannotExport
+from trueloop.errors import CannotExport, CannotSave
 from trueloop.export.compare import Compared, Metrics, error_between, largest_in
+from trueloop.export.device import shown
 from trueloop.export.elsewhere import RuntimeFailure, run_elsewhere
 from trueloop.export.exporter import Array, Exporter, Given
 from trueloop.export.folder import writing
@@ -47,11 +48,13 @@ class _Tried:
 
 
 def verify(
-    subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, tolerance: float, samples: int | None
+    subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, tolerance: float, samples: int | None, device: str = "cpu"
 ) -> Verification:
-    """Of what lies in the artefact's folder. Raises CannotExport with the first differing layer if it does not answer alike."""
+    """Of what lies in the artefact's folder, run on this device; the model itself is asked on the CPU. Raises CannotExport with the first
+    differing layer if it does not answer alike."""
     tried = list(_tried(subject, program, exporter, artefact.inputs, samples))
-    theirs = _answers(artefact, tried)
+    _refuse_no_numbers(program, [batch for batch in tried if batch.counted])
+    theirs = _answers(artefact, tried, device)
     task = subject.recipe.task
     compared = Compared(task, tolerance)
     ours_measured, theirs_measured = Metrics(subject.task), Metrics(subject.task)
@@ -73,12 +76,28 @@ def verify(
         disagreements=compared.disagreements,
         ties=compared.ties,
         metrics=metrics,
-        runtime=f"{artefact.runtime['package']} {artefact.runtime['version']}",
+        runtime=f"{artefact.runtime['package']} {artefact.runtime['version']}{'' if device == 'cpu' else f' on {shown(device)}, TF32 off'}",
     )
     if not made.passed:
-        layer = _first_differing(subject, program, exporter, artefact, tried[max(0, compared.worst)], tolerance)
-        raise CannotExport(_otherwise(replace(made, first_differing=layer), artefact, tried[max(0, compared.worst)]))
+        worst = tried[max(0, compared.worst)]
+        layer = _first_differing(subject, program, exporter, artefact, worst, tolerance, device)
+        apart = "" if device == "cpu" else f" ({device} adds up in another order than the CPU, where the model was asked: --tolerance.)"
+        raise CannotExport(_otherwise(replace(made, first_differing=layer + apart), artefact, worst))
     return made
+
+
+def _refuse_no_numbers(program: Program, tried: Sequence[_Tried]) -> None:
+    """Nothing can be shown by answers of which none is a number; some may be: a mask is minus infinity."""
+    for batch in tried:
+        rows = batch.ours[0].flatten(1) if batch.ours[0].dim() > 1 else batch.ours[0].unsqueeze(-1)
+        if bool((rows.isfinite().any(1) & ~rows.isnan().any(1)).any()):
+            return
+    broken = [name for name, value in program.model.state_dict().items() if isinstance(value, Tensor) and not value.isfinite().all()]
+    held = f" ({broken[0]} holds such values{f', and {len(broken) - 1} more' if broken[1:] else ''})" if broken else ""
+    raise CannotExport(
+        f"The model itself answers with nan or inf, whatever it is asked{held}: no target could be shown to be right. Nothing was "
+        "exported: choose another --checkpoint; `trueloop inspect checkpoint RUN` shows which are whole."
+    )
 
 
 def _otherwise(made: Verification, artefact: Artefact, worst: _Tried) -> str:
@@ -106,10 +125,24 @@ def _tried(subject: Subject, program: Program, exporter: Exporter, ports: Sequen
         made = _asked(program, exporter, program.layouts[0].parted(batch.inputs), batch.targets, counted=True)
         first = made if first is None or (size > 1 and len(first.given[0]) == 1) else first
         yield made
+    if first is not None and len(first.given[0]) == 1 < limit:
+        # So few samples that none has been asked together with another: the same ones again.
+        for size in SIZES[1:3]:
+            raw = program.layouts[0].parted(subject.fetch(torch.arange(min(size, limit)) % count).inputs)
+            yield _asked(program, exporter, raw, None, counted=False)
     if first is not None and _has_length(ports):
-        length = first.given[0].shape[1]
-        for shorter in dict.fromkeys((max(1, length // 2), 1)):
-            yield _asked(program, exporter, tuple(tensor[:, :shorter] for tensor in first.given), None, counted=False)
+        yield from _shorter(program, exporter, first)
+
+
+def _shorter(program: Program, exporter: Exporter, first: _Tried) -> Iterator[_Tried]:
+    """Sequences of fewer tokens; a length that the model itself does not take (a window is longer) is not asked for."""
+    length = first.given[0].shape[1]
+    for shorter in dict.fromkeys((max(1, length // 2), 1)):
+        try:
+            made = _asked(program, exporter, tuple(tensor[:, :shorter] for tensor in first.given), None, counted=False)
+        except (RuntimeError, IndexError, ValueError):
+            continue
+        yield made
 
 
 def _sizes(samples: int, limit: int) -> Iterator[int]:
@@ -132,9 +165,13 @@ def _has_length(ports: Sequence[Port]) -> bool:
     return all(len(port.shape) > 1 and port.shape[1] is None for port in ports)
 
 
-def _answers(artefact: Artefact, tried: Sequence[_Tried]) -> list[tuple[Tensor, ...]]:
+def _answers(artefact: Artefact, tried: Sequence[_Tried], device: str) -> list[tuple[Tensor, ...]]:
     try:
-        answered = run_elsewhere(artefact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried])
+        answered = run_elsewhere(artefact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried], device)
+    except OSError as error:
+        raise CannotSave(
+            f"The samples that it is tried on cannot be put into {gettempdir()} ({error.strerror or error}). Nothing was exported."
+        ) from None
     except RuntimeFailure as failure:
         at = f"the batch {tried[failure.batch].words}" if failure.batch >= 0 else "it at all"
         raise CannotExport(
@@ -152,16 +189,22 @@ def _array(tensor: Tensor) -> Array:
 # -- where they part --
 
 
-def _first_differing(subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, batch: _Tried, tolerance: float) -> str:
+def _first_differing(
+    subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, batch: _Tried, tolerance: float, device: str
+) -> str:
     """The layer, in words, found by exporting the same program once more with all its layers' answers as outputs."""
     if not exporter.inside:
         return "The weights were not written as they are, or the recipe's model has changed."
+    twice = max(map(error_between, batch.ours, program.answer(batch.given)), default=0.0)
+    if twice > tolerance * max(1.0, *map(largest_in, batch.ours)):
+        return f"The model itself answers otherwise when asked twice, by {twice:.3g}: it draws random numbers, or remembers what was asked."
     observed, original = Observed(exportable(program)).eval(), Observed(program).eval()
     ours, names = original.answer(batch.given), list(original.calls)
     observed.name(len(ours))
     with TemporaryDirectory(prefix="trueloop-export-") as scratch:
         try:
-            theirs = _observed(exporter, observed, subject.given(program, inside=True), artefact, Path(scratch) / "observed", batch)
+            given = replace(subject.given(program, inside=True), device=device if exporter.native else "cpu")
+            theirs = _observed(exporter, observed, given, artefact, Path(scratch) / "observed", batch, device)
         except (CannotExport, RuntimeFailure, RuntimeError) as error:
             reason = str(error).splitlines()[0][:200]
             return f"Which layer it is cannot be told: with the layers' answers as outputs it does not run ({reason})."
@@ -172,11 +215,14 @@ def _first_differing(subject: Subject, program: Program, exporter: Exporter, art
     return "No single layer differs when each is looked at: they part where the target joins layers, or after the last of them."
 
 
-def _observed(exporter: Exporter, observed: Any, given: Given, artefact: Artefact, place: Path, batch: _Tried) -> Sequence[Tensor]:
+def _observed(
+    exporter: Exporter, observed: Any, given: Given, artefact: Artefact, place: Path, batch: _Tried, device: str
+) -> Sequence[Tensor]:
     with writing(place) as folder:
         ports = exporter.write(observed, given, folder.aside / exporter.file)
         folder.seal(replace(artefact, inputs=ports, verification=None))
-        return [torch.from_numpy(array) for array in run_elsewhere(folder.aside, [[_array(tensor) for tensor in batch.given]])[0]]
+        asked = [[_array(tensor) for tensor in batch.given]]
+        return [torch.from_numpy(array) for array in run_elsewhere(folder.aside, asked, device)[0]]
 
 
 def _shown(program: Program, name: str) -> str:

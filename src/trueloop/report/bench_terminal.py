@@ -25,7 +25,7 @@ def lines_of(told: Bench) -> Iterator[str]:
     threads = counted(here["threads"], "thread") if here["threads"] else "threads as each runtime likes"
     versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
     yield f"{here['processor']}, {here['system']}, {counted(here['cores'], 'core')}, {threads}; {versions}"
-    yield f"{told.seconds:g} s for each form and batch, in {told.rounds} rounds in turn; warm-up apart, each form in a process of its own"
+    yield from told.how
     width = max(len(form.name) for form in told.forms)
     for batch in told.batches:
         yield ""

@@ -8,11 +8,11 @@ from html import escape
 from typing import Final
 
 from trueloop.profiled import PHASES, Profile, Span
+from trueloop.report.svg import WIDE, box, legend, svg, text
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 
 __all__ = ["memory_chart", "phase_bar", "roofline", "timeline"]
 
-WIDE: Final = 840
 COLOURS: Final = {
     "data": "#d1495b",
     "copy": "#b565a7",
@@ -28,23 +28,9 @@ COLOURS: Final = {
 }
 
 
-def _svg(height: float, parts: Iterable[str], label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDE} {height:.0f}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
-
-
-def _box(x: float, y: float, width: float, height: float, colour: str, title: str) -> str:
-    shape = f'x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.3):.2f}" height="{height:.1f}"'
-    return f'<rect {shape} fill="{colour}"><title>{escape(title)}</title></rect>'
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", soft: bool = False) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{" class=soft" if soft else ""}>{escape(text)}</text>'
-
-
 def _legend(names: Iterable[str]) -> str:
     words: dict[str, str] = {phase: said for phase, said in PHASES.items()}  # noqa: C416 - the keys become any names
-    chips = "".join(f'<span><i style="background:{COLOURS[name]}"></i>{escape(words.get(name, name))}</span>' for name in names)
-    return f'<p class="legend soft">{chips}</p>'
+    return legend({words.get(name, name): COLOURS[name] for name in names})
 
 
 def phase_bar(profile: Profile) -> str:
@@ -55,13 +41,11 @@ def phase_bar(profile: Profile) -> str:
     shown = [phase for phase in PHASES if steps.phases.get(phase)]
     for phase in shown:
         width = steps.share(phase) * WIDE
-        parts.append(
-            _box(at, 0, width, 34, COLOURS[phase], f"{PHASES[phase]}: {seconds_of(steps.phases[phase])}, {steps.share(phase):.1%}")
-        )
+        parts.append(box(at, 0, width, 34, COLOURS[phase], f"{PHASES[phase]}: {seconds_of(steps.phases[phase])}, {steps.share(phase):.1%}"))
         if width > 60:
             parts.append(f'<text x="{at + 6:.1f}" y="22" style="fill:#fff">{steps.share(phase):.0%}</text>')
         at += width
-    return _svg(34, parts, "phases of a step") + _legend(shown)
+    return svg(34, parts, "phases of a step") + _legend(shown)
 
 
 def timeline(spans: tuple[Span, ...]) -> str:
@@ -69,14 +53,14 @@ def timeline(spans: tuple[Span, ...]) -> str:
     lanes = [lane for lane in ("host", "device", "copy") if any(span.lane == lane for span in spans)]
     until = max(span.end for span in spans) or 1.0
     left, scale = 60.0, (WIDE - 60.0) / until
-    parts = [_text(0, 30 + 40 * row, lane, soft=True) for row, lane in enumerate(lanes)]
+    parts = [text(0, 30 + 40 * row, lane, soft=True) for row, lane in enumerate(lanes)]
     for span in spans:
         y = 10 + 40 * lanes.index(span.lane)
         title = f"{span.name}: {seconds_of(span.end - span.start)}"
-        parts.append(_box(left + span.start * scale, y, (span.end - span.start) * scale, 30, COLOURS.get(span.name, "#8a8f98"), title))
+        parts.append(box(left + span.start * scale, y, (span.end - span.start) * scale, 30, COLOURS.get(span.name, "#8a8f98"), title))
     bottom = 24 + 40 * len(lanes)
-    parts += [_text(left + WIDE * 0.9 * part, bottom, seconds_of(until * part), soft=True) for part in (0.0, 0.25, 0.5, 0.75)]
-    return _svg(bottom + 8, parts, "timeline") + _legend(dict.fromkeys(span.name for span in spans))
+    parts += [text(left + WIDE * 0.9 * part, bottom, seconds_of(until * part), soft=True) for part in (0.0, 0.25, 0.5, 0.75)]
+    return svg(bottom + 8, parts, "timeline") + _legend(dict.fromkeys(span.name for span in spans))
 
 
 def roofline(profile: Profile) -> str:
@@ -108,7 +92,7 @@ def roofline(profile: Profile) -> str:
         corners = ((start, max(start * ceilings.bandwidth, 10**low_y)), (bend, ceiling), (end, ceiling))
         points = " ".join(f"{x(across):.1f},{y(up):.1f}" for across, up in corners)
         parts.append(f'<polyline points="{points}" fill="none" stroke="#8a8f98" stroke-width="1.5"/>')
-        parts.append(_text(x(end), y(ceiling) - 4, f"{name} {rate_of(ceiling, 'FLOP/s')}", anchor="end", soft=True))
+        parts.append(text(x(end), y(ceiling) - 4, f"{name} {rate_of(ceiling, 'FLOP/s')}", anchor="end", soft=True))
     longest = max((dot[3] for dot in dots), default=0.0) or 1.0
     for name, intensity, speed, seconds in dots:
         size, colour = (5.0, "#d1495b") if name == "the step" else (3 + 7 * math.sqrt(seconds / longest), "#3b7dd8")
@@ -118,9 +102,9 @@ def roofline(profile: Profile) -> str:
             f"<title>{escape(title)}</title></circle>"
         )
     powers = [10.0**power for power in range(math.ceil(low_x), math.floor(high_x) + 1)]
-    parts += [_text(x(power), high + 18, f"{power:g}", anchor="middle", soft=True) for power in powers]
-    parts.append(_text(WIDE - 20, high + 34, "FLOP per byte", anchor="end", soft=True))
-    return _svg(high + 40, parts, "roofline")
+    parts += [text(x(power), high + 18, f"{power:g}", anchor="middle", soft=True) for power in powers]
+    parts.append(text(WIDE - 20, high + 34, "FLOP per byte", anchor="end", soft=True))
+    return svg(high + 40, parts, "roofline")
 
 
 def memory_chart(profile: Profile) -> str:
@@ -135,15 +119,13 @@ def memory_chart(profile: Profile) -> str:
         "activations": (memory.activations, "#3a9d5d"),
     }
     longest = max(memory.predicted, memory.measured or 0) or 1
-    parts, at = [_text(0, 22, "predicted", soft=True)], 80.0
+    parts, at = [text(0, 22, "predicted", soft=True)], 80.0
     for name, (size, colour) in kinds.items():
         width = size / longest * (WIDE - 80)
-        parts.append(_box(at, 4, width, 28, colour, f"{name}: {bytes_of(size)}"))
+        parts.append(box(at, 4, width, 28, colour, f"{name}: {bytes_of(size)}"))
         at += width
     if memory.measured is not None:
-        parts.append(_text(0, 62, "measured", soft=True))
-        parts.append(_box(80, 44, memory.measured / longest * (WIDE - 80), 28, "#e59b2c", f"peak: {bytes_of(memory.measured)}"))
-    chips = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(name)} {bytes_of(size)}</span>' for name, (size, colour) in kinds.items() if size
-    )
-    return _svg(76, parts, "memory") + f'<p class="legend soft">{chips}</p>'
+        parts.append(text(0, 62, "measured", soft=True))
+        parts.append(box(80, 44, memory.measured / longest * (WIDE - 80), 28, "#e59b2c", f"peak: {bytes_of(memory.measured)}"))
+    chips = {f"{name} {bytes_of(size)}": colour for name, (size, colour) in kinds.items() if size}
+    return svg(76, parts, "memory") + legend(chips)

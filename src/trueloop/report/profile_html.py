@@ -11,6 +11,7 @@ from trueloop.profiled import PHASES, Advice, Profile
 from trueloop.report.evidence import as_words, where
 from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.profile_charts import memory_chart, phase_bar, roofline, timeline
+from trueloop.report.svg import CHARTS
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 from trueloop.source import line_of
 from trueloop.verdict import counted
@@ -19,15 +20,11 @@ __all__ = ["document"]
 
 ROWS: Final = 15
 """Operations and modules that are shown."""
-MORE: Final = """
-svg .soft { fill: var(--soft); } section { margin: 2rem 0; } .legend span { margin-right: 1rem; white-space: nowrap; }
-.legend i { display: inline-block; width: .8em; height: .8em; border-radius: .2em; margin-right: .35em; }
-"""
 
 
 def document(profile: Profile) -> str:
     title = f"trueloop profile: {profile.subject}"
-    return PAGE.format(title=escape(title), style=STYLE + TABLES + MORE, body="\n".join(_body(profile)))
+    return PAGE.format(title=escape(title), style=STYLE + TABLES + CHARTS, body="\n".join(_body(profile)))
 
 
 def _body(profile: Profile) -> Iterator[str]:
