@@ -91,6 +91,7 @@ def test_what_no_script_can_show_is_left_out_in_one_word(here: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
 def test_a_script_that_fails_keeps_its_code_and_nothing_is_claimed(here: Path) -> None:
     done = probe("crash.py", CLAIM)
     assert done.returncode == 7

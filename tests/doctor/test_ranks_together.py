@@ -74,7 +74,6 @@ def test_a_cause_on_one_rank_explains_what_the_comparison_shows() -> None:
 # -- recordings --
 
 SAVING = """
-import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -123,7 +122,6 @@ def _plain(folder: Path, rank: int, port: str) -> subprocess.Popen[str]:
 # -- hanging --
 
 HANGING = """
-import pytest
 import torch
 import torch.distributed as dist
 

@@ -13,8 +13,8 @@ from trueloop.recipes.catalogue import bundled
 NEAR = 1e-3
 """Relative: how far another machine, or another torch, may be off. Sums in another order differ in the seventh digit; steps add to it."""
 
-SLOW = {"shakespeare", "shakespeare-tiny", "mnist"}
-"""Ten seconds and more each; another recipe of the same network or the same code stays."""
+SLOW = {"shakespeare", "shakespeare-tiny", "mnist", "fashion-cnn", "sentiment"}
+"""Five seconds and more each: digits, fashion-mlp and tabular stay."""
 CASES = [
     pytest.param(name, kind, marks=[pytest.mark.long] if name in SLOW else [])
     for name in SHORT

@@ -224,6 +224,7 @@ for _ in range(60):
     assert not any(advice.key == "compile" for advice in profile.advice)
 
 
+@pytest.mark.long
 def test_a_loader_with_workers_in_the_counted_step_does_no_harm(tmp_path: Path) -> None:
     text = (
         MLP

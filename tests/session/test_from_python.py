@@ -47,6 +47,7 @@ def status(folder: Path) -> tuple[str, int]:
     return about["status"], about["step"]
 
 
+@pytest.mark.long
 def test_sigterm_saves_and_ends_the_program(tmp_path: Path) -> None:
     done = ran(tmp_path, "SIGTERM", "trueloop.train(recipe)")
     assert done.returncode == -signal.SIGTERM

@@ -143,6 +143,7 @@ def test_a_model_that_learns_nothing_when_it_is_fast_is_refused_by_its_losses() 
     assert any("accuracy" in said for said in same.failures)
 
 
+@pytest.mark.long
 def test_a_gradient_of_twice_the_length_is_refused_though_adam_hides_it() -> None:
     class Doubled(nn.Linear):
         def forward(self, inputs: Tensor) -> Tensor:
