@@ -70,13 +70,22 @@ def test_another_prediction_is_never_alike_and_what_was_not_exported_neither() -
     assert refused.row()[-1] == "onnx cannot take this model."
 
 
+def test_only_a_refusal_that_is_known_by_its_reason_is_no_miss(capsys: pytest.CaptureFixture[str]) -> None:
+    known = Shipped("sentiment", "executorch", None, 1.0, "executorch cannot take this model. (XNNPACK reshape ...)")
+    assert known.alike
+    assert not replace(known, said="it said nothing").alike
+    assert not replace(known, target="onnx").alike
+    assert shipping._table_of([known], []) == 0
+    assert "0 of 1 answer alike, 1 refused as known." in capsys.readouterr().out
+
+
 def test_the_table_ends_with_how_many_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
     made = [Shipped("digits", "pt2", VERIFIED, 12.4), Shipped("digits", "onnx", replace(VERIFIED, max_error=1.0, ties=2), 9.6)]
     assert shipping._table_of(made, ["executorch"]) == 1
     out = capsys.readouterr().out
     assert "| digits | pt2 | 200 | 2.0e-06 | 1.0e-04 | 0 | 0 | 12 |  |" in out
     assert "| digits | onnx | 200 | 1.0e+00 | 1.0e-04 | 0 | 2 | 10 | missed |" in out
-    assert "1 of 2 answer alike." in out
+    assert "1 of 2 answer alike, 0 refused as known." in out
     assert "executorch was left out" in out
     assert shipping._table_of(made[:1], []) == 0
 
