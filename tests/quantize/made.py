@@ -11,10 +11,18 @@ from tests.export.made import subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.export.subject import Subject
-from trueloop.quantize.scheme import Calibration
+from trueloop.quantize.catalogue import scheme_named
+from trueloop.quantize.scheme import Calibration, Scheme
 
 WIDTH = 40
 """Of the inputs: more than a group of 4-bit numbers."""
+
+
+def usable_scheme(name: str) -> Scheme:
+    """With what it needs installed."""
+    made = scheme_named(name)
+    made.require()
+    return made
 
 
 def rows(count: int = 200, *, dead: bool = False) -> Tensor:

@@ -11,32 +11,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.export.made import run_here, subject
-from tests.quantize.made import WIDTH, Bagged, Pictured, Sides, rows, shifted, spoiled
+from tests.export.made import subject
+from tests.quantize.made import WIDTH, Bagged, Pictured, Sides, rows, shifted, spoiled, usable_scheme
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import CannotExport
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.subject import Subject
-from trueloop.quantize.catalogue import scheme_named
 from trueloop.quantize.decide import decide
 from trueloop.quantize.make import written
 from trueloop.quantize.measure import yardstick_of
-from trueloop.quantize.scheme import Calibration, Scheme
+from trueloop.quantize.scheme import Calibration
 from trueloop.quantized import Quantization, allowed_of, drop_of
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runtime without a process of its own."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-
-
-def _scheme(name: str) -> Scheme:
-    made = scheme_named(name)
-    made.require()
-    return made
-
 
 # -- the limit --
 
@@ -95,7 +81,7 @@ def _quantities() -> Subject:
 
 
 def test_where_less_is_better_more_is_refused_on_the_right_side() -> None:
-    told = decide(_quantities(), _scheme("int4-weight"), "pt2", max_drop=0.0).told
+    told = decide(_quantities(), usable_scheme("int4-weight"), "pt2", max_drop=0.0).told
     assert told.after > told.before, "fewer bits make the loss larger"
     assert told.drop == pytest.approx(told.after / told.before - 1)
     assert not told.within
@@ -127,18 +113,18 @@ def test_the_layer_that_cannot_be_rounded_is_named_first_and_in_float_gives_the_
     with torch.no_grad():
         of.model[2].weight.copy_(torch.eye(2))  # type: ignore[index]
         of.model[2].bias.zero_()  # type: ignore[index]
-    lost = decide(of, _scheme(name), "pt2", max_drop=0.01, calibrated=64).told
+    lost = decide(of, usable_scheme(name), "pt2", max_drop=0.01, calibrated=64).told
     assert lost.drop > 0.2
     assert lost.costliest[0].name == "1.first"
     assert all(layer.drop < 0.05 for layer in lost.costliest[1:])
-    kept = decide(of, _scheme(name), "pt2", max_drop=0.01, keep=["1.first"], calibrated=64).told
+    kept = decide(of, usable_scheme(name), "pt2", max_drop=0.01, keep=["1.first"], calibrated=64).told
     assert kept.drop <= 0.02
 
 
 @pytest.mark.long
 def test_qat_wins_most_of_the_points_back_that_int8_static_loses() -> None:
     """Rounding moves the plane; a few dozen updates move it back."""
-    static, learned = (decide(shifted(), _scheme(name), "pt2", max_drop=1.0).told for name in ("int8-static", "qat"))
+    static, learned = (decide(shifted(), usable_scheme(name), "pt2", max_drop=1.0).told for name in ("int8-static", "qat"))
     assert static.before == learned.before == 1.0
     assert static.drop > 0.2
     assert learned.drop < static.drop / 2
@@ -173,10 +159,10 @@ def _sides(count: int) -> Tensors:
 def test_it_is_calibrated_by_training_samples_and_judged_by_others(name: str) -> None:
     train, valid = Watched(_sides(40)), Watched(_sides(30))
     of = subject(Sides, Splits(train, valid, facts=Facts(inputs=(WIDTH,))), name="sides")
-    told = decide(of, _scheme(name), "pt2", max_drop=1.0, calibrated=16).told
+    told = decide(of, usable_scheme(name), "pt2", max_drop=1.0, calibrated=16).told
     assert (told.samples, told.calibrated, told.split, told.notes) == (30, 16, "valid", ())
     judged = list(valid.asked)
-    _scheme(name).quantized(of.model, ["first"], Calibration(of, 16))
+    usable_scheme(name).quantized(of.model, ["first"], Calibration(of, 16))
     assert valid.asked == judged, "calibration does not touch them"
 
 
@@ -189,7 +175,7 @@ def test_with_training_samples_alone_none_serves_for_both(asked: int | None) -> 
     fewer = yardstick_of(of, of.model, asked).fewer(5).numbers.tolist()
     assert len(fewer) == 5
     assert set(fewer) <= judged
-    told = decide(of, _scheme("int8-static"), "pt2", max_drop=1.0, samples=asked).told
+    told = decide(of, usable_scheme("int8-static"), "pt2", max_drop=1.0, samples=asked).told
     assert (told.split, told.samples, told.calibrated) == ("train", len(judged), 41 - len(judged))
     assert "by none that it was calibrated on" in told.notes[0]
     train.asked.clear()
@@ -200,8 +186,8 @@ def test_with_training_samples_alone_none_serves_for_both(asked: int | None) -> 
 def test_a_single_sample_is_not_enough_to_calibrate_and_to_judge() -> None:
     of = subject(Sides, Splits(_sides(1), facts=Facts(inputs=(WIDTH,))), name="sides")
     with pytest.raises(CannotExport, match="int8-static needs training samples besides those that it is judged by"):
-        decide(of, _scheme("int8-static"), "pt2", max_drop=1.0)
-    assert decide(of, _scheme("int8-weight"), "pt2", max_drop=1.0).told.samples == 1
+        decide(of, usable_scheme("int8-static"), "pt2", max_drop=1.0)
+    assert decide(of, usable_scheme("int8-weight"), "pt2", max_drop=1.0).told.samples == 1
 
 
 # -- the file --
@@ -219,7 +205,7 @@ def test_a_single_sample_is_not_enough_to_calibrate_and_to_judge() -> None:
 )
 def test_the_same_run_gives_the_same_file_twice(name: str, target: str, tmp_path: Path) -> None:
     def made(place: Path) -> str:
-        of, scheme = subject(Pictured), _scheme(name)
+        of, scheme = subject(Pictured), usable_scheme(name)
         file = written(of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), place).file
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -235,7 +221,7 @@ def test_bags_of_short_numbers_reach_every_target_in_batches_of_any_size(name: s
     """Tokens of 32 bits, as the sentiment recipe has them."""
     tokens = torch.randint(1, 100, (120, 8), generator=torch.Generator().manual_seed(4), dtype=torch.int32)
     train, valid = (Tensors(part, (part.sum(1) % 2).float()) for part in torch.split(tokens, 60))
-    of, scheme = subject(Bagged, Splits(train, valid, facts=Facts(vocabulary=100)), name="bagged", task="binary"), _scheme(name)
+    of, scheme = subject(Bagged, Splits(train, valid, facts=Facts(vocabulary=100)), name="bagged", task="binary"), usable_scheme(name)
     made = written(of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), tmp_path / "made")
     assert made.verification is not None
     assert made.verification.passed

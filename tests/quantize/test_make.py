@@ -9,32 +9,19 @@ import pytest
 import torch
 
 from tests.export.made import run_here, subject
-from tests.quantize.made import Pictured, sides
+from tests.quantize.made import Pictured, sides, usable_scheme
 from trueloop.errors import CannotExport
 from trueloop.export.catalogue import exporter_named, runner_of
-from trueloop.quantize.catalogue import SCHEMES, scheme_named
+from trueloop.quantize.catalogue import SCHEMES
 from trueloop.quantize.decide import decide
 from trueloop.quantize.make import beside_float, medians, refuse_target, written
-from trueloop.quantize.scheme import Scheme
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runtime without a process of its own: one test below is about that."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-
-
-def _scheme(name: str) -> Scheme:
-    made = scheme_named(name)
-    made.require()
-    return made
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("target", ["pt2", "onnx", "torchscript"])
 @pytest.mark.parametrize("name", [*sorted(set(SCHEMES) - {"qat"}), pytest.param("qat", marks=pytest.mark.long)])
 def test_every_scheme_reaches_every_target_or_says_why_not(name: str, target: str, tmp_path: Path) -> None:
-    scheme, exporter, of = _scheme(name), exporter_named(target), subject(Pictured)
+    scheme, exporter, of = usable_scheme(name), exporter_named(target), subject(Pictured)
     if target in scheme.refuses:
         with pytest.raises(CannotExport, match=f"{name} cannot become {target}: .*Nothing was run. It can become: pt2"):
             refuse_target(scheme, exporter)
@@ -56,7 +43,7 @@ def test_it_is_run_elsewhere_without_torchao(tmp_path: Path, monkeypatch: pytest
     blocked = tmp_path / "blocked" / "torchao"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
-    scheme, of = _scheme("int8-static"), sides()
+    scheme, of = usable_scheme("int8-static"), sides()
     decided = decide(of, scheme, "pt2", max_drop=1.0, calibrated=32)
     monkeypatch.setenv("PYTHONPATH", str(blocked.parent))
     made = written(of, scheme, decided, exporter_named("pt2"), tmp_path / "made")
@@ -68,7 +55,7 @@ def test_it_is_run_elsewhere_without_torchao(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("name", ["int8-weight", "int8-static"])
 def test_targets_without_quantized_models_are_refused_before_anything_is_computed(name: str, target: str) -> None:
     with pytest.raises(CannotExport, match=f"{name} cannot become {target}: .* It can become: pt2, onnx, aoti"):
-        refuse_target(_scheme(name), exporter_named(target))
+        refuse_target(usable_scheme(name), exporter_named(target))
 
 
 @pytest.mark.usefixtures("here")
@@ -77,7 +64,7 @@ def test_a_program_that_answers_otherwise_than_the_quantized_model_does_not_coun
         return [[array + 1.0 for array in answered] for answered in run_here(folder, batches)]  # type: ignore[arg-type]
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", off)
-    scheme, of = _scheme("int8-weight"), sides()
+    scheme, of = usable_scheme("int8-weight"), sides()
     decided = decide(of, scheme, "pt2", max_drop=1.0)
     with pytest.raises(CannotExport, match="does not answer as the model does"):
         written(of, scheme, decided, exporter_named("pt2"), tmp_path / "made")
@@ -86,7 +73,7 @@ def test_a_program_that_answers_otherwise_than_the_quantized_model_does_not_coun
 
 @pytest.mark.usefixtures("here")
 def test_speed_and_files_are_told_beside_those_of_the_float_model(tmp_path: Path) -> None:
-    scheme, exporter, of = _scheme("int8-weight"), exporter_named("onnx"), subject(Pictured)
+    scheme, exporter, of = usable_scheme("int8-weight"), exporter_named("onnx"), subject(Pictured)
     decided = decide(of, scheme, "onnx", max_drop=1.0)
     made = written(of, scheme, decided, exporter, tmp_path / "made")
     told = beside_float(decided.told, of, exporter, made)
@@ -99,7 +86,7 @@ def test_speed_and_files_are_told_beside_those_of_the_float_model(tmp_path: Path
 
 @pytest.mark.usefixtures("here")
 def test_an_artefact_takes_any_batch(tmp_path: Path) -> None:
-    scheme, of = _scheme("int8-static"), subject(Pictured)
+    scheme, of = usable_scheme("int8-static"), subject(Pictured)
     made = written(of, scheme, decide(of, scheme, "pt2", max_drop=1.0), exporter_named("pt2"), tmp_path / "made")
     images = of.fetch(torch.arange(50)).inputs.numpy()
     assert [runner_of(made).run([images[:size]])[0].shape for size in (1, 5, 50)] == [(1, 3), (5, 3), (50, 3)]
