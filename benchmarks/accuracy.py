@@ -1,9 +1,10 @@
 """What the bundled recipes reach on their real data, against the bars they are meant to pass.
 
-    TRUELOOP_DATA=DIR python benchmarks/accuracy.py --recipes fashion-mlp:3 fashion-cnn:1 mnist:1 sentiment:3 shakespeare:1 --device auto
+    TRUELOOP_DATA=DIR python benchmarks/accuracy.py --recipes fashion-mlp:3 fashion-cnn:1 mnist:1 sentiment:3
+    shakespeare:1 --device auto
 
-After a colon: how many seeds, from 0. Each is trained by `trueloop.session.train.train`, chosen by its validation data, and told by its
-test data; shakespeare has none, so its validation loss is told. Exits with 1 if a bar is missed.
+After a colon: how many seeds, from 0. Each is trained by `trueloop.session.train.train`, chosen by its validation data,
+and told by its test data; shakespeare has none, so its validation loss is told. Exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from time import perf_counter
 
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.session.train import train
 
@@ -94,7 +95,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="+", default=[f"{name}:1" for name in BARS], metavar="NAME[:SEEDS]")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--data", help="the folder that holds the data; without it TRUELOOP_DATA, then the cache folder")
+    parser.add_argument(
+        "--data", help="the folder that holds the data; without it TRUELOOP_DATA, then the cache folder"
+    )
     arguments = parser.parse_args()
     asked = [word.partition(":") for word in arguments.recipes]
     if unknown := [name for name, _, _ in asked if name not in BARS]:

@@ -1,13 +1,17 @@
-"""A step of fashion-mlp's network on this machine's CPU: ours, eager and as one compiled function, beside the same loop written by hand.
+"""A step of fashion-mlp's network on this machine's CPU: ours, eager and as one compiled function, beside the same loop
+written by hand.
 
     python benchmarks/cpu.py [--rounds 10] [--steps 50]
 
-784-256-256-10 with dropout 0.2, batches of 64 from random uint8 images in memory, made ready in each step, AdamW. First on two threads,
-then on one, each in a process of its own, in rounds that take turns. A cost is the time per step; the least of all rounds is what the
-machine can do, the median what it did: if they lie far apart, somebody else was at work, and threads that wait for each other suffer most.
+784-256-256-10 with dropout 0.2, batches of 64 from random uint8 images in memory, made ready in each step, AdamW. First
+on two threads, then on one, each in a process of its own, in rounds that take turns. A cost is the time per step; the
+least of all rounds is what the machine can do, the median what it did: if they lie far apart, somebody else was at
+work, and threads that wait for each other suffer most.
 
-    ours        the real loop: order, schedule, norm of the gradient and guard in each step, a line of metrics every 50, the rules' looks.
-                Left out: the first 50 steps after each start, of which many are looked into; building the compiled function, shown apart.
+    ours        the real loop: order, schedule, norm of the gradient and guard in each step, a line of metrics every 50,
+    the rules' looks.
+                Left out: the first 50 steps after each start, of which many are looked into; building the compiled
+                function, shown apart.
     by hand     batch, zero_grad, forward, loss, backward, step. Nothing else.
 """
 
@@ -30,7 +34,7 @@ import trueloop
 from trueloop.data.idx import Normalised
 from trueloop.engine.loop import Loop
 from trueloop.hook import Row
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.fashion_mlp import network
 
 LEAST_GAIN = 1.5
@@ -46,7 +50,9 @@ Round = Callable[[int], tuple[float, float]]
 def data(request: DataRequest | None = None) -> trueloop.Splits:
     draws = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (IMAGES, 1, 28, 28), dtype=torch.uint8, generator=draws)
-    return trueloop.Splits(train=trueloop.Tensors(images, torch.randint(0, 10, (IMAGES,), generator=draws)), prepare=READY)
+    return trueloop.Splits(
+        train=trueloop.Tensors(images, torch.randint(0, 10, (IMAGES,), generator=draws)), prepare=READY
+    )
 
 
 def by_hand(fused: bool | None) -> Round:
@@ -100,7 +106,12 @@ def ours(program: Literal["eager", "whole"]) -> Round:
 
 
 def contenders() -> dict[str, Round]:
-    return {PLAIN: by_hand(None), "by hand, fused AdamW": by_hand(True), "trueloop, eager": ours("eager"), WHOLE: ours("whole")}
+    return {
+        PLAIN: by_hand(None),
+        "by hand, fused AdamW": by_hand(True),
+        "trueloop, eager": ours("eager"),
+        WHOLE: ours("whole"),
+    }
 
 
 def measured(threads: int, rounds: int, steps: int) -> None:
@@ -122,14 +133,18 @@ def measured(threads: int, rounds: int, steps: int) -> None:
     print(file=sys.stderr)
     machine = f"{os.cpu_count()} cores ({platform.machine()})"
     print(f"\n{threads} threads of {machine}, torch {torch.__version__}, {rounds} rounds of {steps} steps\n")
-    print("| loop | ms per step, least | median | CPU ms, least | gain over the plain loop: least | median |\n|---|---|---|---|---|---|")
+    print(
+        "| loop | ms per step, least | median | CPU ms, least | gain over the plain loop: least | median |\n|---|---|---|---|---|---|"
+    )
     plain = [clock for clock, _ in costs[PLAIN]]
     for name, each in costs.items():
         clocks = [clock for clock, _ in each]
         gains = f"{min(plain) / min(clocks):.2f} | {median(one / other for one, other in zip(plain, clocks, strict=True)):.2f}"
         print(f"| {name} | {min(clocks):.2f} | {median(clocks):.2f} | {min(cpu for _, cpu in each):.2f} | {gains} |")
     gain = min(plain) / min(clock for clock, _ in costs[WHOLE])
-    print(f"\nUntil the compiled function has taken its first 100 steps: {building:.1f} s, once a run; less where a cache has it.")
+    print(
+        f"\nUntil the compiled function has taken its first 100 steps: {building:.1f} s, once a run; less where a cache has it."
+    )
     if threads == 2:
         print(f"Bar on two threads: {LEAST_GAIN:.2f}; {'met' if gain >= LEAST_GAIN else 'NOT met'} with {gain:.2f}.")
         sys.exit(gain < LEAST_GAIN)
@@ -146,8 +161,19 @@ def main() -> int:
         return 0
     codes = []
     for threads in (2, 1):  # how oneDNN shares its work is settled when it is first called: one process for each
-        command = [sys.executable, __file__, "--threads", str(threads), "--rounds", str(options.rounds), "--steps", str(options.steps)]
-        codes.append(subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)}, check=False).returncode)
+        command = [
+            sys.executable,
+            __file__,
+            "--threads",
+            str(threads),
+            "--rounds",
+            str(options.rounds),
+            "--steps",
+            str(options.steps),
+        ]
+        codes.append(
+            subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)}, check=False).returncode
+        )
     return max(codes)
 
 

@@ -1,17 +1,21 @@
 """What a step of ours costs beside the same loop written by hand, and beside the wrappers where they are installed.
 
     python benchmarks/engine.py [--rounds 15] [--steps 200]
-    PYTHONPATH=src .venv-frameworks/bin/python benchmarks/engine.py       # also Lightning, Accelerate, HF Trainer, Ignite
+    PYTHONPATH=src .venv-frameworks/bin/python benchmarks/engine.py       # also Lightning, Accelerate, HF Trainer,
+    Ignite
 
-All train 784-256-256-10 with dropout 0.2, batches of 64 gathered from random data in memory, on one thread. Each round trains each of them
-anew, in turns that change from round to round; a cost is the CPU time of the whole process (all its threads) from before the first step
-to after the last, per step, and a ratio is taken within its round. What is on:
+All train 784-256-256-10 with dropout 0.2, batches of 64 gathered from random data in memory, on one thread. Each round
+trains each of them anew, in turns that change from round to round; a cost is the CPU time of the whole process (all its
+threads) from before the first step to after the last, per step, and a ratio is taken within its round. What is on:
 
-    ours        the real session: run folder, metrics file, curves, TensorBoard where installed, the bar on a terminal, a line of metrics
-                every 50 steps, the rules, gradients' norm and guard in every step. Outside the measure, once a run: building the
-                loop and rehearsing it before the first step; the checkpoint after the last, which is shown apart.
+    ours        the real session: run folder, metrics file, curves, TensorBoard where installed, the bar on a terminal,
+    a line of metrics
+                every 50 steps, the rules, gradients' norm and guard in every step. Outside the measure, once a run:
+                building the loop and rehearsing it before the first step; the checkpoint after the last, which is shown
+                apart.
     by hand     zero_grad, forward, loss, backward, step; prints the loss every 50 steps. Nothing else.
-    wrappers    their own progress bar and a line every 50 steps, torch's default Adam, no checkpoints, no gradient clipping, and batches
+    wrappers    their own progress bar and a line every 50 steps, torch's default Adam, no checkpoints, no gradient
+    clipping, and batches
                 from the same resident data instead of a DataLoader, which would cost them more.
 """
 
@@ -61,7 +65,13 @@ class Cpu:
 
 def network() -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10)
+        nn.Linear(784, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 10),
     )
 
 
@@ -245,7 +255,9 @@ def ignite(steps: int) -> float:
     model, cpu = network(), Cpu()
     trainer = create_supervised_trainer(model, torch.optim.Adam(model.parameters(), lr=1e-3), F.cross_entropy)
     ProgressBar().attach(trainer)
-    trainer.add_event_handler(Events.ITERATION_COMPLETED(every=LOG_EVERY), lambda engine: print(f"loss {engine.state.output:.4f}"))
+    trainer.add_event_handler(
+        Events.ITERATION_COMPLETED(every=LOG_EVERY), lambda engine: print(f"loss {engine.state.output:.4f}")
+    )
     trainer.add_event_handler(Events.STARTED, cpu.start)
     trainer.add_event_handler(Events.COMPLETED, cpu.stop)
     trainer.run(Resident(steps), max_epochs=1)
@@ -253,7 +265,11 @@ def ignite(steps: int) -> float:
 
 
 def contenders() -> dict[str, Contender]:
-    found: dict[str, Contender] = {"by hand, default Adam": by_hand(False), "by hand, fused Adam": by_hand(True), "trueloop": ours}
+    found: dict[str, Contender] = {
+        "by hand, default Adam": by_hand(False),
+        "by hand, fused Adam": by_hand(True),
+        "trueloop": ours,
+    }
     peers = {"Ignite": ("ignite", ignite), "Accelerate": ("accelerate", accelerate), "HF Trainer": ("transformers", hf_trainer),
              "Lightning": ("lightning", lightning)}  # fmt: skip
     return found | {name: run for name, (module, run) in peers.items() if importlib.util.find_spec(module)}
@@ -308,7 +324,9 @@ def main() -> int:
     logging.disable(logging.INFO)
     costs = measured(options.rounds, options.steps)
     plain, mine = costs["by hand, default Adam"], costs["trueloop"]
-    print(f"\nMLP 784-256-256-10, batch {BATCH}, one thread, torch {torch.__version__}, {options.rounds} rounds of {options.steps} steps\n")
+    print(
+        f"\nMLP 784-256-256-10, batch {BATCH}, one thread, torch {torch.__version__}, {options.rounds} rounds of {options.steps} steps\n"
+    )
     print("| loop | CPU µs per step | over the plain loop | ours over it | bar |\n|---|---|---|---|---|")
     met = True
     for name, each in costs.items():

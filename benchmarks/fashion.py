@@ -1,11 +1,13 @@
-"""One epoch of Fashion-MNIST's 60,000 images on a GPU, by the ways people train it and by ours: seconds, and ratios to ours.
+"""One epoch of Fashion-MNIST's 60,000 images on a GPU, by the ways people train it and by ours: seconds, and ratios to
+ours.
 
     python benchmarks/fashion.py --data DIR [--only NAME,...] [--epochs 6] [--json FILE]
     python benchmarks/fashion.py --data DIR --accuracy [--seeds 5] [--device cpu]    # does the fast path learn as well?
 
-All train 784-256-256-10 with dropout 0.2 in batches of 64 by AdamW. Each way runs in a process of its own, one after the other; a number
-is the median epoch after the first. Ours are whole sessions: run folder, metrics, evaluation and a checkpoint after each epoch, the rules
-of `check`; they train on the 55,000 images that are not held out, and their epochs are scaled to 60,000.
+All train 784-256-256-10 with dropout 0.2 in batches of 64 by AdamW. Each way runs in a process of its own, one after
+the other; a number is the median epoch after the first. Ours are whole sessions: run folder, metrics, evaluation and a
+checkpoint after each epoch, the rules of `check`; they train on the 55,000 images that are not held out, and their
+epochs are scaled to 60,000.
 """
 
 from __future__ import annotations
@@ -47,8 +49,15 @@ class Job:
         from trueloop.data.idx import read_idx
 
         self.folder, self.epochs = data, epochs
-        found = {path.name.replace("-", "").split("ubyte")[0]: path for path in data.rglob("*ubyte*") if "fashion" in str(path).lower()}
-        images, labels = (next(path for name, path in found.items() if name.startswith(f"train{kind}")) for kind in ("images", "labels"))
+        found = {
+            path.name.replace("-", "").split("ubyte")[0]: path
+            for path in data.rglob("*ubyte*")
+            if "fashion" in str(path).lower()
+        }
+        images, labels = (
+            next(path for name, path in found.items() if name.startswith(f"train{kind}"))
+            for kind in ("images", "labels")
+        )
         self.images, self.labels = read_idx(images)[:IMAGES], read_idx(labels)[:IMAGES].long()
 
     def tensors(self) -> tuple[Tensor, Tensor]:
@@ -57,7 +66,14 @@ class Job:
 
 def network() -> nn.Sequential:
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10)
+        nn.Flatten(),
+        nn.Linear(784, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 10),
     )
 
 
@@ -113,7 +129,9 @@ def pil_by_eight(job: Job) -> list[float]:
 
 
 def in_memory(job: Job) -> torch.utils.data.DataLoader[Any]:
-    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*job.tensors()), BATCH, shuffle=True, pin_memory=True)
+    return torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(*job.tensors()), BATCH, shuffle=True, pin_memory=True
+    )
 
 
 def tensors_in_ram(job: Job) -> list[float]:
@@ -237,7 +255,9 @@ def ours(**changes: Any) -> Way:
 
         seconds: list[float] = []
         trackers = ("tensorboard",) if importlib.util.find_spec("tensorboard") else ()
-        recipe = replace(fashion_mlp.recipe(), epochs=job.epochs, device="cuda", hooks=(Timing(),), trackers=trackers, **changes)
+        recipe = replace(
+            fashion_mlp.recipe(), epochs=job.epochs, device="cuda", hooks=(Timing(),), trackers=trackers, **changes
+        )
         with tempfile.TemporaryDirectory() as folder:
             trueloop.train(recipe, data=str(job.folder), runs=folder)
         return seconds
@@ -271,7 +291,18 @@ def measured(name: str, options: argparse.Namespace) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds.json"
         epochs = 2 if name in SLOW else options.epochs
-        command = [sys.executable, __file__, "--data", str(options.data), "--epochs", str(epochs), "--way", name, "--json", str(out)]
+        command = [
+            sys.executable,
+            __file__,
+            "--data",
+            str(options.data),
+            "--epochs",
+            str(epochs),
+            "--way",
+            name,
+            "--json",
+            str(out),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         if done.returncode:
             print(f"{name} failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
@@ -316,9 +347,13 @@ def accuracy(options: argparse.Namespace) -> int:
     )
     for (name, kind), values in found.items():
         each = list(values.values())
-        print(f"{name:6} {kind:15} {mean(each):.4f} ± {stdev(each):.4f}  ({', '.join(f'{value:.4f}' for value in each)})")
+        print(
+            f"{name:6} {kind:15} {mean(each):.4f} ± {stdev(each):.4f}  ({', '.join(f'{value:.4f}' for value in each)})"
+        )
     print()
-    told = [_apart(found, value, options.seeds) for value in ("test accuracy", "test loss", "valid accuracy", "valid loss")]
+    told = [
+        _apart(found, value, options.seeds) for value in ("test accuracy", "test loss", "valid accuracy", "valid loss")
+    ]
     return 0 if all(told) else 1
 
 
@@ -357,12 +392,18 @@ def main() -> int:
 
 
 def shown(epochs: dict[str, float]) -> int:
-    print(f"\nFashion-MNIST, 60,000 images an epoch, batch {BATCH}, {torch.cuda.get_device_name()}, torch {torch.__version__}, ")
+    print(
+        f"\nFashion-MNIST, 60,000 images an epoch, batch {BATCH}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
+    )
     print(f"{os.cpu_count()} cores\n\n| way | s per epoch | times as long as our fastest |\n|---|---|---|")
     best = min((each for name, each in epochs.items() if name.startswith("ours")), default=0.0)
     for name, each in epochs.items():
         print(f"| {name} | {each:.3f} | {each / best if best else 0:.1f} |")
-    missed = [f"{name} takes {epochs[name]:.3f} s, the bar is {bar}" for name, bar in BARS.items() if epochs.get(name, 0) > bar]
+    missed = [
+        f"{name} takes {epochs[name]:.3f} s, the bar is {bar}"
+        for name, bar in BARS.items()
+        if epochs.get(name, 0) > bar
+    ]
     mine = epochs.get("ours, compiled graphs", 0.0)
     missed += [f"{name} is {epochs[name] / mine:.1f} times slower, the bar is {bar:g}" for name, bar in AHEAD.items()
                if name in epochs and mine and epochs[name] / mine < bar]  # fmt: skip

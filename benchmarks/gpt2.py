@@ -2,21 +2,25 @@
 
     python benchmarks/gpt2.py [--only NAMES] [--steps 150] [--rounds 1] [--json FILE] [--tiny]
 
-12 layers, 12 heads, width 768, vocabulary 50,304, tied embedding, no dropout; steps of 16 x 1024 tokens; AdamW on float32 weights. Each
-contender trains in a process of its own, one after the other; with --rounds 2 all of them again, and the better of each counts.
+12 layers, 12 heads, width 768, vocabulary 50,304, tied embedding, no dropout; steps of 16 x 1024 tokens; AdamW on
+float32 weights. Each contender trains in a process of its own, one after the other; with --rounds 2 all of them again,
+and the better of each counts.
 
     eager-fp32 ... eager-bf16   the loop by hand, default AdamW (foreach)
-    compiled                    the loop by hand: bf16 autocast, model and cross entropy compiled together, fused AdamW; holds the logits
-    compiled-fused              the same with our fused linear + cross entropy: what ours costs beside it is the engine
-    ours                        `Loop.of(recipe)`: the same compiled, the model answers Unprojected; with the guard, the gradients' norm
+    compiled                    the loop by hand: bf16 autocast, model and cross entropy compiled together, fused AdamW;
+    holds the logits compiled-fused              the same with our fused linear + cross entropy: what ours costs beside
+    it is the engine
+    ours                        `Loop.of(recipe)`: the same compiled, the model answers Unprojected; with the guard, the
+    gradients' norm
                                 and the facts for the rules in it. Its speed is what its own lines of metrics say
     ours-graphed                the same with its steps recorded as CUDA graphs and played two at once
-    *-narrow                    the same with the stream between the blocks in bf16, as where a whole model is cast; else it is float32
+    *-narrow                    the same with the stream between the blocks in bf16, as where a whole model is cast;
+    else it is float32
     *-cudnn                     the same with cuDNN's attention instead of torch's flash attention
     ours-autotuned              compile=max-autotune-no-cudagraphs; takes minutes, so only with --only
 
-Memory is the most that torch had allocated during the timed steps. --tiny: a small model on whatever is there, nothing compiled; it shows
-that this file runs.
+Memory is the most that torch had allocated during the timed steps. --tiny: a small model on whatever is there, nothing
+compiled; it shows that this file runs.
 """
 
 from __future__ import annotations
@@ -43,8 +47,8 @@ from trueloop.recipes.shakespeare import GPT
 WARM_UP = 5
 """Steps before the clock: compiling, the first allocations."""
 LINE = 50
-"""Steps between two lines of metrics, as recipes have it. The first line holds the compiling and the sixteen steps that our engine looks
-into for its rules, and does not count."""
+"""Steps between two lines of metrics, as recipes have it. The first line holds the compiling and the sixteen steps that
+our engine looks into for its rules, and does not count."""
 
 
 class Size(NamedTuple):
@@ -72,7 +76,9 @@ class Size(NamedTuple):
         return self.batch * self.block
 
     def data(self, steps: int) -> tuple[Tensor, Tensor]:
-        drawn = torch.randint(0, self.vocabulary, (steps * self.batch, self.block + 1), generator=torch.Generator().manual_seed(0))
+        drawn = torch.randint(
+            0, self.vocabulary, (steps * self.batch, self.block + 1), generator=torch.Generator().manual_seed(0)
+        )
         return drawn[:, :-1].contiguous(), drawn[:, 1:].contiguous()
 
 
@@ -156,7 +162,9 @@ def ours(job: Job, compile: str = "default", *, narrow: bool = False, **changes:
     recipe = trueloop.Recipe(
         name="gpt2",
         model=lambda: job.size.model(unprojected=True, narrow=narrow),
-        data=lambda _: trueloop.Splits(trueloop.Tensors(*job.size.data(steps)), facts=trueloop.Facts(vocabulary=job.size.vocabulary)),
+        data=lambda _: trueloop.Splits(
+            trueloop.Tensors(*job.size.data(steps)), facts=trueloop.Facts(vocabulary=job.size.vocabulary)
+        ),
         task="language",
         lr=6e-4,
         betas=(0.9, 0.95),
@@ -232,7 +240,15 @@ def _forget_memory(device: str) -> None:
 
 def _in_its_own_process(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """What it measured, or why it could not."""
-    command = [sys.executable, __file__, "--child", name, "--steps", str(given.steps), *(["--tiny"] if given.tiny else [])]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        name,
+        "--steps",
+        str(given.steps),
+        *(["--tiny"] if given.tiny else []),
+    ]
     begun = time.perf_counter()
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begun
@@ -254,12 +270,16 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
             print(f"{name:16} failed after {values['seconds']:.0f} s: {values['failed']}")
             continue
         ratio = f"{values['tokens_per_second'] / base:12.3f}" if base else f"{'':12}"
-        print(f"{name:16} {values['tokens_per_second']:10,.0f} {ratio} {values['gigabytes']:7.2f} {values['seconds']:9.0f}")
+        print(
+            f"{name:16} {values['tokens_per_second']:10,.0f} {ratio} {values['gigabytes']:7.2f} {values['seconds']:9.0f}"
+        )
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--only", default=",".join(name for name in CONTENDERS if name not in SLOW), help="names, with commas")
+    asked.add_argument(
+        "--only", default=",".join(name for name in CONTENDERS if name not in SLOW), help="names, with commas"
+    )
     asked.add_argument("--steps", type=int, default=150, help="timed steps of each; eager-fp32 takes 3 at most")
     asked.add_argument("--rounds", type=int, default=1)
     asked.add_argument("--json", type=Path)
@@ -281,10 +301,14 @@ def main() -> None:
             found[name] = _better(found.get(name, {}), values) if name in found else values
             print(name, values, flush=True)
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    print(f"\n{where}, torch {torch.__version__}{', tiny' if given.tiny else ', GPT-2 124M, 16 x 1024 tokens a step'}\n")
+    print(
+        f"\n{where}, torch {torch.__version__}{', tiny' if given.tiny else ', GPT-2 124M, 16 x 1024 tokens a step'}\n"
+    )
     _show(found)
     if given.json:
-        given.json.write_text(json.dumps({"device": where, "torch": torch.__version__, "found": found}, indent=2) + "\n", encoding="utf-8")
+        given.json.write_text(
+            json.dumps({"device": where, "torch": torch.__version__, "found": found}, indent=2) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

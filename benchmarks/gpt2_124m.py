@@ -1,4 +1,5 @@
-"""GPT-2 124M as a recipe, for `trueloop tune benchmarks/gpt2_124m.py --data DIR`: 16 x 1024 bytes of Shakespeare a step, in fp32, eager.
+"""GPT-2 124M as a recipe, for `trueloop tune benchmarks/gpt2_124m.py --data DIR`: 16 x 1024 bytes of Shakespeare a
+step, in fp32, eager.
 
 The vocabulary has GPT-2's 50,304 entries, of which a text of bytes uses 256: what a step computes is the same.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from torch import nn
 
 from trueloop.data.source import Splits
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.shakespeare import GPT, read_blocks
 
 BLOCK = 1024

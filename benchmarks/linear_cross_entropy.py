@@ -2,8 +2,9 @@
 
     python benchmarks/linear_cross_entropy.py [--rows 16384] [--width 768] [--classes 50304] [--repeats 10]
 
-Every kernel of `softmax_gradient_triton` with every size of chunk; and what it must beat: torch's logits and cross entropy, eager and
-compiled, under bf16 autocast. Times are medians by the device's own clock, all of one process; less than a minute.
+Every kernel of `softmax_gradient_triton` with every size of chunk; and what it must beat: torch's logits and cross
+entropy, eager and compiled, under bf16 autocast. Times are medians by the device's own clock, all of one process; less
+than a minute.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main() -> None:
     hidden = torch.randn(given.rows, given.width, device="cuda", requires_grad=True)
     weight = (torch.randn(given.classes, given.width, device="cuda") * 0.02).requires_grad_()
     targets = torch.randint(0, given.classes, (given.rows,), device="cuda")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {given.rows} rows of {given.width}, {given.classes} classes, bf16\n")
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {given.rows} rows of {given.width}, {given.classes} classes, bf16\n"
+    )
     _show_kernels(given.classes, given.repeats)
     chosen = chunk_rows(given.rows, given.classes, torch.bfloat16, hidden.device)
     contenders: dict[str, Loss] = {"torch, eager": reference, "torch, compiled": torch.compile(reference)}
@@ -94,7 +97,9 @@ def _show_kernels(classes: int, repeats: int) -> None:
     alone: dict[str, Callable[[], object]] = {"copy": lambda: other.copy_(scores)}
     for kernel in CONFIGURATIONS:
         for write in (True, False):
-            alone[f"{kernel}{'' if write else ', loss only'}"] = _kernel(scores[:, :classes], targets, losses, kernel, write)
+            alone[f"{kernel}{'' if write else ', loss only'}"] = _kernel(
+                scores[:, :classes], targets, losses, kernel, write
+            )
     print(f"{f'kernel alone, {rows} rows':42} {'ms':>8} {'GB/s':>12}")
     for name, call in alone.items():
         for _ in range(3):

@@ -1,10 +1,11 @@
-"""What watching costs: the same loop plain and under `Watch` with every rule on, interleaved in one process, as ratios of medians.
+"""What watching costs: the same loop plain and under `Watch` with every rule on, interleaved in one process, as ratios
+of medians.
 
     python benchmarks/overhead.py [--blocks 15] [--markdown]
 
-A block is a fresh run of some steps, plain or watched, in turns. "step" compares the median steps of neighbouring blocks; "run" compares
-the whole blocks, so the costly looks at a run's first steps are inside it. `--budget` is measured over one long run. Memory is the peak of
-two forked children, one plain, one watched.
+A block is a fresh run of some steps, plain or watched, in turns. "step" compares the median steps of neighbouring
+blocks; "run" compares the whole blocks, so the costly looks at a run's first steps are inside it. `--budget` is
+measured over one long run. Memory is the peak of two forked children, one plain, one watched.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from torch import nn
 
 from trueloop.doctor.watch import Watch
-from trueloop.settings import Settings
+from trueloop.usercode.settings import Settings
 
 Loop = Callable[[int], list[float]]
 """Runs so many steps; hands back the seconds of each."""
@@ -45,7 +46,13 @@ class Workload:
 def mlp() -> Loop:
     """784-256-256-10 with dropout, batch 64, Adam."""
     model = nn.Sequential(
-        nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10)
+        nn.Linear(784, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(256, 10),
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     criterion = nn.CrossEntropyLoss()
@@ -96,7 +103,9 @@ WORKLOADS = (
 )
 
 
-def in_turns(workload: Workload, steps: int, blocks: int, budget: float | None = None) -> tuple[list[float], list[float]]:
+def in_turns(
+    workload: Workload, steps: int, blocks: int, budget: float | None = None
+) -> tuple[list[float], list[float]]:
     """Watched over plain, per pair of neighbouring blocks: (median step, whole block)."""
     workload.build()(steps)
     by_step: list[float] = []
@@ -154,7 +163,8 @@ def main() -> int:
         by_step, by_run = in_turns(workload, workload.steps, options.blocks)
         met &= median(by_step) <= workload.bar and memory <= 1.05
         print(
-            f"| {workload.name}, {workload.steps} steps | {shown(by_step)} | {shown(by_run)} | {workload.bar} | {memory:.3f} |", flush=True
+            f"| {workload.name}, {workload.steps} steps | {shown(by_step)} | {shown(by_run)} | {workload.bar} | {memory:.3f} |",
+            flush=True,
         )
     _, asked = in_turns(WORKLOADS[0], BUDGET_STEPS, options.budget_rounds, BUDGET)
     met &= median(asked) <= 1.07

@@ -1,10 +1,12 @@
-"""What `trueloop profile` costs a run outside of its window: the same loop plain, timed by the clock, and after everything was seen.
+"""What `trueloop profile` costs a run outside of its window: the same loop plain, timed by the clock, and after
+everything was seen.
 
     python benchmarks/profile_cost.py [--rounds 21] [--steps 150]
 
-Plain, watched and released blocks alternate in one process; a ratio is the median, over the rounds, of a block's median step over that of
-the plain block beside it. Bars: the clock alone at most 3 % of a step of about half a millisecond, which is told for what it is;
-after the observer has taken itself out, less than 1 %. Exits with 1 if the second is missed.
+Plain, watched and released blocks alternate in one process; a ratio is the median, over the rounds, of a block's median
+step over that of the plain block beside it. Bars: the clock alone at most 3 % of a step of about half a millisecond,
+which is told for what it is; after the observer has taken itself out, less than 1 %. Exits with 1 if the second is
+missed.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def main() -> int:
         step.append(took[block])
         ratios["the clock"].append(took[watched] / took[block])
         ratios["afterwards"].append(took[released] / took[block])
-    print(f"a plain step: {median(step) * 1e3:.3f} ms, {options.rounds} rounds of {options.steps} steps, torch {torch.__version__}")
+    print(
+        f"a plain step: {median(step) * 1e3:.3f} ms, {options.rounds} rounds of {options.steps} steps, torch {torch.__version__}"
+    )
     for name, found in ratios.items():
         print(
             f"{name:<12} {median(found):.4f}x  (quartiles {sorted(found)[len(found) // 4]:.4f} to {sorted(found)[3 * len(found) // 4]:.4f})"

@@ -1,12 +1,14 @@
-"""Every scheme of `trueloop quantize`, to every target that takes it: what it saves, what it costs, how fast it is. fashion-cnn by default.
+"""Every scheme of `trueloop quantize`, to every target that takes it: what it saves, what it costs, how fast it is.
+fashion-cnn by default.
 
-    python benchmarks/quantizing.py RUN --data DIR [--split test] [--samples 1000] [--schemes qat,...] [--targets onnx,...]
-    python benchmarks/quantizing.py --train fashion-cnn --data DIR     # trains it first: a minute on a GPU, an hour on a CPU
+    python benchmarks/quantizing.py RUN --data DIR [--split test] [--samples 1000] [--schemes qat,...] [--targets
+    onnx,...] python benchmarks/quantizing.py --train fashion-cnn --data DIR     # trains it first: a minute on a GPU,
+    an hour on a CPU
 
-The metric is the quantized model's on all samples of the split, validation unless told otherwise; `other answers` are those that the
-artefact, run by its own runtime, gives otherwise than that model, ties included. Speed is that of a batch of 1 and of 32, in turns with
-the float model in the same form: above 1 the quantized one is faster. Exits with 1 if an int8 scheme misses the bar: weights and file at
-least 2x smaller than in float, and a drop of one point at most.
+The metric is the quantized model's on all samples of the split, validation unless told otherwise; `other answers` are
+those that the artefact, run by its own runtime, gives otherwise than that model, ties included. Speed is that of a
+batch of 1 and of 32, in turns with the float model in the same form: above 1 the quantized one is faster. Exits with 1
+if an int8 scheme misses the bar: weights and file at least 2x smaller than in float, and a drop of one point at most.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from trueloop.artefact import Artefact
 from trueloop.cli.main import main
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport, TrueloopError
@@ -31,8 +32,9 @@ from trueloop.quantize.catalogue import SCHEMES, scheme_named
 from trueloop.quantize.decide import Decided, decide
 from trueloop.quantize.make import beside, refuse_target, written
 from trueloop.quantize.scheme import Scheme
-from trueloop.quantized import ALLOWED, Quantization
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.artifact import Artefact
+from trueloop.results.quantize import ALLOWED, Quantization
 from trueloop.session.folder import read_about
 
 TARGETS: Final = ("pt2", "onnx", "aoti", "torchscript")
@@ -143,8 +145,12 @@ def cells(row: Row) -> str:
 
 def plainly(rows: Sequence[Row]) -> Iterator[str]:
     """What the table says, in words."""
-    slower = [f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times < 1 for speed in row.told.speeds)]
-    faster = [f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times > 1 for speed in row.told.speeds)]
+    slower = [
+        f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times < 1 for speed in row.told.speeds)
+    ]
+    faster = [
+        f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times > 1 for speed in row.told.speeds)
+    ]
     yield f"SLOWER than the float model at both sizes of batch: {', '.join(slower) or 'none'}"
     yield f"faster at both: {', '.join(faster) or 'none'}"
 
@@ -157,7 +163,10 @@ def subject_in(run: Path, data: Path | None, split: str) -> Subject:
 
 
 def plain(rows: Sequence[Row], refused: Sequence[str]) -> dict[str, Any]:
-    return {"rows": [{**row.told.plain(), "others": row.others, "verified": row.verified} for row in rows], "refused": list(refused)}
+    return {
+        "rows": [{**row.told.plain(), "others": row.others, "verified": row.verified} for row in rows],
+        "refused": list(refused),
+    }
 
 
 def run(options: argparse.Namespace, scratch: Path) -> int:
@@ -169,7 +178,9 @@ def run(options: argparse.Namespace, scratch: Path) -> int:
         place = scratch / "runs" / "trained"
     subject = subject_in(place, options.data, options.split)
     bench = Bench(subject, scratch, options.samples)
-    print(f"{subject.recipe.name}, step {subject.run['step']}, {subject.source[0]} samples: {options.samples or len(subject.source[1]):,}")
+    print(
+        f"{subject.recipe.name}, step {subject.run['step']}, {subject.source[0]} samples: {options.samples or len(subject.source[1]):,}"
+    )
     print(HEADING, flush=True)
     for name in options.schemes.split(","):
         bench.scheme(name, options.targets.split(","))

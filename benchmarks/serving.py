@@ -1,11 +1,13 @@
-"""What batching gives a server: 64 callers at once, with it and without, in turns; and then 10,000 requests of which 1 % is rubbish.
+"""What batching gives a server: 64 callers at once, with it and without, in turns; and then 10,000 requests of which 1
+% is rubbish.
 
     python benchmarks/serving.py [--requests 6000] [--rounds 5]
 
-Two networks, both for ONNX Runtime: one of 200 narrow layers with 13 million weights, and one of two wide layers with 30 million. It ends
-with 1 if batching answers fewer than 3 times as many of the first, if 1 answer in 100 comes later than the limit that the server was told,
-or if anything at all is answered wrongly or not. Of the wide one, the gain is only told: it is what reading weights from memory costs more
-than computing with them, which is a fact of the machine. Of a network that takes less time than its HTTP there is little to gain.
+Two networks, both for ONNX Runtime: one of 200 narrow layers with 13 million weights, and one of two wide layers with
+30 million. It ends with 1 if batching answers fewer than 3 times as many of the first, if 1 answer in 100 comes later
+than the limit that the server was told, or if anything at all is answered wrongly or not. Of the wide one, the gain is
+only told: it is what reading weights from memory costs more than computing with them, which is a fact of the machine.
+Of a network that takes less time than its HTTP there is little to gain.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Final
 from trueloop.cli.main import main
 
 LIMIT: Final = "250ms"
-"""What the server is told as --latency, and what 99 of 100 answers must keep: a batch before it, its own, and their HTTP."""
+"""What the server is told as --latency, and what 99 of 100 answers must keep: a batch before it, its own, and their
+HTTP."""
 GAIN: Final = "3"
 RECIPE: Final = """
 import torch
@@ -88,5 +91,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        artefacts = [path.absolute() for path in asked.artefacts] or [made(Path(place), name) for name in ("deep", "wide")]
+        artefacts = [path.absolute() for path in asked.artefacts] or [
+            made(Path(place), name) for name in ("deep", "wide")
+        ]
         sys.exit(measured(artefacts, asked.requests, asked.rounds))

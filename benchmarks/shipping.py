@@ -1,12 +1,14 @@
-"""Does every bundled recipe answer alike wherever it is shipped to? Each is trained for a few steps, exported to every target, and asked
-all its validation samples there, in batches of several sizes, in the target's own runtime, beside the model itself in eager mode.
+"""Does every bundled recipe answer alike wherever it is shipped to? Each is trained for a few steps, exported to every
+target, and asked all its validation samples there, in batches of several sizes, in the target's own runtime, beside the
+model itself in eager mode.
 
     python benchmarks/shipping.py --data FOLDER [--recipes digits,mnist] [--targets onnx,aoti] [--runs FOLDER]
 
-The bar: single-precision outputs within 1e-4 of the model's, and the same predictions. Exit code 1 if one misses it. `ties` are
-predictions that are others where the model's own two best scores lie within twice the bar of each other; `trueloop export` forgives them,
-this does not. The model is asked once, and each target compared with the same answers: `seconds`, those of the processor, hold them at a
-recipe's first target. ExecuTorch may live in an environment of its own, which `make ship-executorch` makes: it is found there.
+The bar: single-precision outputs within 1e-4 of the model's, and the same predictions. Exit code 1 if one misses it.
+`ties` are predictions that are others where the model's own two best scores lie within twice the bar of each other;
+`trueloop export` forgives them, this does not. The model is asked once, and each target compared with the same answers:
+`seconds`, those of the processor, hold them at a recipe's first target. ExecuTorch may live in an environment of its
+own, which `make ship-executorch` makes: it is found there.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from torch import Tensor
 
-from trueloop.artefact import Verification
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport
 from trueloop.export.catalogue import TARGETS, exporter_named
@@ -39,8 +40,9 @@ from trueloop.export.exporter import installed
 from trueloop.export.make import export
 from trueloop.export.program import Program
 from trueloop.export.subject import subject_of
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import bundled
+from trueloop.results.artifact import Verification
 from trueloop.session.folder import read_about
 
 __all__ = ["BAR", "Shipped", "asked_once", "python_of", "ship", "ship_all", "train"]
@@ -48,7 +50,8 @@ __all__ = ["BAR", "Shipped", "asked_once", "python_of", "ship", "ship_all", "tra
 BAR: Final = 1e-4
 """How far an output may be off, in its own unit."""
 ROUNDINGS: Final = 4
-"""Outputs of hundreds of thousands lie further apart than the bar in single precision: these may be off by so many of its steps."""
+"""Outputs of hundreds of thousands lie further apart than the bar in single precision: these may be off by so many of
+its steps."""
 STEPS: Final = {
     "shakespeare": ("steps=2", "warmup=0", "evaluate_every=2", "precision=fp32", "batch=4"),
     "shakespeare-tiny": ("steps=30", "warmup=5", "evaluate_every=30"),
@@ -88,7 +91,13 @@ class Shipped:
         if self.verified is None:
             return (self.recipe, self.target, *["-"] * 5, f"{self.seconds:.0f}", self.said)
         told = self.verified
-        numbers = (f"{told.samples:,}", f"{told.max_error:.1e}", f"{self.allowed:.1e}", f"{told.disagreements:,}", f"{told.ties:,}")
+        numbers = (
+            f"{told.samples:,}",
+            f"{told.max_error:.1e}",
+            f"{self.allowed:.1e}",
+            f"{told.disagreements:,}",
+            f"{told.ties:,}",
+        )
         return (self.recipe, self.target, *numbers, f"{self.seconds:.0f}", "" if self.alike else "missed")
 
 
@@ -97,7 +106,11 @@ def train(recipe: str, runs: Path, data: str) -> Path:
     run = runs / recipe
     if run.is_dir():
         return run
-    of = ["tabular", str(_table(runs)), "--target", "price"] if recipe == "tabular" else [recipe, *(["--data", data] if data else [])]
+    of = (
+        ["tabular", str(_table(runs)), "--target", "price"]
+        if recipe == "tabular"
+        else [recipe, *(["--data", data] if data else [])]
+    )
     settings = STEPS.get(recipe, ("steps=20", "warmup=0", "evaluate_every=20"))
     changed = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "trueloop", "train", *of, "--runs", str(runs), "--name", recipe, *changed]
@@ -110,7 +123,10 @@ def train(recipe: str, runs: Path, data: str) -> Path:
 def _table(folder: Path) -> Path:
     """Flats and their prices, of up to 600,000."""
     file = folder / "flats.csv"
-    lines = [f"{30 + at % 170},{at % 6 + 1},{('Ulm', 'Rom', 'Oslo')[at % 3]},{(30 + at % 170) * 3000 + at % 7}" for at in range(300)]
+    lines = [
+        f"{30 + at % 170},{at % 6 + 1},{('Ulm', 'Rom', 'Oslo')[at % 3]},{(30 + at % 170) * 3000 + at % 7}"
+        for at in range(300)
+    ]
     file.write_text("\n".join(["size,rooms,town,price", *lines]) + "\n", encoding="utf-8")
     return file
 
@@ -190,10 +206,14 @@ def ship_all(recipes: Sequence[str], targets: Sequence[str], runs: Path, data: s
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("TRUELOOP_DATA", ""), help="the folder that holds the data sets")
+    parser.add_argument(
+        "--data", default=os.environ.get("TRUELOOP_DATA", ""), help="the folder that holds the data sets"
+    )
     parser.add_argument("--recipes", default=",".join(bundled()))
     parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--runs", type=Path, help="where the runs go, and stay; those that are there are not trained again")
+    parser.add_argument(
+        "--runs", type=Path, help="where the runs go, and stay; those that are there are not trained again"
+    )
     parser.add_argument("--json", action="store_true", help="a line of JSON for each, and no table")
     asked = parser.parse_args()
     targets = [target for target in asked.targets.split(",") if python_of(target)]
@@ -220,12 +240,16 @@ def _table_of(shipped: Iterable[Shipped], absent: Sequence[str]) -> int:
     refused = sum(each.alike and each.verified is None for each in made)
     print(f"\n{alike - refused} of {len(made)} answer alike, {refused} refused as known. {_here()}")
     for target in absent:
-        print(f"{target} was left out, for it is not installed: pip install 'trueloop[{exporter_named(target).extra}]'.")
+        print(
+            f"{target} was left out, for it is not installed: pip install 'trueloop[{exporter_named(target).extra}]'."
+        )
     return 0 if alike == len(made) else 1
 
 
 def _here() -> str:
-    packages = ", ".join(f"{name} {installed(name)}" for name in ("torch", "onnxruntime", "executorch") if importlib.util.find_spec(name))
+    packages = ", ".join(
+        f"{name} {installed(name)}" for name in ("torch", "onnxruntime", "executorch") if importlib.util.find_spec(name)
+    )
     return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}."
 
 

@@ -1,11 +1,13 @@
-"""Are the verdicts of `trueloop profile` right, and its predictions true? A workload of each kind, profiled, changed, measured again.
+"""Are the verdicts of `trueloop profile` right, and its predictions true? A workload of each kind, profiled, changed,
+measured again.
 
     python benchmarks/verdicts.py [--only data,launch] [--rounds 3] [--markdown]
 
-Each workload is a script of its own (`benchmarks/verdicts/`). It is profiled as it stands; then the first advice is applied, which the
-script does when it is given the advice's name; and plain and changed runs are timed in turns, each in a process of its own. The gain
-is the ratio of their medians. A row is good if the kind is the one that the workload was built to be, and the gain was predicted within a
-factor of 1.5. Workloads that need a CUDA device are left out where there is none. Exits with 1 if a row is not good.
+Each workload is a script of its own (`benchmarks/verdicts/`). It is profiled as it stands; then the first advice is
+applied, which the script does when it is given the advice's name; and plain and changed runs are timed in turns, each
+in a process of its own. The gain is the ratio of their medians. A row is good if the kind is the one that the workload
+was built to be, and the gain was predicted within a factor of 1.5. Workloads that need a CUDA device are left out where
+there is none. Exits with 1 if a row is not good.
 """
 
 from __future__ import annotations
@@ -113,7 +115,11 @@ def _row(workload: Workload, rounds: int) -> Row:
     kinds = Counter(profile["verdict"]["kind"] for profile in profiles)
     gains = [advice["gain"] for profile in profiles for advice in profile["advice"] if advice["key"] == key]
     _explain(profiles[-1])
-    for told, seconds in (("profiled", [profile["steps"]["seconds"] for profile in profiles]), ("plain", plain), (key, changed)):
+    for told, seconds in (
+        ("profiled", [profile["steps"]["seconds"] for profile in profiles]),
+        ("plain", plain),
+        (key, changed),
+    ):
         print(
             f"    {told}: {', '.join(f'{each * 1e3:.4g}' for each in seconds)} ms a {'step' if told == 'profiled' else 'sample'}",
             file=sys.stderr,
@@ -128,8 +134,8 @@ def _explain(profile: dict[str, Any]) -> None:
 
 
 def _run(workload: Workload, *words: str) -> subprocess.CompletedProcess[str]:
-    """Those beside a device always on the same cores: which part of the memory a batch lies in decides how fast it is copied, by a factor
-    of two."""
+    """Those beside a device always on the same cores: which part of the memory a batch lies in decides how fast it is
+    copied, by a factor of two."""
     cores = sorted(os.sched_getaffinity(0))[:NEIGHBOURS] if workload.cuda else os.sched_getaffinity(0)
     return subprocess.run(
         workload.command(*words),
@@ -145,7 +151,16 @@ def _run(workload: Workload, *words: str) -> subprocess.CompletedProcess[str]:
 def _profile(workload: Workload) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "profile.json"
-        words = ("-m", "trueloop", "profile", "--format", "json", "--output", str(report), str(SCRIPTS / workload.script))
+        words = (
+            "-m",
+            "trueloop",
+            "profile",
+            "--format",
+            "json",
+            "--output",
+            str(report),
+            str(SCRIPTS / workload.script),
+        )
         _run(workload, *words)
         made: dict[str, Any] = json.loads(report.read_text())
         return made
@@ -154,7 +169,9 @@ def _profile(workload: Workload) -> dict[str, Any]:
 def _seconds(workload: Workload, change: str) -> float:
     """For one sample: the script's last word, of the first rank."""
     done = _run(workload, str(SCRIPTS / workload.script), *([change] if change else []))
-    return float(next(line for line in reversed(done.stdout.splitlines()) if line.startswith("seconds per sample")).split()[-1])
+    return float(
+        next(line for line in reversed(done.stdout.splitlines()) if line.startswith("seconds per sample")).split()[-1]
+    )
 
 
 def _show(rows: list[Row], *, markdown: bool) -> None:
@@ -162,7 +179,15 @@ def _show(rows: list[Row], *, markdown: bool) -> None:
     for row in rows:
         right = "yes" if row.kind == row.workload.kind else f"no ({row.workload.kind})"
         cells.append(
-            (row.workload.name, row.kind, right, row.change, f"{row.predicted:.2f}x", f"{row.measured:.2f}x", "yes" if row.near else "no")
+            (
+                row.workload.name,
+                row.kind,
+                right,
+                row.change,
+                f"{row.predicted:.2f}x",
+                f"{row.measured:.2f}x",
+                "yes" if row.near else "no",
+            )
         )
     if markdown:
         cells.insert(1, ("---",) * len(cells[0]))

@@ -2,10 +2,11 @@
 
     python benchmarks/wrappers.py [--write] [--only lightning,trueloop_engine]
 
-`make frameworks` makes the environment they live in (.venv-frameworks). Each job is written as the wrapper's own pages recommend
-(benchmarks/wrapped/NAME.py) and runs in a process of its own. What happened is noted by the network and by hooks of torch's optimizer,
-the same for everybody; a row says what was measured in this run. Where a wrapper's pages offer a better way that one has to know and ask
-for, that way is measured too, and shown after the semicolon; so is a way of ours that does less than the first (SIGTERM from Python).
+`make frameworks` makes the environment they live in (.venv-frameworks). Each job is written as the wrapper's own pages
+recommend (benchmarks/wrapped/NAME.py) and runs in a process of its own. What happened is noted by the network and by
+hooks of torch's optimizer, the same for everybody; a row says what was measured in this run. Where a wrapper's pages
+offer a better way that one has to know and ask for, that way is measured too, and shown after the semicolon; so is a
+way of ours that does less than the first (SIGTERM from Python).
 """
 
 from __future__ import annotations
@@ -76,7 +77,11 @@ Said = tuple[str, bool]
 
 def tokens(found: Answers, job: str = "tokens") -> Said:
     answer = found.of(job)
-    return (f"update {answer['ratio']:.2f}x the right one", answer["error"] < 1e-4) if "ratio" in answer else _other(answer)
+    return (
+        (f"update {answer['ratio']:.2f}x the right one", answer["error"] < 1e-4)
+        if "ratio" in answer
+        else _other(answer)
+    )
 
 
 def partial(found: Answers) -> Said:
@@ -96,7 +101,10 @@ def resume(found: Answers, suffix: str = "") -> Said:
     first = json.loads(left.read_text(encoding="utf-8"))["seen"][:SAVED_AT]
     batches = (first + again["seen"])[:EPOCH]
     came = [number for batch in batches for number in batch]
-    replayed, never = len(came) - len(set(came)), len({number for batch in whole["seen"][:EPOCH] for number in batch} - set(came))
+    replayed, never = (
+        len(came) - len(set(came)),
+        len({number for batch in whole["seen"][:EPOCH] for number in batch} - set(came)),
+    )
     difference = max(abs(a - b) for a, b in zip(whole["weights"], again["weights"], strict=True))
     same = difference == 0 and again["steps"] == TOTAL - SAVED_AT
     counted = f"{replayed} of 40 samples replayed, {never} never seen" if replayed or never else "right samples"
@@ -118,7 +126,11 @@ def nan(found: Answers, job: str = "nan") -> Said:
     poisoned = f"{answer['nan']:.0%} of the weights NaN"
     if job != "nan":
         return f"stops, {poisoned}", answer["nan"] == 0
-    return (poisoned + ", no error", False) if answer["nan"] else ("weights whole; stopped and the batch named", bool(answer.get("said")))
+    return (
+        (poisoned + ", no error", False)
+        if answer["nan"]
+        else ("weights whole; stopped and the batch named", bool(answer.get("said")))
+    )
 
 
 def sigterm(found: Answers, job: str = "sigterm") -> Said:
@@ -184,7 +196,12 @@ ROWS: tuple[tuple[str, str, Callable[..., Said], str], ...] = (
     ("damaged", "the newest checkpoint is half written", damaged, ""),
     ("schedule", "rate of the last step of a 20-step decay (right: 0.145)", schedule, "{}_per_step"),
     ("schedule_accumulated", "the same with accumulate 2", schedule_accumulated, ""),
-    ("schedule_on_ranks", "2 processes: rate of the last step of a 10-step decay (right: 0.190)", schedule_on_ranks, ""),
+    (
+        "schedule_on_ranks",
+        "2 processes: rate of the last step of a 10-step decay (right: 0.190)",
+        schedule_on_ranks,
+        "",
+    ),
     ("metric", "mean over batches of 4 and 1 (right: 1.000)", metric, ""),
     ("metric_on_ranks", "2 processes: mean of 5 samples (right: 3.000)", metric_on_ranks, ""),
     ("frames", "library frames from the user's call to the model", frames, ""),
@@ -201,7 +218,18 @@ def ran(wrapper: Wrapper, folder: Path) -> Answers:
     with (folder / "printed.txt").open("w", encoding="utf-8") as printed:
         common: dict[str, Any] = {"cwd": folder, "env": environment, "stdout": printed, "stderr": printed}
         subprocess.run([PYTHON, "-m", module, folder, *JOBS, *wrapper.more], check=False, **common)
-        launch = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", module, folder, "ranks"]
+        launch = [
+            PYTHON,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            "-m",
+            module,
+            folder,
+            "ranks",
+        ]
         subprocess.run(launch, check=False, timeout=300, **common)
     return Answers(folder)
 
@@ -251,7 +279,9 @@ def main() -> int:
         for wrapper in chosen:
             print(f"{wrapper.name} ...", file=sys.stderr, flush=True)
             found[wrapper.name] = ran(wrapper, folder.absolute() / wrapper.module)
-        written = f"Bold is right. Measured with torch {importlib.metadata.version('torch')} on a CPU.\n\n{table(found)}"
+        written = (
+            f"Bold is right. Measured with torch {importlib.metadata.version('torch')} on a CPU.\n\n{table(found)}"
+        )
         wrong = [words for _, words, judge, _ in ROWS if "trueloop" in found and not judge(found["trueloop"])[1]]
     print(written)
     if options.write:

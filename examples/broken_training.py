@@ -1,4 +1,5 @@
-"""A student's script whose loss falls a little and whose accuracy stays poor. It runs without an error and has five silent bugs.
+"""A student's script whose loss falls a little and whose accuracy stays poor. It runs without an error and has five
+silent bugs.
 
 trueloop check examples/broken_training.py
 """

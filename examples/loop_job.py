@@ -1,4 +1,5 @@
-"""What the three loops beside this file share: 1,797 handwritten digits, a small network, the settings, and the order of the samples.
+"""What the three loops beside this file share: 1,797 handwritten digits, a small network, the settings, and the order
+of the samples.
 
     loop_with_zero_pieces.py    plain PyTorch, every part by hand
     loop_with_some_pieces.py    the loop by hand; accumulation, schedule and checkpoints are trueloop's
@@ -14,7 +15,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from trueloop.engine.order import epoch_order
+from trueloop.engine.sample_order import epoch_order
 
 EPOCHS, BATCH, ACCUMULATE, LR, CLIP, SEED = 5, 64, 4, 3e-3, 1.0, 0
 """Each step learns from 64 samples, in four parts of 16."""
@@ -34,5 +35,6 @@ def network() -> nn.Module:
 
 
 def order(epoch: int) -> Tensor:
-    """A function of the epoch alone, so that a loop that was interrupted finds it again. Here it is the one that recipes use."""
+    """A function of the epoch alone, so that a loop that was interrupted finds it again. Here it is the one that
+    recipes use."""
     return epoch_order(TRAIN.stop - TRAIN.start, SEED, epoch)

@@ -10,12 +10,14 @@ from loop_job import ACCUMULATE, BATCH, CLIP, EPOCHS, LR, SEED, TRAIN, VALID, di
 
 import trueloop
 from trueloop.hook import Row
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.track.metrics import read_rows
 
 
 def read(request: DataRequest) -> trueloop.Splits:
-    return trueloop.Splits(train=trueloop.Tensors(*digits(TRAIN).tensors), valid=trueloop.Tensors(*digits(VALID).tensors))
+    return trueloop.Splits(
+        train=trueloop.Tensors(*digits(TRAIN).tensors), valid=trueloop.Tensors(*digits(VALID).tensors)
+    )
 
 
 recipe = trueloop.Recipe(

@@ -1,4 +1,5 @@
-"""Some pieces: the loop is yours; accumulation, precision, schedule and checkpoints are trueloop's, each usable without the others.
+"""Some pieces: the loop is yours; accumulation, precision, schedule and checkpoints are trueloop's, each usable without
+the others.
 
 python examples/loop_with_some_pieces.py
 """
@@ -48,7 +49,9 @@ def main(folder: str = "runs/loop-with-some-pieces") -> list[float]:
             losses.append(loss)
         curve.append(torch.stack(losses).mean().item())
         with evaluating(model):
-            right = sum((model(inputs).argmax(1) == labels).sum().item() for inputs, labels in DataLoader(valid, batch_size=256))
+            right = sum(
+                (model(inputs).argmax(1) == labels).sum().item() for inputs, labels in DataLoader(valid, batch_size=256)
+            )
         print(f"epoch {epoch + 1}  loss {curve[-1]:.4f}  accuracy {right / len(valid):.4f}")
         checkpoints.save(step, curve=curve)
     checkpoints.finish()

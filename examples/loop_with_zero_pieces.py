@@ -1,4 +1,5 @@
-"""Zero pieces: plain PyTorch. What it takes to accumulate exactly, follow a schedule and come back after a crash, written by hand.
+"""Zero pieces: plain PyTorch. What it takes to accumulate exactly, follow a schedule and come back after a crash,
+written by hand.
 
 python examples/loop_with_zero_pieces.py
 """
@@ -55,9 +56,13 @@ def main(folder: str = "runs/loop-with-zero-pieces") -> list[float]:
         random = torch.get_rng_state()
         model.eval()
         with torch.inference_mode():
-            right = sum((model(inputs).argmax(1) == labels).sum().item() for inputs, labels in DataLoader(valid, batch_size=256))
+            right = sum(
+                (model(inputs).argmax(1) == labels).sum().item() for inputs, labels in DataLoader(valid, batch_size=256)
+            )
         model.train()
-        torch.set_rng_state(random)  # a loader draws a number each time it starts: validation must not move the training
+        torch.set_rng_state(
+            random
+        )  # a loader draws a number each time it starts: validation must not move the training
         print(f"epoch {epoch + 1}  loss {curve[-1]:.4f}  accuracy {right / len(valid):.4f}")
 
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": random}

@@ -20,18 +20,19 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from tests.rules.table import cross_table
-from trueloop import source
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
 from trueloop.finding import Finding
+from trueloop.results.check import Verdict
 from trueloop.rules.catalogue import all_rules
-from trueloop.verdict import Verdict
+from trueloop.usercode import source
 
 torch.set_num_threads(1)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell that starts something in the background takes Ctrl-C from it and from all its children, and there are tests that send one.
+    # A shell that starts something in the background takes Ctrl-C from it and from all its children, and there are
+    # tests that send one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -66,7 +67,8 @@ class Checked:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """Run `work` in a forked child and hand back what it returns; torch is loaded already, so this takes milliseconds."""
+    """Run `work` in a forked child and hand back what it returns; torch is loaded already, so this takes
+    milliseconds."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -115,7 +117,8 @@ def check_script(folder: Path, text: str, *arguments: str, ranks: int = 1, **opt
 
 @pytest.fixture(autouse=True)
 def _stand_nowhere() -> Iterator[None]:
-    """Where the command line was started, and the sources that were read there: the next test must not inherit either."""
+    """Where the command line was started, and the sources that were read there: the next test must not inherit
+    either."""
     yield
     source._standing.clear()
     source.source_of.cache_clear()
@@ -131,13 +134,20 @@ def check(tmp_path: Path) -> Callable[..., Checked]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The cross-table of the rules' pages, if they were among the tests."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
-    spoken = [value for report in reports for name, value in report.user_properties if name == "spoken" and report.when == "call"]
+    spoken = [
+        value
+        for report in reports
+        for name, value in report.user_properties
+        if name == "spoken" and report.when == "call"
+    ]
     if spoken:
         terminalreporter.section("which rules speak on whose pages")
         for line in cross_table(spoken, len(all_rules())):
             terminalreporter.line(line)
 
 
-settings.register_profile("ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+settings.register_profile(
+    "ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 settings.register_profile("thorough", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("ci")

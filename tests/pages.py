@@ -1,9 +1,12 @@
 """The pages under tests/rules: prose with scripts that run, which are the tests of a rule.
 
-A script is a fenced block of python under a heading that starts with 'Broken' or 'Healthy'. In a broken one, each line that must be
-reported ends in `# error: [rule-name]` (several names: `[a, b]`). Everything else must stay silent, for every rule. A fence
-```python cuda holds a script that needs a CUDA device: `tests/gpu/test_pages.py` runs it there, elsewhere it is only compiled.
-```python ranks=2 holds one that runs on two ranks at once, and `ends=hung` or `ends=exception` says that it does not come to its end.
+A script is a fenced block of python under a heading that starts with 'Broken' or 'Healthy'. In a broken one, each line
+that must be reported ends in `# error: [rule-name]` (several names: `[a, b]`). Everything else must stay silent, for
+every rule. A fence
+```python cuda holds a script that needs a CUDA device: `tests/gpu/test_pages.py` runs it there, elsewhere it is only
+compiled.
+```python ranks=2 holds one that runs on two ranks at once, and `ends=hung` or `ends=exception` says that it does not
+come to its end.
 """
 
 from __future__ import annotations

@@ -33,4 +33,6 @@ def assert_mended(before: Checked, after: Checked, rule: str, diff: str, gone: i
     count = sum(finding.name == rule for finding in before.findings)
     assert len(left) == count - gone, f"{diff}\n{[finding.message for finding in left]}"
     new = loud(after) - loud(before)
-    assert not new, f"{diff}\n{[(f.name, f.place and f.place.line, f.message) for f in after.findings if f.name in new]}"
+    assert not new, (
+        f"{diff}\n{[(f.name, f.place and f.place.line, f.message) for f in after.findings if f.name in new]}"
+    )

@@ -1,7 +1,7 @@
 """A script on several ranks, as torchrun would start it, but forked from this warm process: a second instead of ten.
 
-Every rank is watched as `trueloop check` watches it. What the one that tells has to say of all of them is the answer. A rank always ends:
-an alarm of the system's kills it, whatever it is waiting in.
+Every rank is watched as `trueloop check` watches it. What the one that tells has to say of all of them is the answer. A
+rank always ends: an alarm of the system's kills it, whatever it is waiting in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trueloop.doctor import ranks
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
 
 __all__ = ["check_on_ranks", "free_port"]
 
@@ -42,7 +42,9 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def check_on_ranks(folder: Path, text: str, number: int, arguments: tuple[str, ...], options: Mapping[str, Any]) -> Checked:
+def check_on_ranks(
+    folder: Path, text: str, number: int, arguments: tuple[str, ...], options: Mapping[str, Any]
+) -> Checked:
     """Write the script into the folder and check it there, on so many ranks."""
     (folder / "train.py").write_text(text, encoding="utf-8")
     port = free_port()
@@ -75,7 +77,13 @@ class _Rank:
     def __init__(self, folder: Path, rank: int, world: int, port: int, pipe: int) -> None:
         self.folder, self.rank, self.pipe = folder, rank, pipe
         signal.alarm(LIMIT)
-        numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_PORT": port}
+        numbers = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": world,
+            "LOCAL_WORLD_SIZE": world,
+            "MASTER_PORT": port,
+        }
         os.environ.update({name: str(value) for name, value in numbers.items()})
         os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", TORCHELASTIC_RESTART_COUNT="0")
         tempfile.tempdir = str(folder)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import artefact, verification
-from trueloop.artefact import Artefact, Port, answer_of
 from trueloop.export.compare import predictions
+from trueloop.results.artifact import Artefact, Port, answer_of
 
 CLASSES = ("dark", "grey", "light")
 scores = st.floats(-50, 50, width=32)
@@ -147,9 +147,15 @@ def test_an_answer_can_be_sent_as_json(task: str, row: list[float]) -> None:
     st.lists(st.integers(0, 6), min_size=1, max_size=4),
 )
 def test_a_port_takes_exactly_what_it_says(dimensions: list[tuple[int | None, int | None]], shape: list[int]) -> None:
-    port = Port("input", "uint8", tuple(size for size, _ in dimensions), tuple(None if size else most for size, most in dimensions))
+    port = Port(
+        "input",
+        "uint8",
+        tuple(size for size, _ in dimensions),
+        tuple(None if size else most for size, most in dimensions),
+    )
     fits = len(shape) == len(dimensions) and all(
-        1 <= size <= (most or size) if due is None else size == due for size, (due, most) in zip(shape, dimensions, strict=False)
+        1 <= size <= (most or size) if due is None else size == due
+        for size, (due, most) in zip(shape, dimensions, strict=False)
     )
     assert (port.refusal(shape) == "") is fits
     assert port.refusal(shape) == "" or "input" in port.refusal(shape)
@@ -158,14 +164,19 @@ def test_a_port_takes_exactly_what_it_says(dimensions: list[tuple[int | None, in
 def test_limits_are_known_or_not() -> None:
     assert Port("a", "uint8", (None, 3)).limit(0) is None
     assert Port("a", "uint8", (None, 3), (64, None)).limit(0) == 64
-    assert Port("a", "uint8", (None, 3), (64, None)).refusal([65, 3]) == "dimension 0 of a goes from 1 to 64, and is not 65"
+    assert (
+        Port("a", "uint8", (None, 3), (64, None)).refusal([65, 3])
+        == "dimension 0 of a goes from 1 to 64, and is not 65"
+    )
 
 
 # -- back from JSON --
 
 
 @given(
-    st.lists(st.text(max_size=5), max_size=4), st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0, 1), max_size=3), st.booleans()
+    st.lists(st.text(max_size=5), max_size=4),
+    st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0, 1), max_size=3),
+    st.booleans(),
 )
 def test_any_description_comes_back(classes: list[str], metrics: dict[str, float], verified: bool) -> None:
     checked = verification(metrics={name: (value, value / 2) for name, value in metrics.items()}, first_differing="x")

@@ -15,119 +15,56 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "trueloop"
 FILES = sorted(SOURCE.rglob("*.py"))
 
-WORDS = (
-    "event",
-    "finding",
-    "verdict",
-    "run",
-    "errors",
-    "settings",
-    "source",
-    "written",
-    "allow",
-    "rewrite",
-    "proof",
-    "statement",
-    "profiled",
-    "sheet",
-    "hook",
-    "recipe",
-    "vet",
-    "amend",
-    "tuned",
-    "planned",
-    "artefact",
-    "quantized",
-    "benched",
-)
-"""What everything speaks; no torch. Each may import only those that stand before it, or are listed for it below."""
+WORDS = ("errors", "event", "finding", "run", "hook", "recipe", "usercode", "results")
+"""The vocabulary of the package, without torch, lowest first: each imports only those before it."""
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "rules": {"words"},
-    "report": {"words"},
-    "taps": {"words", "torch"},
-    "probes": {"words", "torch", "taps"},
-    "crash": {"words", "torch", "taps"},
-    "profile": {"words", "torch", "taps"},
-    "doctor": {"words", "torch", "taps", "probes", "rules", "crash", "report", "parallel"},
-    "data": {"words", "torch"},
-    "parallel": {"words", "torch"},
-    "checkpoint": {"words", "torch", "parallel"},
-    "kernels": {"words", "torch"},
-    "engine": {"words", "torch", "data", "parallel", "checkpoint", "kernels"},
-    "track": {"words"},
-    "recipes": {"words", "torch", "data", "engine"},
-    "session": {"words", "torch", "data", "parallel", "checkpoint", "engine", "track", "rules", "report", "doctor"},
-    "tune": {"words", "torch", "data", "parallel", "checkpoint", "engine", "profile", "recipes"},
-    "claims": {"words", "torch", "taps", "probes", "doctor", "data", "parallel", "checkpoint", "engine"},
-    "readiness": {"words", "checkpoint", "rules", "session"},
-    "inspection": {"words", "torch", "data", "checkpoint", "engine"},
-    "export": {"words", "torch", "data", "checkpoint", "engine", "recipes"},
-    "quantize": {"words", "torch", "data", "engine", "export"},
-    "bench": {"words", "torch", "export", "recipes"},
-    "serve": {"words", "torch", "data", "export"},
-    "cli": {
-        "words",
-        "torch",
-        "taps",
-        "probes",
-        "rules",
-        "crash",
-        "report",
-        "doctor",
-        "data",
-        "parallel",
-        "checkpoint",
-        "engine",
-        "track",
-        "recipes",
-        "session",
-        "inspection",
-        "claims",
-        "readiness",
-        "profile",
-        "tune",
-        "export",
-        "quantize",
-        "bench",
-        "serve",
-    },
+ROOMS: dict[str, str] = {
+    "torch_private": "torch",
+    "measure": "words torch torch_private",
+    "rules": "words",
+    "report": "words",
+    "taps": "words torch torch_private measure",
+    "observers": "words torch torch_private measure taps",
+    "crash": "words torch torch_private taps",
+    "profile": "words torch torch_private measure taps",
+    "data": "words torch",
+    "parallel": "words torch torch_private measure",
+    "checkpoint": "words torch torch_private parallel",
+    "kernels": "words torch torch_private",
+    "engine": "words torch torch_private measure data parallel checkpoint kernels",
+    "track": "words report",
+    "doctor": "words torch torch_private taps observers rules crash report parallel",
+    "session": "words torch data parallel checkpoint engine track rules report doctor",
+    "recipes": "words torch data engine",
+    "tune": "words torch measure data parallel checkpoint engine profile recipes",
+    "claims": "words torch torch_private measure taps observers doctor data parallel checkpoint engine",
+    "readiness": "words checkpoint rules session",
+    "inspection": "words torch torch_private measure data checkpoint engine",
+    "export": "words torch torch_private measure data checkpoint engine recipes",
+    "quantize": "words torch torch_private measure data engine export",
+    "bench": "words torch measure export recipes",
+    "serve": "words torch data export",
+    "cli": (
+        "words torch taps rules crash report doctor data parallel checkpoint engine track recipes session inspection "
+        "claims readiness profile tune export quantize bench serve"
+    ),
 }
-"""What is not listed is forbidden. Nothing imports cli."""
+"""Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""
 
-FAMILY_BASES = {
-    "rules": {"rule", "judge", "catalogue"},
-    "probes": {"probe", "roster", "assemble"},
-    "taps": {"tap", "wire", "moment", "place", "note", "graph", "board", "internals", "twin", "journal"},
-    "claims": {"claim", "subject", "trace", "leak", "holder", "steps", "digest", "parting", "rerun", "interrupt", "reload", "numbers"},
-    "crash": {"explain", "explanation", "origin", "scene"},
-    "quantize": {"scheme", "stored", "simulated", "static", "measure", "decide", "make", "catalogue"},
-    "export": {
-        "exporter",
-        "program",
-        "traced",
-        "trust",
-        "compare",
-        "elsewhere",
-        "folder",
-        "subject",
-        "verify",
-        "blame",
-        "card",
-        "device",
-        "make",
-        "catalogue",
-    },
-}
-"""Files that a family's members share. Members never import one another; a base that gathers them (`board`) may."""
+FAMILIES = {
+    "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "export": "Exporter", "quantize": "Scheme",
+    "tune": "Knob", "crash": "explain",
+}  # fmt: skip
+"""Room -> the base class (or, for crash, the function) that makes a file a member of the family."""
+DEEP = ("rules", "tune/knobs", "engine/programs")
+"""Rooms with one more level of folders."""
 
-GATHERERS = {"taps/board.py", "claims/prove.py"}
 MAX_FILE, P90_FILE = 600, 400
 MAX_FUNCTION, P90_FUNCTION = 60, 30
 DRAWERS = re.compile(r"^(utils?|helpers?|common|misc|managers?)$")
 
 
-def _house(file: Path) -> str:
+def _room(file: Path) -> str:
     """The part of the house a file belongs to: a folder's name, 'words', or 'door' for __init__ and __main__."""
     parts = file.relative_to(SOURCE).parts
     if _word(file) in WORDS:
@@ -159,65 +96,54 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
-def test_imports_only_what_its_part_of_the_house_may(file: Path) -> None:
-    house = _house(file)
-    if house == "door":
+def test_a_file_imports_only_what_its_room_may(file: Path) -> None:
+    room, word = _room(file), _word(file)
+    if room == "door":
         return
-    allowed = {"words"} if house == "words" else MAY_IMPORT[house]
+    allowed = set() if room == "words" else set(ROOMS[room].split())
     for name in _imports(file):
-        top = name.split(".")[0]
+        top, second = [*name.split("."), ""][:2]
         if top in ("torch", "numpy"):
-            assert "torch" in allowed, f"{file.name} imports {name}: {house} must work without torch"
+            assert "torch" in allowed, f"{file.name} imports {name}: {room} must work without torch"
+        elif top == "trueloop" and second in WORDS:
+            lower = room != "words" or WORDS.index(second) <= WORDS.index(word)
+            assert lower, f"{file.name} imports {name}: the word {word} stands below {second}"
         elif top == "trueloop":
-            second = [*name.split("."), ""][1]
-            target = "words" if second in WORDS else second
-            assert target in (*allowed, house, ""), f"{file.name} imports {name}: {house} may not import {target}"
+            assert second in (*allowed, room, ""), f"{file.name} imports {name}: {room} may not import {second}"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
-def test_no_member_of_a_family_imports_a_sibling(file: Path) -> None:
-    house = _house(file)
-    shown = str(file.relative_to(SOURCE))
-    if house not in FAMILY_BASES or file.stem in ("__init__",) or shown in GATHERERS:
-        return
-    for name in _imports(file):
-        parts = name.split(".")
-        if parts[:2] == ["trueloop", house] and len(parts) > 2:
-            assert parts[2] in FAMILY_BASES[house], f"{shown} imports its sibling {name}"
+def test_rooms_are_listed_from_the_lowest_up() -> None:
+    rooms = list(ROOMS)
+    for number, (room, allowed) in enumerate(ROOMS.items()):
+        for name in set(allowed.split()) - {"words", "torch"}:
+            assert rooms.index(name) < number, f"{room} may import {name}, which is not above it"
 
 
-def test_words_import_one_another_without_cycles() -> None:
-    graph: dict[str, set[str]] = {}
-    for file in FILES:
-        if _house(file) == "words":
-            needs = {name.split(".")[1] for name in _imports(file) if name.startswith("trueloop.")}
-            graph.setdefault(_word(file), set()).update(needs - {_word(file)})
-    done: set[str] = set()
-    while remaining := {word: needs - done for word, needs in graph.items() if word not in done}:
-        free = {word for word, needs in remaining.items() if not needs}
-        assert free, f"words import each other in a circle: {sorted(remaining)}"
-        done |= free
+def _is_member(file: Path, base: str) -> bool:
+    """A file that holds one of its family: a class of the base, or the function."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and base in {ast.unparse(each).partition("[")[0] for each in node.bases}:
+            return True
+        if isinstance(node, ast.FunctionDef) and node.name == base and file.stem != base:
+            return True
+    return False
 
 
-def test_parts_of_the_house_import_one_another_without_cycles() -> None:
-    graph: dict[str, set[str]] = {}
-    for file in FILES:
-        house = _house(file)
-        if house in MAY_IMPORT:
-            targets = {name.split(".")[1] for name in _imports(file) if name.startswith("trueloop.")}
-            graph.setdefault(house, set()).update(t for t in targets if t in MAY_IMPORT and t != house)
-    done: set[str] = set()
-    while remaining := {house: needs - done for house, needs in graph.items() if house not in done}:
-        free = {house for house, needs in remaining.items() if not needs}
-        assert free, f"folders import each other in a circle: {sorted(remaining)}"
-        done |= free
+@pytest.mark.parametrize("room", FAMILIES)
+def test_no_member_of_a_family_imports_another(room: str) -> None:
+    members = {file for file in (SOURCE / room).rglob("*.py") if _is_member(file, FAMILIES[room])}
+    assert len(members) > 3, f"{room} has no family: {FAMILIES[room]} is not its base"
+    modules = {".".join(("trueloop", *file.relative_to(SOURCE).with_suffix("").parts)) for file in members}
+    for file in members:
+        siblings = modules & set(_imports(file))
+        assert not siblings, f"{file.relative_to(SOURCE)} imports its sibling {siblings}"
 
 
 def test_no_drawers_and_no_deep_folders() -> None:
     for file in FILES:
         parts = file.relative_to(SOURCE).with_suffix("").parts
         assert not any(DRAWERS.match(part) for part in parts), f"{file}: name the noun or the verb instead"
-        assert len(parts) <= (3 if parts[0] == "rules" or parts[:2] == ("tune", "knobs") else 2), f"{file} lies too deep"
+        assert len(parts) <= 2 + "/".join(parts).startswith(DEEP), f"{file} lies too deep"
 
 
 def _functions(file: Path) -> Iterator[tuple[str, int]]:
@@ -247,7 +173,13 @@ def test_every_file_says_what_it_is_and_what_it_offers() -> None:
         if not tree.body:
             continue
         assert ast.get_docstring(tree), f"{file} has no docstring"
-        names = {target.id for n in tree.body if isinstance(n, ast.Assign) for target in n.targets if isinstance(target, ast.Name)}
+        names = {
+            target.id
+            for n in tree.body
+            if isinstance(n, ast.Assign)
+            for target in n.targets
+            if isinstance(target, ast.Name)
+        }
         if file.stem not in ("__init__", "__main__"):
             assert "__all__" in names, f"{file} has no __all__"
 
@@ -258,7 +190,9 @@ def test_nothing_is_swallowed() -> None:
         assert not silent.search(file.read_text(encoding="utf-8")), f"{file} hides an error"
 
 
-@pytest.mark.parametrize("module", ["trueloop", "trueloop.rules.catalogue", "trueloop.rules.judge", "trueloop.run", "trueloop.cli.main"])
+@pytest.mark.parametrize(
+    "module", ["trueloop", "trueloop.rules.catalogue", "trueloop.rules.judge", "trueloop.run", "trueloop.cli.main"]
+)
 def test_the_quick_answers_load_no_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

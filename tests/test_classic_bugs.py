@@ -1,4 +1,5 @@
-"""Ten classic bugs and three healthy scripts, the ones the peers are measured on: each bug at its marked line, and nothing else."""
+"""Ten classic bugs and three healthy scripts, the ones the peers are measured on: each bug at its marked line, and
+nothing else."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ from trueloop.finding import Severity
 SCRIPTS = sorted((Path(__file__).parent.parent / "benchmarks" / "peers" / "scripts").glob("*.py"))
 
 
-@pytest.mark.filterwarnings("default")  # torch itself warns of the broadcast; the script lives on, as it would outside the tests
+@pytest.mark.filterwarnings(
+    "default"
+)  # torch itself warns of the broadcast; the script lives on, as it would outside the tests
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_it_is_found_at_its_line_and_nothing_else_is(script: Path, tmp_path: Path) -> None:
     text = script.read_text(encoding="utf-8")
-    marks = {(m[1], number) for number, line in enumerate(text.splitlines(), 1) if (m := re.search(r"# expect: (\S+)", line))}
+    marks = {
+        (m[1], number) for number, line in enumerate(text.splitlines(), 1) if (m := re.search(r"# expect: (\S+)", line))
+    }
     assert len(marks) == (0 if script.stem.startswith("healthy") else 1)
     found = check_script(tmp_path, text).findings
     assert {(f.name, f.place.line if f.place else 0) for f in found if f.severity > Severity.ADVICE} == marks

@@ -58,6 +58,8 @@ def test_a_loop_by_hand_that_ran_before_has_nothing_left_to_do(example: str, tmp
 
 def test_the_loop_by_hand_passes_our_own_rules(tmp_path: Path) -> None:
     text = (EXAMPLES / "loop_with_zero_pieces.py").read_text(encoding="utf-8")
-    checked = check_script(tmp_path, text.replace("import math\n", f"import math, sys; sys.path.insert(0, {str(EXAMPLES)!r})\n"))
+    checked = check_script(
+        tmp_path, text.replace("import math\n", f"import math, sys; sys.path.insert(0, {str(EXAMPLES)!r})\n")
+    )
     assert "epoch 5  loss" in checked.output
     assert checked.findings == ()

@@ -1,4 +1,5 @@
-"""The pieces, each alone in somebody's own loop: accumulate, Checkpoints, Precision, Schedule; and the loop of a recipe."""
+"""The pieces, each alone in somebody's own loop: accumulate, Checkpoints, Precision, Schedule; and the loop of a
+recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ import trueloop
 from tests.conftest import in_child
 from trueloop.checkpoint.store import Memory
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, Misuse
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 IGNORED = -100
 
@@ -294,7 +295,9 @@ def test_torchs_schedulers_go_on_where_they_were(build: Callable[[torch.optim.Op
         rates = []
         for _ in range(steps):
             optimizer.step()
-            scheduler.step(1.0) if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else scheduler.step()
+            scheduler.step(1.0) if isinstance(
+                scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau
+            ) else scheduler.step()
             rates.append(float(optimizer.param_groups[0]["lr"]))
         return rates
 
@@ -409,7 +412,9 @@ def test_a_schedule_of_twenty_steps_reaches_its_end_in_twenty_steps() -> None:
 
 def read(request: DataRequest) -> trueloop.Splits:
     draws = torch.Generator().manual_seed(0)
-    return trueloop.Splits(train=trueloop.Tensors(torch.randn(96, 8, generator=draws), torch.randint(0, 3, (96,), generator=draws)))
+    return trueloop.Splits(
+        train=trueloop.Tensors(torch.randn(96, 8, generator=draws), torch.randint(0, 3, (96,), generator=draws))
+    )
 
 
 def network() -> nn.Module:

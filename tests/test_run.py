@@ -60,7 +60,9 @@ def test_a_recorded_run_is_read_in_its_order(tmp_path: Path) -> None:
     events = [dataclasses.replace(ENDED, step=step) for step in range(3)]
     for event in events:
         recorder.write(event)
-    assert list(read_events(tmp_path / "run")) == events, "a killed run must lose nothing: each line is written out at once"
+    assert list(read_events(tmp_path / "run")) == events, (
+        "a killed run must lose nothing: each line is written out at once"
+    )
     recorder.close({"script": "train.py", "reason": "finished"})
     about = read_run(tmp_path / "run")
     assert (about["script"], about["format"]) == ("train.py", FORMAT)
@@ -133,7 +135,12 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(json.dumps({"format": FORMAT + 1}), "newer trueloop"), ("{", "is damaged"), ("[]", "is damaged"), ('{"format": null}', "is damaged")],
+    [
+        (json.dumps({"format": FORMAT + 1}), "newer trueloop"),
+        ("{", "is damaged"),
+        ("[]", "is damaged"),
+        ('{"format": null}', "is damaged"),
+    ],
 )
 def test_a_newer_or_damaged_run_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (recorded(tmp_path) / "run.json").write_text(text)

@@ -15,7 +15,11 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.long
 def test_the_built_wheel_checks_a_script_in_an_empty_environment(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
     (wheel,) = tmp_path.glob("*.whl")
     environment = tmp_path / "empty"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
@@ -23,7 +27,9 @@ def test_the_built_wheel_checks_a_script_in_an_empty_environment(tmp_path: Path)
     constraints = str(ROOT / "constraints.txt")
     torch = next(line for line in Path(constraints).read_text().splitlines() if line.startswith("torch=="))
     for what in (torch, str(wheel)):
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "-c", constraints, what], check=True, capture_output=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", "-c", constraints, what], check=True, capture_output=True
+        )
 
     report = tmp_path / "report.json"
     script = ROOT / "examples" / "broken_training.py"

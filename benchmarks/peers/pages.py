@@ -2,10 +2,10 @@
 
     python -m benchmarks.peers.pages [--only trueloop torcheck ...]
 
-Writes PAGES.md. What came of a tool is kept under build/peers, so that --only renews some and the page still shows all. A peer is
-counted generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the healthy scripts, whether or not
-that alarm names the bug. trueloop is counted strictly: the right rule, at the marked line. TrainCheck, which needs minutes for each script,
-is left to the ten scripts of `run.py`.
+Writes PAGES.md. What came of a tool is kept under build/peers, so that --only renews some and the page still shows all.
+A peer is counted generously: it *spoke* on a broken script if it raised there an alarm that it raises on none of the
+healthy scripts, whether or not that alarm names the bug. trueloop is counted strictly: the right rule, at the marked
+line. TrainCheck, which needs minutes for each script, is left to the ten scripts of `run.py`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def judge_ours(examples: list[Example]) -> Score:
 
             def work(example: Example = example, folder: str = folder) -> set[tuple[str, int]]:
                 checked = check_script(Path(folder), example.text)
-                return {(f.name, f.place.line if f.place else 0) for f in checked.findings if f.severity >= Severity.ADVICE}
+                return {
+                    (f.name, f.place.line if f.place else 0) for f in checked.findings if f.severity >= Severity.ADVICE
+                }
 
             found = in_child(work)
         score.ran += 1
@@ -123,7 +125,8 @@ def judge_ours(examples: list[Example]) -> Score:
 def page(scores: dict[str, Score], examples: list[Example]) -> str:
     broken, healthy = sum(e.broken for e in examples), sum(not e.broken for e in examples)
     rows = "\n".join(
-        f"| {name} | {len(s.caught)} of {broken} | {len(s.alarmed)} of {healthy} | {s.refused} |" for name, s in scores.items()
+        f"| {name} | {len(s.caught)} of {broken} | {len(s.alarmed)} of {healthy} | {s.refused} |"
+        for name, s in scores.items()
     )
     missing = [name for name in PEERS if name not in scores]
     left = f"\nNot run on them yet: {', '.join(missing)}.\n" if missing else ""
@@ -146,7 +149,9 @@ there: these scripts are so tiny that their times are set-up.
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[], choices=("trueloop", *PEERS), metavar="TOOL", help="these tools")
+    parser.add_argument(
+        "--only", nargs="*", default=[], choices=("trueloop", *PEERS), metavar="TOOL", help="these tools"
+    )
     options = parser.parse_args()
     examples = chosen()
     for name in options.only or ("trueloop", *PEERS):
@@ -155,7 +160,9 @@ def main() -> int:
             continue
         score = judge_ours(examples) if name == "trueloop" else judge_peer(name, examples)
         score.keep(name)
-        print(f"{name}: {len(score.caught)} caught, {len(score.alarmed)} false, {score.refused} refused", file=sys.stderr)
+        print(
+            f"{name}: {len(score.caught)} caught, {len(score.alarmed)} false, {score.refused} refused", file=sys.stderr
+        )
     scores = {name: score for name in ("trueloop", *PEERS) if (score := kept(name)) is not None}
     text = page(scores, examples)
     print(text)

@@ -1,10 +1,11 @@
 """Ten classic bugs and three healthy scripts: `trueloop check` beside the peers.
 
-    python -m benchmarks.peers.run [--install] [--only trueloop torchtest2 ...] [--scripts missing_zero_grad ...] [--repeat 3]
+    python -m benchmarks.peers.run [--install] [--only trueloop torchtest2 ...] [--scripts missing_zero_grad ...]
+    [--repeat 3]
 
-`--install` makes one environment per peer under .venv-peers. What each tool printed is kept under build/peers, and so is what came of it:
-a run of some tools or scripts renews only those, and RESULTS.md shows every tool that has seen all scripts. What counts as a catch is
-written down in causes.toml.
+`--install` makes one environment per peer under .venv-peers. What each tool printed is kept under build/peers, and so
+is what came of it: a run of some tools or scripts renews only those, and RESULTS.md shows every tool that has seen all
+scripts. What counts as a catch is written down in causes.toml.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Tool:
 
 @dataclass(frozen=True)
 class Clock:
-    """CPU seconds that importing torch and the plain script take, and how often a run is repeated to find its fastest."""
+    """CPU seconds that importing torch and the plain script take, and how often a run is repeated to find its
+    fastest."""
 
     start: float
     plain: float
@@ -108,7 +110,14 @@ def timed(command: list[str | Path], cwd: Path) -> tuple[int, str, float]:
     before = os.times()
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False
+            command,
+            cwd=cwd,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT,
+            check=False,
         )
         code, printed = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -132,7 +141,19 @@ def keep(folder: Path, printed: str) -> None:
 def judge_ours(tool: Tool, case: Case, clock: Clock) -> Outcome:
     folder = work_folder(tool, case)
     report = folder / "report.json"
-    command = [tool.python, "-m", "trueloop", "check", "--fail-on", "never", "--format", "json", "--output", report, case.path]
+    command = [
+        tool.python,
+        "-m",
+        "trueloop",
+        "check",
+        "--fail-on",
+        "never",
+        "--format",
+        "json",
+        "--output",
+        report,
+        case.path,
+    ]
     runs = [timed(command, folder) for _ in range(clock.repeat)]
     code, printed, _ = runs[0]
     keep(folder, printed)
@@ -140,7 +161,11 @@ def judge_ours(tool: Tool, case: Case, clock: Clock) -> Outcome:
         return Outcome(failed=last_line(printed) or f"exit code {code}")
     findings = json.loads(report.read_text(encoding="utf-8"))["findings"]
     hits = [f for f in findings if f["name"] in case.expected]
-    others = [f"{f['severity']} {f['name']} line {f['line']}: {f['message']}" for f in findings if f["name"] not in case.expected]
+    others = [
+        f"{f['severity']} {f['name']} line {f['line']}: {f['message']}"
+        for f in findings
+        if f["name"] not in case.expected
+    ]
     right = any(f["line"] in case.expected[f["name"]] for f in hits)
     return Outcome(bool(hits), right, tuple(others), clock.ratio(min(r[2] for r in runs)))
 
@@ -155,7 +180,9 @@ def judge_warnings(tool: Tool, case: Case, clock: Clock) -> Outcome:
 
 def judge_peer(tool: Tool, case: Case, clock: Clock) -> Outcome:
     folder = work_folder(tool, case)
-    code, printed, seconds = timed([tool.python, HERE / "stage.py", tool.name.replace("-", "_"), case.path, folder], folder)
+    code, printed, seconds = timed(
+        [tool.python, HERE / "stage.py", tool.name.replace("-", "_"), case.path, folder], folder
+    )
     keep(folder, printed)
     alarms = tuple(line.removeprefix("@alarm ") for line in printed.splitlines() if line.startswith("@alarm "))
     if code and not alarms:
@@ -178,7 +205,8 @@ def last_line(printed: str) -> str:
 
 
 def install(name: str) -> str:
-    """Make a peer's environment: torch first and alone, so that nothing pulls another build. Returns why it failed, or nothing."""
+    """Make a peer's environment: torch first and alone, so that nothing pulls another build. Returns why it failed, or
+    nothing."""
     home = ENVIRONMENTS / name
     if (home / "ready").exists():
         return ""
@@ -208,7 +236,10 @@ def tools(only: list[str], may_install: bool) -> list[Tool]:
             print(f"{name} is left out: {problem or 'not installed; --install makes its environment'}", file=sys.stderr)
             continue
         said = subprocess.run(
-            [python, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"], text=True, stdout=subprocess.PIPE, check=True
+            [python, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"],
+            text=True,
+            stdout=subprocess.PIPE,
+            check=True,
         )
         made.append(Tool(name, python, judge_peer, version=said.stdout.strip()))
     return [tool for tool in made if not only or tool.name in only]
@@ -250,9 +281,16 @@ def table(shown: list[Tool], chosen: list[Case]) -> str:
 
 def results(shown: list[Tool], chosen: list[Case]) -> str:
     versions = ", ".join(f"{t.name} {t.version}" for t in shown)
-    failures = [f"- {t.name} on {c.name}: `{t.outcomes[c.name].failed}`" for t in shown for c in chosen if t.outcomes[c.name].failed]
+    failures = [
+        f"- {t.name} on {c.name}: `{t.outcomes[c.name].failed}`"
+        for t in shown
+        for c in chosen
+        if t.outcomes[c.name].failed
+    ]
     unsupported = [
-        f"- {name} was installed with `--no-deps`: {why}." for name, why in NO_DEPENDENCIES.items() if name in {t.name for t in shown}
+        f"- {name} was installed with `--no-deps`: {why}."
+        for name, why in NO_DEPENDENCIES.items()
+        if name in {t.name for t in shown}
     ]
     return f"""# Ten classic bugs, three healthy scripts
 
@@ -276,7 +314,9 @@ def main() -> int:
     parser.add_argument("--install", action="store_true", help="make the peers' environments first")
     parser.add_argument("--only", nargs="*", default=[], help="these tools")
     parser.add_argument("--scripts", nargs="*", default=[], help="these scripts")
-    parser.add_argument("--repeat", type=int, default=1, help="runs of trueloop and of the plain script; the fastest counts")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="runs of trueloop and of the plain script; the fastest counts"
+    )
     options = parser.parse_args()
     chosen, shown = cases(options.scripts), tools(options.only, options.install)
     python = Path(sys.executable)
@@ -293,7 +333,13 @@ def main() -> int:
     known = [recalled(tool) for tool in tools([], False)]
     complete = [tool for tool in known if len(tool.outcomes) == len(cases([]))]
     (HERE / "RESULTS.md").write_text(results(complete, cases([])), encoding="utf-8")
-    return int(any(tool.name == "trueloop" and not as_it_should(tool.outcomes[case.name], case) for tool in shown for case in chosen))
+    return int(
+        any(
+            tool.name == "trueloop" and not as_it_should(tool.outcomes[case.name], case)
+            for tool in shown
+            for case in chosen
+        )
+    )
 
 
 def as_it_should(ours: Outcome, case: Case) -> bool:
@@ -301,7 +347,9 @@ def as_it_should(ours: Outcome, case: Case) -> bool:
 
 
 def store(tool: Tool, case: Case) -> None:
-    (KEPT / tool.name / case.name / "outcome.json").write_text(json.dumps(asdict(tool.outcomes[case.name])), encoding="utf-8")
+    (KEPT / tool.name / case.name / "outcome.json").write_text(
+        json.dumps(asdict(tool.outcomes[case.name])), encoding="utf-8"
+    )
 
 
 def recalled(tool: Tool) -> Tool:

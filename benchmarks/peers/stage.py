@@ -1,7 +1,8 @@
 """Run one script under one peer, inside that peer's environment: `python stage.py ADAPTER SCRIPT WORK`.
 
-Every script builds its parts in `main()` and hands them to `fit(model, loss_function, optimizer, train_loader, ...)`. That call is where a
-user would put a peer's lines, so it is where the adapter takes over. What the peer complains of is printed as `@alarm ...` lines.
+Every script builds its parts in `main()` and hands them to `fit(model, loss_function, optimizer, train_loader, ...)`.
+That call is where a user would put a peer's lines, so it is where the adapter takes over. What the peer complains of is
+printed as `@alarm ...` lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Run scripts of the rules' pages under one peer, inside that peer's environment: `python stage_pages.py ADAPTER|plain CASES.json`.
+"""Run scripts of the rules' pages under one peer, inside that peer's environment: `python stage_pages.py ADAPTER|plain
+CASES.json`.
 
-A page's script is plain top-level code. It is run up to the statement that trains; there a user would put the peer's lines, so there the
-adapter takes over, and the rest of the script is what it watches. Each script runs in a child forked from this warm process. Prints one
-JSON line per script: its alarms, its CPU seconds, or why the peer could not be applied.
+A page's script is plain top-level code. It is run up to the statement that trains; there a user would put the peer's
+lines, so there the adapter takes over, and the rest of the script is what it watches. Each script runs in a child
+forked from this warm process. Prints one JSON line per script: its alarms, its CPU seconds, or why the peer could not
+be applied.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class DoesNotApply(Exception):
 
 
 def halves(text):
-    """What builds, and what trains: from the first top-level loop, or call of a function of the script's, that reaches a backward."""
+    """What builds, and what trains: from the first top-level loop, or call of a function of the script's, that reaches
+    a backward."""
     tree = ast.parse(text)
     training = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and "backward(" in ast.unparse(n)}
     for index, node in enumerate(tree.body):
@@ -123,7 +126,9 @@ def in_child(adapter, text, folder):
 def main(name, cases):
     torch.set_num_threads(1)
     file = Path(__file__).parent / "adapters" / f"{name}.py"
-    adapter = None if name == "plain" else load(file, f"adapter_{name}")  # not under the name of the package that it imports
+    adapter = (
+        None if name == "plain" else load(file, f"adapter_{name}")
+    )  # not under the name of the package that it imports
     folder = cases.parent
     for case, text in json.loads(cases.read_text(encoding="utf-8")).items():
         print(json.dumps({"case": case, **in_child(adapter, text, folder)}), flush=True)

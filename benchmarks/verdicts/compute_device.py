@@ -10,7 +10,9 @@ from torch import nn
 change = sys.argv[1] if len(sys.argv) > 1 else ""
 BATCH, STEPS, WIDTH = 8192, 60, 4096
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)).cuda()
+model = nn.Sequential(
+    nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)
+).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 inputs, targets = torch.randn(BATCH, WIDTH, device="cuda"), torch.randint(0, 10, (BATCH,), device="cuda")
 watch = Stopwatch(BATCH)

@@ -14,7 +14,14 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.wrapped import job
 
 
-def loop(accelerator: Accelerator, model: Any, optimizer: Any, loader: Any, loss_of: Any = F.cross_entropy, scheduler: Any = None) -> None:
+def loop(
+    accelerator: Accelerator,
+    model: Any,
+    optimizer: Any,
+    loader: Any,
+    loss_of: Any = F.cross_entropy,
+    scheduler: Any = None,
+) -> None:
     for x, y in loader:
         with accelerator.accumulate(model):
             loss = loss_of(model(x), y)
@@ -44,7 +51,12 @@ def tokens_by_hand(folder: Path) -> dict[str, Any]:
     count = accelerator.gather(sum((y != job.IGNORED).sum() for _, y in batches)).sum().item()
     for x, y in batches:
         with accelerator.accumulate(model):
-            loss = job.token_loss(model(x), y, "sum") * accelerator.num_processes * accelerator.gradient_accumulation_steps / count
+            loss = (
+                job.token_loss(model(x), y, "sum")
+                * accelerator.num_processes
+                * accelerator.gradient_accumulation_steps
+                / count
+            )
             accelerator.backward(loss)
     optimizer.step()
     return job.judge_tokens()
@@ -65,7 +77,9 @@ def _resumable(folder: Path, then: Any, configuration: DataLoaderConfiguration |
     model = job.net()
     optimizer = job.notes.watch(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), then)
     set_seed(1)
-    return accelerator, *accelerator.prepare(model, optimizer, DataLoader(job.dataset(), batch_size=job.BATCH, shuffle=True))
+    return accelerator, *accelerator.prepare(
+        model, optimizer, DataLoader(job.dataset(), batch_size=job.BATCH, shuffle=True)
+    )
 
 
 def _train(
@@ -125,7 +139,10 @@ def _validated(validate: bool) -> torch.Tensor:
     set_seed(0)
     accelerator, model = Accelerator(cpu=True), job.net()
     optimizer = job.notes.watch(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    train, valid = DataLoader(job.dataset(), batch_size=job.BATCH, shuffle=True), DataLoader(job.dataset(), batch_size=job.BATCH)
+    train, valid = (
+        DataLoader(job.dataset(), batch_size=job.BATCH, shuffle=True),
+        DataLoader(job.dataset(), batch_size=job.BATCH),
+    )
     model, optimizer, train, valid = accelerator.prepare(model, optimizer, train, valid)
     for _ in range(3):
         model.train()
@@ -175,7 +192,9 @@ def damage(folder: Path) -> dict[str, Any]:
 
 def damaged(folder: Path) -> dict[str, Any]:
     accelerator, model = _project(folder), job.net()
-    accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), DataLoader(job.dataset(), batch_size=job.BATCH))
+    accelerator.prepare(
+        model, torch.optim.SGD(model.parameters(), lr=0.1), DataLoader(job.dataset(), batch_size=job.BATCH)
+    )
     accelerator.load_state()
     return {"resumed": "something"}
 
@@ -210,7 +229,10 @@ def ranks(folder: Path) -> dict[str, Any]:
     accelerator, model = Accelerator(cpu=True), job.net()
     optimizer = job.notes.watch(model, torch.optim.SGD(model.parameters(), lr=1.0))
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=10)
-    loader, valid = DataLoader(job.dataset(), batch_size=2, shuffle=True), DataLoader(TensorDataset(job.SPREAD), batch_size=2)
+    loader, valid = (
+        DataLoader(job.dataset(), batch_size=2, shuffle=True),
+        DataLoader(TensorDataset(job.SPREAD), batch_size=2),
+    )
     model, optimizer, loader, valid, scheduler = accelerator.prepare(model, optimizer, loader, valid, scheduler)
     loop(accelerator, model, optimizer, loader, scheduler=scheduler)
     values = [accelerator.gather_for_metrics(x) for (x,) in valid]

@@ -43,7 +43,9 @@ def rows(count: int = job.SAMPLES, **options: Any) -> Rows:
 def arguments(folder: Path, **options: Any) -> TrainingArguments:
     usual = {"num_train_epochs": 1, "per_device_train_batch_size": job.BATCH, "save_strategy": "no", "lr_scheduler_type": "constant",
              "max_grad_norm": 0.0}  # fmt: skip
-    return TrainingArguments(str(folder), use_cpu=True, report_to="none", disable_tqdm=True, seed=0, **{**usual, **options})
+    return TrainingArguments(
+        str(folder), use_cpu=True, report_to="none", disable_tqdm=True, seed=0, **{**usual, **options}
+    )
 
 
 def trainer(model: nn.Module, settings: TrainingArguments, data: Any, *, lr: float = 0.1, momentum: float = 0.0, then: Any = None,
@@ -61,7 +63,9 @@ def tokens_asked(folder: Path) -> dict[str, Any]:
         return job.token_loss(outputs["logits"], labels, "sum") / num_items_in_batch
 
     settings = arguments(folder, per_device_train_batch_size=1, gradient_accumulation_steps=4)
-    trainer(WithLoss(job.Tokens(), job.token_loss), settings, Rows(*job.sequences()), lr=1.0, compute_loss_func=loss).train()
+    trainer(
+        WithLoss(job.Tokens(), job.token_loss), settings, Rows(*job.sequences()), lr=1.0, compute_loss_func=loss
+    ).train()
     return job.judge_tokens()
 
 
@@ -99,7 +103,12 @@ def again(folder: Path) -> dict[str, Any]:
 def _validated(folder: Path, validate: bool) -> torch.Tensor:
     job.anew()
     model = WithLoss(job.net())
-    trainer(model, arguments(folder, num_train_epochs=3, eval_strategy="epoch" if validate else "no"), rows(), eval_dataset=rows()).train()
+    trainer(
+        model,
+        arguments(folder, num_train_epochs=3, eval_strategy="epoch" if validate else "no"),
+        rows(),
+        eval_dataset=rows(),
+    ).train()
     return job.notes.weights[-1]
 
 
@@ -158,7 +167,9 @@ def _mean(output: Tensor, _: Any) -> Tensor:
 
 def metric(folder: Path) -> dict[str, Any]:
     model = WithLoss(job.Echo(), _mean)
-    found = Trainer(model, arguments(folder, per_device_eval_batch_size=4), eval_dataset=Rows(job.UNEVEN, job.UNEVEN)).evaluate()
+    found = Trainer(
+        model, arguments(folder, per_device_eval_batch_size=4), eval_dataset=Rows(job.UNEVEN, job.UNEVEN)
+    ).evaluate()
     return {"value": found["eval_loss"]}
 
 

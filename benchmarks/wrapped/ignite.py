@@ -22,7 +22,9 @@ def shuffled(count: int = job.SAMPLES) -> DataLoader[Any]:
     return DataLoader(job.dataset(count), batch_size=job.BATCH, shuffle=True)
 
 
-def made(model: Any, loss: Any = F.cross_entropy, lr: float = 0.1, momentum: float = 0.0, then: Any = None, **options: Any) -> Any:
+def made(
+    model: Any, loss: Any = F.cross_entropy, lr: float = 0.1, momentum: float = 0.0, then: Any = None, **options: Any
+) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
     job.notes.watch(model, optimizer, then or (lambda _: None))
     return create_supervised_trainer(model, optimizer, loss, **options), optimizer
@@ -89,7 +91,10 @@ def _validated(validate: bool, **options: Any) -> torch.Tensor:
     manual_seed(0)
     model = job.net()
     trainer, _ = made(model, **options)
-    evaluator, valid = create_supervised_evaluator(model, {"loss": Loss(F.cross_entropy)}), DataLoader(job.dataset(), batch_size=job.BATCH)
+    evaluator, valid = (
+        create_supervised_evaluator(model, {"loss": Loss(F.cross_entropy)}),
+        DataLoader(job.dataset(), batch_size=job.BATCH),
+    )
 
     def validate_now(_: Engine) -> None:
         evaluator.run(valid)
@@ -125,7 +130,9 @@ def nan_asked(folder: Path) -> dict[str, Any]:
 def sigterm(folder: Path) -> dict[str, Any]:
     model = job.net()
     trainer, optimizer = made(model, then=job.signalled)
-    saving = Checkpoint({"model": model, "optimizer": optimizer, "trainer": trainer}, DiskSaver(str(folder / "saved")), n_saved=2)
+    saving = Checkpoint(
+        {"model": model, "optimizer": optimizer, "trainer": trainer}, DiskSaver(str(folder / "saved")), n_saved=2
+    )
     trainer.add_event_handler(Events.EPOCH_COMPLETED, saving)
     trainer.run(shuffled(400), max_epochs=1)
     return {"steps": len(job.notes.forwards)}
@@ -134,7 +141,9 @@ def sigterm(folder: Path) -> dict[str, Any]:
 def damage(folder: Path) -> dict[str, Any]:
     model = job.net()
     trainer, optimizer = made(model)
-    saving = Checkpoint({"trainer": trainer, "model": model, "optimizer": optimizer}, DiskSaver(str(folder / "saved")), n_saved=2)
+    saving = Checkpoint(
+        {"trainer": trainer, "model": model, "optimizer": optimizer}, DiskSaver(str(folder / "saved")), n_saved=2
+    )
     trainer.add_event_handler(Events.ITERATION_COMPLETED(every=5), saving)
     trainer.run(shuffled(), max_epochs=1)
     job.cut(newest(folder / "saved"))

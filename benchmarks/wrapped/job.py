@@ -1,7 +1,7 @@
 """The small jobs that every wrapper is given, what each must come to, and the notes taken while it runs.
 
-Notes are taken by the network (which samples came, how deep the call was) and by hooks of torch's optimizer (each step's rate and weights),
-so they are the same for everybody and no wrapper is asked about itself.
+Notes are taken by the network (which samples came, how deep the call was) and by hooks of torch's optimizer (each
+step's rate and weights), so they are the same for everybody and no wrapper is asked about itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Notes:
     """How many forwards had been run at each step."""
     rates: list[float] = field(default_factory=list)
 
-    def watch(self, model: nn.Module, optimizer: torch.optim.Optimizer, then: Callable[[int], object] = lambda _: None) -> Any:
+    def watch(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, then: Callable[[int], object] = lambda _: None
+    ) -> Any:
         """`then` is called after each step with its number."""
         self.weights.append(flat(model))
 
@@ -94,7 +96,8 @@ class Tokens(nn.Module):
 
 
 class Echo(nn.Module):
-    """Answers with what it is given: its loss is the mean of the inputs. One weight, so that there is something to train."""
+    """Answers with what it is given: its loss is the mean of the inputs. One weight, so that there is something to
+    train."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +144,8 @@ def token_loss(output: Tensor, targets: Tensor, reduction: str = "mean") -> Tens
 
 
 def depth() -> int:
-    """Frames of libraries between the user's first call and the network's forward; the two of Module.__call__ are everybody's."""
+    """Frames of libraries between the user's first call and the network's forward; the two of Module.__call__ are
+    everybody's."""
     frame, files = sys._getframe(2), []
     while frame is not None:
         files.append(frame.f_code.co_filename)
@@ -165,15 +169,21 @@ def judge_tokens() -> dict[str, Any]:
 
 
 def judge_partial(left: nn.Module) -> dict[str, Any]:
-    """Five batches, four to a step: the second update of the first epoch beside the gradient of the fifth batch; SGD, learning rate 0.1."""
+    """Five batches, four to a step: the second update of the first epoch beside the gradient of the fifth batch; SGD,
+    learning rate 0.1."""
     answer: dict[str, Any] = {"steps": len(notes.forwards), "at": notes.forwards[:2]}
-    answer["left over"] = any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in left.parameters())
+    answer["left over"] = any(
+        parameter.grad is not None and bool(parameter.grad.any()) for parameter in left.parameters()
+    )
     if notes.forwards[1:2] == [5]:
         model, (inputs, labels) = net(0.0), samples(20)
         torch.nn.utils.vector_to_parameters(notes.weights[1], model.parameters())
         fifth = notes.seen[4]
         F.cross_entropy(model(inputs[fifth]), labels[fifth]).backward()
-        right = torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters() if parameter.grad is not None]) * 0.1
+        right = (
+            torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters() if parameter.grad is not None])
+            * 0.1
+        )
         answer["ratio"] = float((notes.weights[2] - notes.weights[1]).norm() / right.norm())
     return answer
 
@@ -206,7 +216,8 @@ def cut(file: Path) -> None:
 
 
 def main(jobs: dict[str, Callable[..., Any]]) -> None:
-    """`python -m benchmarks.wrapped.NAME FOLDER JOB JOB ...`: each in a fork of this process, which has imported what is slow to import.
+    """`python -m benchmarks.wrapped.NAME FOLDER JOB JOB ...`: each in a fork of this process, which has imported what
+    is slow to import.
 
     FOLDER/JOB.json has the answer of a job; FOLDER/JOB.code the code it left with; FOLDER/JOB.txt what it printed.
     """
@@ -230,7 +241,11 @@ def main(jobs: dict[str, Callable[..., Any]]) -> None:
 
 def _run(job: Callable[[Path], Any], folder: Path, name: str) -> None:
     place = folder / FOLDER_OF.get(name.split("_")[0], name)
-    place = place.with_name(place.name + name.removeprefix(name.split("_")[0])) if name.startswith(("killed_", "again_")) else place
+    place = (
+        place.with_name(place.name + name.removeprefix(name.split("_")[0]))
+        if name.startswith(("killed_", "again_"))
+        else place
+    )
     place.mkdir(parents=True, exist_ok=True)
     try:
         answer = job(place)

@@ -16,7 +16,9 @@ from benchmarks.wrapped import job
 
 
 class Module(L.LightningModule):
-    def __init__(self, net: Any, loss: Any = F.cross_entropy, lr: float = 0.1, momentum: float = 0.0, decay: Any = None) -> None:
+    def __init__(
+        self, net: Any, loss: Any = F.cross_entropy, lr: float = 0.1, momentum: float = 0.0, decay: Any = None
+    ) -> None:
         super().__init__()
         self.net, self.loss, self.lr, self.momentum, self.decay = net, loss, lr, momentum, decay
         self.then: Any = lambda _: None
@@ -110,7 +112,10 @@ def sigterm(folder: Path) -> dict[str, Any]:
 def damage(folder: Path) -> dict[str, Any]:
     saving = ModelCheckpoint(folder, every_n_train_steps=5, save_top_k=-1, save_last=True)
     trainer(folder, callbacks=[saving]).fit(Module(job.net()), shuffled())
-    for file in (folder / "last.ckpt", max(folder.glob("epoch*.ckpt"), key=lambda path: int(path.stem.split("step=")[1]))):
+    for file in (
+        folder / "last.ckpt",
+        max(folder.glob("epoch*.ckpt"), key=lambda path: int(path.stem.split("step=")[1])),
+    ):
         job.cut(file)
     return {}
 
@@ -126,7 +131,9 @@ def linear(optimizer: Any) -> Any:
 
 
 def _scheduled(folder: Path, decay: Any, accumulate: int = 1, count: int = 40) -> dict[str, Any]:
-    trainer(folder, max_epochs=2, accumulate_grad_batches=accumulate).fit(Module(job.net(), lr=1.0, decay=decay), shuffled(count))
+    trainer(folder, max_epochs=2, accumulate_grad_batches=accumulate).fit(
+        Module(job.net(), lr=1.0, decay=decay), shuffled(count)
+    )
     return {"rates": job.notes.rates}
 
 
@@ -151,7 +158,9 @@ def _mean(output: torch.Tensor, _: Any) -> torch.Tensor:
 
 
 def metric(folder: Path) -> dict[str, Any]:
-    (found,) = trainer(folder).validate(Module(job.Echo(), _mean), DataLoader(TensorDataset(job.UNEVEN), batch_size=4), verbose=False)
+    (found,) = trainer(folder).validate(
+        Module(job.Echo(), _mean), DataLoader(TensorDataset(job.UNEVEN), batch_size=4), verbose=False
+    )
     return {"value": found["val_loss"]}
 
 
@@ -163,7 +172,9 @@ def ranks(folder: Path) -> dict[str, Any]:
     run = trainer(folder, devices=2, strategy="ddp", enable_checkpointing=False)
     run.fit(Module(job.net(), lr=1.0, decay=ten), DataLoader(job.dataset(), batch_size=2, shuffle=True))
     run = trainer(folder, devices=2, strategy="ddp", enable_checkpointing=False)
-    (found,) = run.validate(Module(job.Echo(), _mean), DataLoader(TensorDataset(job.SPREAD), batch_size=2), verbose=False)
+    (found,) = run.validate(
+        Module(job.Echo(), _mean), DataLoader(TensorDataset(job.SPREAD), batch_size=2), verbose=False
+    )
     return {"rates": job.notes.rates[:10], "value": found["val_loss"]}
 
 

@@ -39,7 +39,9 @@ def recipe(model: Any, inputs: Tensor, targets: Tensor, *, valid: bool = False, 
 
 def tokens(folder: Path) -> dict[str, Any]:
     facts = Facts(ignore=job.IGNORED)
-    trueloop.train(recipe(job.Tokens, *job.sequences(), facts=facts, task="language", lr=1.0, accumulate=4), runs=folder)
+    trueloop.train(
+        recipe(job.Tokens, *job.sequences(), facts=facts, task="language", lr=1.0, accumulate=4), runs=folder
+    )
     return job.judge_tokens()
 
 
@@ -102,7 +104,9 @@ def sigterm_python(folder: Path) -> dict[str, Any]:
 
 def damage(folder: Path) -> dict[str, Any]:
     """Stopped by a signal after ten steps, so that there is something to go on with."""
-    stop_at_ten = recipe(job.net, *job.samples(), epochs=2, save_every=5, then=lambda step: job.signalled(step - 10 + job.SIGNAL_AT))
+    stop_at_ten = recipe(
+        job.net, *job.samples(), epochs=2, save_every=5, then=lambda step: job.signalled(step - 10 + job.SIGNAL_AT)
+    )
     trained = trueloop.train(stop_at_ten, runs=folder, hand_on_signals=False)
     job.cut(max((trained.folder / "checkpoints").glob("step-*")) / "model.safetensors")
     return {}
@@ -133,7 +137,16 @@ def _evaluated(values: Tensor, batch: int) -> float:
             if row.kind == "valid":
                 found.append(row.values["loss"])
 
-    mean = recipe(job.Echo, values, values, valid=True, loss=lambda output, _: output, batch=batch, hooks=(Told(),), schedule="constant")
+    mean = recipe(
+        job.Echo,
+        values,
+        values,
+        valid=True,
+        loss=lambda output, _: output,
+        batch=batch,
+        hooks=(Told(),),
+        schedule="constant",
+    )
     trueloop.Loop.of(mean).train()
     return found[-1] if found else math.nan  # the first process speaks for all
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trueloop.finding import Finding as Finding
     from trueloop.finding import Severity as Severity
     from trueloop.hook import Hook as Hook
-    from trueloop.recipe import Recipe as Recipe
+    from trueloop.recipe.recipe import Recipe as Recipe
     from trueloop.session.train import resume as resume
     from trueloop.session.train import train as train
 
@@ -62,7 +62,7 @@ _HOME: Final = {
     "Hook": "trueloop.hook",
     "Loop": "trueloop.engine.loop",
     "Precision": "trueloop.engine.precision",
-    "Recipe": "trueloop.recipe",
+    "Recipe": "trueloop.recipe.recipe",
     "Schedule": "trueloop.engine.schedule",
     "Severity": "trueloop.finding",
     "Source": "trueloop.data.source",

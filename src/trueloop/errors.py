@@ -9,10 +9,10 @@
     │   ├── BadCheckpoint   a checkpoint that is damaged, incomplete, or not to be trusted
     │   ├── BadArtefact     an exported model that is damaged, of a later format, or made for another runtime
     │   └── BadData         data that cannot be learned from: file, row, what is wrong
-    ├── CannotExport        a target cannot take the model, or answers otherwise than it; nothing is left of it (exit code 1)
-    ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5)
-    ├── Apart               the processes of a run have not met in time (exit code 6)
-    └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
+    ├── CannotExport        a target cannot take the model, or answers otherwise than it; nothing is left of it (exit
+    code 1) ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5) ├──
+    Apart               the processes of a run have not met in time (exit code 6) └── MissingExtra        a feature
+    needs a package that is not installed; the message is the command to type
 
 What a script raises itself is never wrapped: it leaves trueloop as it left the script.
 """

@@ -79,9 +79,13 @@ class Recorder:
             raise Misuse(f"{folder} holds a recorded run already. Nothing was run: choose another folder for --record.")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
+            self._events: TextIO = (folder / "events.jsonl").open(
+                "w", encoding="utf-8", errors="backslashreplace", buffering=1
+            )
         except OSError as error:
-            raise Misuse(f"{folder} cannot be written ({error.strerror}). Nothing was run: choose another folder for --record.") from None
+            raise Misuse(
+                f"{folder} cannot be written ({error.strerror}). Nothing was run: choose another folder for --record."
+            ) from None
         self.folder = folder.absolute()
         self.failure = ""
         """Why the recording ended before the run did (a full disk); empty while all is well."""
@@ -115,7 +119,9 @@ class Recorder:
 def read_run(folder: Path) -> dict[str, Any]:
     """What run.json says; empty if the run was killed before it could be written."""
     if not folder.is_dir():
-        raise NotARun(f"There is no folder {folder}. Nothing was judged: `trueloop check --record {folder} SCRIPT` makes a recorded run.")
+        raise NotARun(
+            f"There is no folder {folder}. Nothing was judged: `trueloop check --record {folder} SCRIPT` makes a recorded run."
+        )
     if not (folder / "events.jsonl").is_file():
         raise NotARun(
             f"{folder} holds no recorded run (no events.jsonl). Nothing was judged: `trueloop check --record DIR SCRIPT` makes one."

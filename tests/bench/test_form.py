@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.export.made import run_here, subject
-from trueloop.artefact import Port
 from trueloop.bench.form import LEAST, WARM, Asked, Opened, opened, timed
 from trueloop.bench.worker import answers
 from trueloop.errors import BadArtefact
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.exporter import Array, FakeRunner
 from trueloop.export.make import export
+from trueloop.results.artifact import Port
 
 ASKED = Asked("artefact", "somewhere", "made up")
 

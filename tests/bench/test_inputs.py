@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trueloop.artefact import Port
 from trueloop.bench.inputs import LENGTH, inputs_of
+from trueloop.results.artifact import Port
 
 PICTURE = Port("input", "uint8", (None, 1, 3, 4))
 

@@ -35,7 +35,9 @@ def _asked(*folders: str) -> list[Asked]:
     return [Asked("artefact", folder, folder) for folder in folders]
 
 
-def _measured(forms: list[Asked], *batches: int, rounds: int = 2) -> tuple[Any, list[tuple[str, int, float]], list[FakeHolder]]:
+def _measured(
+    forms: list[Asked], *batches: int, rounds: int = 2
+) -> tuple[Any, list[tuple[str, int, float]], list[FakeHolder]]:
     turns: list[tuple[str, int, float]] = []
     holders: list[FakeHolder] = []
 
@@ -64,7 +66,10 @@ def test_every_batch_has_all_rounds_of_all_forms() -> None:
 
 def test_a_form_that_cannot_be_opened_is_told_and_the_others_go_on() -> None:
     told, _, holders = _measured(_asked("damaged", "b"), 1)
-    assert [(form.name, form.failed, len(form.paces)) for form in told.forms] == [("damaged", "it is damaged", 0), ("b", "", 1)]
+    assert [(form.name, form.failed, len(form.paces)) for form in told.forms] == [
+        ("damaged", "it is damaged", 0),
+        ("b", "", 1),
+    ]
     assert all(holder.closed for holder in holders)
 
 
@@ -129,4 +134,6 @@ def test_a_bench_says_on_which_device_its_forms_ran(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("trueloop.export.device.shown", lambda device: f"{device} (a GPU)")
     told, _, _ = _measured([Asked("artefact", "a", "a", device="cuda")], 1)
     assert told.machine["device"] == "cuda (a GPU)"
-    assert told.how[1].startswith("All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory")
+    assert told.how[1].startswith(
+        "All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory"
+    )

@@ -1,4 +1,5 @@
-"""Disks that fail on purpose: small ones, and such that turn read-only. Only for forked children: a mount is theirs alone."""
+"""Disks that fail on purpose: small ones, and such that turn read-only. Only for forked children: a mount is theirs
+alone."""
 
 from __future__ import annotations
 

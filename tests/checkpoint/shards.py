@@ -26,12 +26,15 @@ WHOLES: dict[str, Tensor] = {
 
 
 def cut_in_two(key: str, whole: Tensor) -> tuple[Spread, dict[str, Tensor]]:
-    """Along the first dimension, as fully_shard does: the second may get nothing. What has no dimension lies with the second."""
+    """Along the first dimension, as fully_shard does: the second may get nothing. What has no dimension lies with the
+    second."""
     group, _ = group_of(key)
     files = [file_of(group, rank, 2) for rank in (0, 1)]
     blocks = {files[1]: ((), whole)} if not whole.ndim else _halves(files, whole)
     pieces = tuple(Piece(file, start, tuple(part.shape)) for file, (start, part) in blocks.items())
-    return Spread(str(whole.dtype).removeprefix("torch."), tuple(whole.shape), pieces), {file: part for file, (_, part) in blocks.items()}
+    return Spread(str(whole.dtype).removeprefix("torch."), tuple(whole.shape), pieces), {
+        file: part for file, (_, part) in blocks.items()
+    }
 
 
 def _halves(files: list[str], whole: Tensor) -> dict[str, tuple[tuple[int, ...], Tensor]]:
@@ -48,7 +51,10 @@ def write_pieces(store: Store, step: int, wholes: dict[str, Tensor] = WHOLES, **
         spreads[key], parts = cut_in_two(key, whole)
         for file, part in parts.items():
             files.setdefault(file, {})[group_of(key)[1]] = part
-    small = {"state": {"step": step}, "optimizer": {"state": {0: {"word": "plain"}}, "param_groups": [{"params": [0], "lr": 0.1}]}}
+    small = {
+        "state": {"step": step},
+        "optimizer": {"state": {0: {"word": "plain"}}, "param_groups": [{"params": [0], "lr": 0.1}]},
+    }
     store.begin(name)
     entries = {file: store.put(name, file, tensors_writer(held)) for file, held in files.items()}
     entries[TRAINING] = store.put(name, TRAINING, lambda out: torch.save(small, out))

@@ -1,4 +1,5 @@
-"""Damaged checkpoints are named and passed over; what runs code when it is read is refused; the run goes on from the newest whole one."""
+"""Damaged checkpoints are named and passed over; what runs code when it is read is refused; the run goes on from the
+newest whole one."""
 
 from __future__ import annotations
 
@@ -115,7 +116,9 @@ def swapped(folder: Folder, name: str, file: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("wrapped", [True, False], ids=["torch.save", "pickle"])
-def test_a_checkpoint_that_would_run_code_is_refused_and_nothing_runs(two: Folder, tmp_path: Path, wrapped: bool) -> None:
+def test_a_checkpoint_that_would_run_code_is_refused_and_nothing_runs(
+    two: Folder, tmp_path: Path, wrapped: bool
+) -> None:
     trace = tmp_path / "it-ran"
     bomb = tmp_path / "bomb"
     if wrapped:
@@ -153,7 +156,8 @@ def reference() -> dict[str, Any]:
 
 
 def stopped(runs: Path) -> Path:
-    """A run that was stopped at step 26, with checkpoints of steps 14, 20 (the best or an evaluation), 21 and 26 or some of them."""
+    """A run that was stopped at step 26, with checkpoints of steps 14, 20 (the best or an evaluation), 21 and 26 or
+    some of them."""
     recipe = at_forward(recipe_of("resident", keep=3), 26, signalling(signal.SIGTERM))
     in_child(lambda: bool(train(recipe, name="run", runs=runs, hooks=[])))
     return runs / "run"
@@ -206,11 +210,15 @@ def test_a_run_with_a_damaged_checkpoint_goes_on_from_the_one_before_to_the_same
     assert not list(differences(without_recipe(reference()), without_recipe(remains(run))))
 
 
-def test_a_run_with_nothing_but_damage_is_refused_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_nothing_but_damage_is_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = stopped(tmp_path)
     for checkpoint in (run / "checkpoints").iterdir():
         flip(checkpoint / "model.safetensors")
-    with pytest.raises(BadCheckpoint, match=r"model.safetensors is damaged.*No checkpoint of this run is whole. Nothing was run."):
+    with pytest.raises(
+        BadCheckpoint, match=r"model.safetensors is damaged.*No checkpoint of this run is whole. Nothing was run."
+    ):
         resume(recipe_of("resident", keep=3), run, hooks=[])
     assert main(["checkpoint", "verify", str(run)]) == 1
     assert "damaged" in capsys.readouterr().out

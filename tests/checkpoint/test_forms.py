@@ -1,4 +1,5 @@
-"""Both forms of a checkpoint in one process: what either writes, either reads, and what does not fit is refused in a sentence."""
+"""Both forms of a checkpoint in one process: what either writes, either reads, and what does not fit is refused in a
+sentence."""
 
 from __future__ import annotations
 
@@ -238,7 +239,9 @@ def test_only_the_first_process_writes_the_whole() -> None:
 def test_pieces_that_lie_in_the_memory_of_others_cannot_be_read() -> None:
     store = Memory()
     written(store, pieces(), *trained())
-    with pytest.raises(BadCheckpoint, match="lies in the memory of several processes: none of them can read the others' pieces"):
+    with pytest.raises(
+        BadCheckpoint, match="lies in the memory of several processes: none of them can read the others' pieces"
+    ):
         pieces().read(store, NAME)
 
 
@@ -259,7 +262,9 @@ def test_readings_are_of_one_kind(tmp_path: Path) -> None:
 # -- a disk that refuses --
 
 
-def test_a_disk_that_is_full_leaves_nothing_half_written_and_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_leaves_nothing_half_written_and_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Folder(tmp_path / "checkpoints")
     net, optimizer = trained()
     written(store, pieces(), net, optimizer)
@@ -270,7 +275,8 @@ def test_a_disk_that_is_full_leaves_nothing_half_written_and_the_reason_is_told(
     monkeypatch.setattr(Folder, "put", full)
     later = pieces().taken({"step": 20, "best_step": None}, {"model": net}, optimizer, {})
     with pytest.raises(
-        CannotSave, match=rf"step-00000020 could not be written \(process 0: No space left on device\); .*{NAME} is untouched"
+        CannotSave,
+        match=rf"step-00000020 could not be written \(process 0: No space left on device\); .*{NAME} is untouched",
     ):
         later.write(store, name_of(20))
     assert [path.name for path in store.folder.iterdir()] == [NAME]

@@ -1,4 +1,5 @@
-"""A disk that is full, read-only or gone: one sentence, exit code 5, earlier checkpoints whole, and once there is room the same bits."""
+"""A disk that is full, read-only or gone: one sentence, exit code 5, earlier checkpoints whole, and once there is room
+the same bits."""
 
 from __future__ import annotations
 
@@ -92,7 +93,9 @@ def test_files_that_must_not_grow_stop_the_run_and_lose_nothing(tmp_path: Path, 
     assert not list(differences(reference, left))
 
 
-def test_a_folder_that_turns_read_only_stops_the_run_and_loses_nothing(tmp_path: Path, reference: dict[str, Any]) -> None:
+def test_a_folder_that_turns_read_only_stops_the_run_and_loses_nothing(
+    tmp_path: Path, reference: dict[str, Any]
+) -> None:
     def work() -> Any:
         if not own_mounts():
             return NO_MOUNTS

@@ -1,4 +1,5 @@
-"""Lists of pieces: any that is written is read as it was, and any that is damaged is refused in one sentence, never by a traceback."""
+"""Lists of pieces: any that is written is read as it was, and any that is damaged is refused in one sentence, never by
+a traceback."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def test_a_list_without_one_of_its_pieces_is_refused(spread: Spread, data: st.Da
 
 @given(spreads(), st.data())
 def test_a_piece_that_is_moved_is_noticed(spread: Spread, data: st.DataObject) -> None:
-    """Beyond the end, or over another one: then some place is empty, and what is there would be whatever was in memory."""
+    """Beyond the end, or over another one: then some place is empty, and what is there would be whatever was in
+    memory."""
     movable = [piece for piece in spread.pieces if piece.size and all(piece.size)]
     if not movable:
         return
@@ -90,7 +92,9 @@ def test_a_piece_that_is_moved_is_noticed(spread: Spread, data: st.DataObject) -
     along = data.draw(st.integers(0, len(spread.shape) - 1))
     by = data.draw(st.sampled_from([-2, -1, 1, 2]))
     start = tuple(at + by * (place == along) for place, at in enumerate(piece.start))
-    moved = replace(spread, pieces=tuple(replace(each, start=start) if each is piece else each for each in spread.pieces))
+    moved = replace(
+        spread, pieces=tuple(replace(each, start=start) if each is piece else each for each in spread.pieces)
+    )
     with pytest.raises(BadCheckpoint, match=r"model/a (has|is not)"):
         spreads_in(manifest({"model/a": moved}), "here")
 
@@ -114,7 +118,10 @@ anything: st.SearchStrategy[Any] = st.recursive(
     | st.integers(-3, 9)
     | st.floats(allow_nan=False)
     | st.sampled_from(["", "0+1", "1+2 0+3", "float32", "a", "+"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["dtype", "shape", "pieces", "a", "b"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["dtype", "shape", "pieces", "a", "b"]), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -154,7 +161,10 @@ def _count(piece: Piece) -> int:
 
 @pytest.mark.parametrize(("room", "fits"), [(5, False), (6, True)])
 def test_a_piece_of_more_numbers_than_its_file_has_bytes_is_refused_before_room_is_made(room: int, fits: bool) -> None:
-    told = {**listed({"model/a": Spread("int8", (2, 3), (Piece("a", (0, 0), (2, 3)),))}), "files": {"a": {"bytes": room}}}
+    told = {
+        **listed({"model/a": Spread("int8", (2, 3), (Piece("a", (0, 0), (2, 3)),))}),
+        "files": {"a": {"bytes": room}},
+    }
     if fits:
         assert spreads_in(told, "here")
         return
@@ -207,7 +217,8 @@ def test_a_file_that_does_not_come_leaves_no_tensor_half_made() -> None:
 )
 def test_a_file_that_holds_something_else_says_what(found: Tensor | None, words: str) -> None:
     with pytest.raises(
-        BadCheckpoint, match=rf"here/f is not to be trusted: for model/a it {words}, the manifest names torch.float32 of \(2,\)"
+        BadCheckpoint,
+        match=rf"here/f is not to be trusted: for model/a it {words}, the manifest names torch.float32 of \(2,\)",
     ):
         fitting(found, Piece("f", (0,), (2,)), torch.float32, "here/f", "model/a")
     good = torch.zeros(2)
@@ -266,7 +277,9 @@ def test_a_key_is_a_group_and_a_name(key: str, parts: tuple[str, str]) -> None:
     assert group_of(key) == parts
 
 
-@pytest.mark.parametrize(("told", "sharded"), [({"format": 2}, True), ({"format": 1}, False), ({}, False), ({"format": "2"}, False)])
+@pytest.mark.parametrize(
+    ("told", "sharded"), [({"format": 2}, True), ({"format": 1}, False), ({}, False), ({"format": "2"}, False)]
+)
 def test_the_format_says_whether_there_are_pieces(told: dict[str, Any], sharded: bool) -> None:
     assert is_sharded(told) is sharded
 

@@ -21,7 +21,9 @@ def test_a_name_says_its_step(step: int) -> None:
     assert step_of(name_of(step)) == step
 
 
-@pytest.mark.parametrize("name", ["", "step-", "step-1", ".writing-step-00000001", "step-00000001.old", "best.json", "step-0000000x"])
+@pytest.mark.parametrize(
+    "name", ["", "step-", "step-1", ".writing-step-00000001", "step-00000001.old", "best.json", "step-0000000x"]
+)
 def test_other_names_are_no_checkpoints(name: str) -> None:
     assert step_of(name) is None
 
@@ -38,7 +40,8 @@ def test_what_was_just_written_always_stays() -> None:
 
 
 def test_a_damaged_later_one_does_not_push_out_whole_ones() -> None:
-    """A run that passed over step 200 goes on from 100: with keep=1, what it writes at 120 must not be taken for old."""
+    """A run that passed over step 200 goes on from 100: with keep=1, what it writes at 120 must not be taken for
+    old."""
     assert superfluous(names(100, 120, 200), 1, name_of(120), None) == names(100)
     assert superfluous(names(100, 120, 200), 2, name_of(120), None) == []
 

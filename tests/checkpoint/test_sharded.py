@@ -1,4 +1,5 @@
-"""Checkpoints in pieces: what is read is what was cut, damage is passed over, nothing that is read runs, and every command knows them."""
+"""Checkpoints in pieces: what is read is what was cut, damage is passed over, nothing that is read runs, and every
+command knows them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ from trueloop.errors import BadCheckpoint
 from trueloop.inspection.checkpoint import inspect_checkpoint
 
 BEFORE, NEWEST = name_of(10), name_of(20)
-FILES = [f"{group}-{rank}-of-2.safetensors" for group in ("model", "ema", "optimizer") for rank in (0, 1)] + [TRAINING, MANIFEST]
+FILES = [f"{group}-{rank}-of-2.safetensors" for group in ("model", "ema", "optimizer") for rank in (0, 1)] + [
+    TRAINING,
+    MANIFEST,
+]
 
 
 @pytest.fixture
@@ -53,7 +57,10 @@ def manifest(*, files: tuple[str, ...] = ("a", "b", "d"), **spreads: Spread) -> 
 
 
 def test_a_list_of_pieces_comes_back_as_it_was() -> None:
-    scalar, nothing = Spread("int64", (), (Piece("b", (), ()),)), Spread("bfloat16", (0, 4), (Piece("a", (0, 0), (0, 4)),))
+    scalar, nothing = (
+        Spread("int64", (), (Piece("b", (), ()),)),
+        Spread("bfloat16", (0, 4), (Piece("a", (0, 0), (0, 4)),)),
+    )
     written = manifest(weight=spread(), scalar=scalar, nothing=nothing)
     assert spreads_in(written, "here") == {"weight": spread(), "scalar": scalar, "nothing": nothing}
     assert written["pieces"]["weight"]["pieces"] == {"a": "0+3 0+3", "b": "3+2 0+3"}
@@ -68,7 +75,10 @@ BAD: list[tuple[Spread, str]] = [
     (replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("b", (4, 0), (2, 3)))), "reaches beyond it"),
     (replace(spread(), pieces=(Piece("a", (-1, 0), (3, 3)), Piece("b", (3, 0), (2, 3)))), "reaches beyond it"),
     (replace(spread(), pieces=(Piece("a", (0,), (15,)),)), "another number of dimensions"),
-    (replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("c", (3, 0), (2, 3)))), "which is not among the files"),
+    (
+        replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("c", (3, 0), (2, 3)))),
+        "which is not among the files",
+    ),
     (Spread("float32", (10**9, 10**9), (Piece("a", (0, 0), (10**9, 10**9)),)), "its file cannot hold"),
     (Spread("float32", (4, 3), (Piece("a", (0, 0), (2, 3)), Piece("b", (0, 0), (2, 3)))), "two pieces at one place"),
 ]
@@ -140,7 +150,10 @@ def test_what_came_from_pieces_is_written_whole_like_any_other(two: Folder, tmp_
 
 def test_a_block_of_a_piece_is_read_without_the_rest(two: Folder) -> None:
     blocks = InFiles(two.folder / NEWEST)
-    (first, second), weight = cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces, WHOLES["model/layer.weight"]
+    (first, second), weight = (
+        cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces,
+        WHOLES["model/layer.weight"],
+    )
     assert torch.equal(blocks.block("model/layer.weight", first, (1, 0), (2, 3)), weight[1:3])
     assert torch.equal(blocks.block("model/layer.weight", second, (1, 1), (1, 2)), weight[4:5, 1:3])
     (count,) = cut_in_two("model/count", WHOLES["model/count"])[0].pieces
@@ -148,7 +161,10 @@ def test_a_block_of_a_piece_is_read_without_the_rest(two: Folder) -> None:
 
 
 def test_a_block_of_a_file_that_is_not_what_the_manifest_says_is_refused(two: Folder) -> None:
-    blocks, piece = InFiles(two.folder / NEWEST), cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces[0]
+    blocks, piece = (
+        InFiles(two.folder / NEWEST),
+        cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces[0],
+    )
     with pytest.raises(BadCheckpoint, match="not of the size"):
         blocks.block("model/layer.weight", replace(piece, size=(4, 3)), (0, 0), (4, 3))
     with pytest.raises(BadCheckpoint, match="is no safetensors file"):
@@ -239,7 +255,10 @@ class Attack:
 
 def swapped(folder: Folder, file: str, data: bytes) -> None:
     """Another file, and a manifest that vouches for it: whoever can write there can do that too."""
-    manifest, pieces = folder.manifest(NEWEST), {each: folder.read(NEWEST, each) for each in folder.manifest(NEWEST)["files"]}
+    manifest, pieces = (
+        folder.manifest(NEWEST),
+        {each: folder.read(NEWEST, each) for each in folder.manifest(NEWEST)["files"]},
+    )
     folder.write(NEWEST, manifest, {each: _bytes(held) for each, held in {**pieces, file: data}.items()})
 
 
@@ -270,7 +289,9 @@ def test_the_metadata_of_torchs_own_format_is_never_looked_at(two: Folder, tmp_p
                          ids=["nothing", "another size", "other numbers"])  # fmt: skip
 def test_a_piece_that_is_not_what_the_manifest_says_is_refused(two: Folder, held: dict[str, Any]) -> None:
     swapped(two, "ema-0-of-2.safetensors", safetensors.torch.save(held))
-    with pytest.raises(BadCheckpoint, match=r"ema-0-of-2.safetensors is not to be trusted: for ema/layer.weight it holds"):
+    with pytest.raises(
+        BadCheckpoint, match=r"ema-0-of-2.safetensors is not to be trusted: for ema/layer.weight it holds"
+    ):
         read_contents(two, NEWEST)
 
 
@@ -342,5 +363,7 @@ def test_numbers_of_another_format_than_the_manifest_names_are_not_turned_into_i
     load(found, storage_reader=PieceReader({key: spread}, blocks, "here"), no_dist=True)
     assert torch.equal(found[key], WHOLES[key])
     wider = PieceReader({key: replace(spread, dtype="float64")}, blocks, "here")
-    with pytest.raises(CheckpointException, match=r"in model-0-of-2.safetensors is torch.float32, the manifest names another"):
+    with pytest.raises(
+        CheckpointException, match=r"in model-0-of-2.safetensors is torch.float32, the manifest names another"
+    ):
         load({key: torch.zeros(5, 3, dtype=torch.float64)}, storage_reader=wider, no_dist=True)

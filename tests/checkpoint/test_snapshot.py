@@ -1,4 +1,5 @@
-"""What is copied for a checkpoint: independent of the training, complete, and readable without running anybody's code."""
+"""What is copied for a checkpoint: independent of the training, complete, and readable without running anybody's
+code."""
 
 from __future__ import annotations
 

@@ -237,9 +237,13 @@ def test_a_kill_at_any_moment_leaves_a_whole_newest_and_its_best(
         folder.sweep()
         names = whole(folder)
         newest = list(names)[-1] if names else None
-        assert (plan.step_of(newest) if newest else 0, names.get(newest or "", "")) in allowed, f"killed before change {number}"
+        assert (plan.step_of(newest) if newest else 0, names.get(newest or "", "")) in allowed, (
+            f"killed before change {number}"
+        )
         if newest is not None:
-            assert folder.best() == name_of(folder.manifest(newest)["best_step"]), f"killed before change {number}: the best is gone"
+            assert folder.best() == name_of(folder.manifest(newest)["best_step"]), (
+                f"killed before change {number}: the best is gone"
+            )
             assert set(os.listdir(folder.folder)) == set(names), "a sweep leaves nothing half done"
     assert number > 5, "hardly a change was seen"
 

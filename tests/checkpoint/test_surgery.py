@@ -19,7 +19,7 @@ from trueloop.checkpoint.weights import read_weights, write_weights
 from trueloop.cli.main import main
 from trueloop.engine.assemble import assemble
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, Misuse
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.session.train import resume, train
 
 THEIRS = {"encoder.0.weight": (4, 3), "encoder.0.bias": (4,), "head.weight": (10, 4), "head.bias": (10,)}
@@ -90,7 +90,10 @@ def test_a_mapping_that_cannot_be_meant_is_refused(mapping: dict[str, str | None
 def test_a_wrappers_prefix_is_recognised() -> None:
     with pytest.raises(BadRecipe, match=r'Write start_map=\{"module.\*": "\*"\}'):
         plan_surgery({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {})
-    assert len(plan_surgery({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {"module.*": "*"}).loaded) == 4
+    assert (
+        len(plan_surgery({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {"module.*": "*"}).loaded)
+        == 4
+    )
 
 
 def test_the_plan_is_carried_out_in_place_with_types_and_shapes_of_the_model() -> None:
@@ -126,7 +129,9 @@ def test_plain_files_are_written_and_read(tmp_path: Path, pretrained: dict[str, 
 
 
 @pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model", "weights"])
-def test_weights_inside_somebody_elses_checkpoint_are_found(tmp_path: Path, pretrained: dict[str, torch.Tensor], key: str) -> None:
+def test_weights_inside_somebody_elses_checkpoint_are_found(
+    tmp_path: Path, pretrained: dict[str, torch.Tensor], key: str
+) -> None:
     torch.save({"epoch": 3, key: pretrained}, tmp_path / "theirs.pth")
     assert set(read_weights(tmp_path / "theirs.pth")[0]) == set(pretrained)
 
@@ -154,18 +159,26 @@ def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path: Path, pretrained:
 
 
 def starting(recipe: Recipe, path: Path, **mapping: str | None) -> Recipe:
-    return replace(recipe, start_from=str(path), start_map={name.replace("_", "."): value for name, value in mapping.items()})
+    return replace(
+        recipe, start_from=str(path), start_map={name.replace("_", "."): value for name, value in mapping.items()}
+    )
 
 
-def test_a_run_starts_from_the_weights_it_names_and_says_so(tmp_path: Path, pretrained: dict[str, torch.Tensor]) -> None:
+def test_a_run_starts_from_the_weights_it_names_and_says_so(
+    tmp_path: Path, pretrained: dict[str, torch.Tensor]
+) -> None:
     file = tmp_path / "weights.safetensors"
     write_weights(pretrained, file)
     words = Words()
     loop = assemble(replace(starting(recipe_of("workers"), file), start_map={"4.*": None}), hooks=words)
     fresh = assemble(recipe_of("workers"))
     for model in (loop.model, loop.ema.model if loop.ema else nn.Identity()):
-        assert torch.equal(model.state_dict()["0.weight"], pretrained["0.weight"]), "the moving average begins there too"
-        assert torch.equal(model.state_dict()["4.weight"], fresh.model.state_dict()["4.weight"]), "the rest as without start_from"
+        assert torch.equal(model.state_dict()["0.weight"], pretrained["0.weight"]), (
+            "the moving average begins there too"
+        )
+        assert torch.equal(model.state_dict()["4.weight"], fresh.model.state_dict()["4.weight"]), (
+            "the rest as without start_from"
+        )
     assert words.notes == [
         f"start_from {file}: 7 of the model's 9 tensors loaded (545 numbers); "
         "2 missing there and left as they were made: 4.weight, 4.bias; 2 left out as asked: 4.bias, 4.weight."
@@ -187,7 +200,9 @@ def test_a_run_starts_from_the_best_of_another_run(tmp_path: Path) -> None:
     assert "9 of the model's 9 tensors loaded" in note
 
 
-def test_a_resumed_run_goes_on_from_its_own_checkpoints_and_needs_no_other(tmp_path: Path, pretrained: dict[str, torch.Tensor]) -> None:
+def test_a_resumed_run_goes_on_from_its_own_checkpoints_and_needs_no_other(
+    tmp_path: Path, pretrained: dict[str, torch.Tensor]
+) -> None:
     file = tmp_path / "weights.pt"
     torch.save(pretrained, file)
     recipe = starting(recipe_of("resident"), file)
@@ -258,7 +273,9 @@ def test_verify_says_which_are_whole(run: Path, tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
-def test_convert_writes_what_others_can_load(run: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_writes_what_others_can_load(
+    run: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [tmp_path / f"{name}{suffix}" for name in ("model", "ema")]
     assert main(["checkpoint", "convert", str(run), "--to", str(files[0])]) == 0
     assert main(["checkpoint", "convert", str(run), "--to", str(files[1]), "--ema"]) == 0
@@ -281,7 +298,9 @@ def test_convert_writes_what_others_can_load(run: Path, tmp_path: Path, suffix: 
         (["convert", ".", "--to", "x.onnx"], "Into which file"),
     ],
 )
-def test_wrong_words_are_refused_with_the_right_ones(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_refused_with_the_right_ones(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["checkpoint", *words]) == 4
     told = capsys.readouterr().err
     assert said in told

@@ -1,4 +1,5 @@
-"""Children of proofs, forked from this warm process instead of started anew: the same code, without four seconds for loading torch."""
+"""Children of proofs, forked from this warm process instead of started anew: the same code, without four seconds for
+loading torch."""
 
 from __future__ import annotations
 
@@ -22,17 +23,24 @@ def forked_children(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(subject, "_started", _forked)
 
 
-def _forked(words: tuple[str, ...], environment: dict[str, str], timeout: float | None) -> subprocess.CompletedProcess[str]:
-    """python -m MODULE ... in a fork. What only a fresh process can show (another order of hashes) is started afresh all the same."""
+def _forked(
+    words: tuple[str, ...], environment: dict[str, str], timeout: float | None
+) -> subprocess.CompletedProcess[str]:
+    """python -m MODULE ... in a fork. What only a fresh process can show (another order of hashes) is started afresh
+    all the same."""
     if words[0] != "-m" or environment.get("PYTHONHASHSEED") != os.environ.get("PYTHONHASHSEED"):
-        return subprocess.run([sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment)
+        return subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment
+        )
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
         child = os.fork()
         if child == 0:
             _run(words, environment, out, err)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return subprocess.CompletedProcess(words, code, out.read_text(errors="replace"), err.read_text(errors="replace"))
+        return subprocess.CompletedProcess(
+            words, code, out.read_text(errors="replace"), err.read_text(errors="replace")
+        )
 
 
 def _run(words: tuple[str, ...], environment: dict[str, str], out: Path, err: Path) -> None:

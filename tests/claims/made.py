@@ -1,4 +1,5 @@
-"""Small subjects for claims: a recipe over blobs that takes a second, planted faults by `model=`, `data=` and fields, and scripts."""
+"""Small subjects for claims: a recipe over blobs that takes a second, planted faults by `model=`, `data=` and fields,
+and scripts."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from trueloop.claims.catalogue import claims_named
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.results.proof import Proof
 
 __all__ = ["Blind", "blobs", "net", "of_recipe", "of_script", "recipe"]
 
@@ -49,7 +50,9 @@ def blobs(request: DataRequest) -> Splits:
 
 
 def recipe(**changes: Any) -> Recipe:
-    made = Recipe(name="blobs", model=net, data=blobs, task="multiclass", epochs=2, batch=16, lr=1e-2, device="cpu", trackers=())
+    made = Recipe(
+        name="blobs", model=net, data=blobs, task="multiclass", epochs=2, batch=16, lr=1e-2, device="cpu", trackers=()
+    )
     return replace(made, **changes)
 
 

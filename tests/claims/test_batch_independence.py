@@ -10,12 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
-from trueloop.claims.batch_independence import BATCH_FIRST, OVER_BATCH, RESHAPED, SQUEEZED, STATISTICS, BatchIndependence
+from trueloop.claims.batch_independence import (
+    BATCH_FIRST,
+    OVER_BATCH,
+    RESHAPED,
+    SQUEEZED,
+    STATISTICS,
+    BatchIndependence,
+)
 from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.event import Place, SamplesCompared
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 NAME = "batch-independence"
 
@@ -58,7 +65,9 @@ def test_a_softmax_over_the_batch(tmp_path: Path) -> None:
 
 
 def nameless() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.ReLU(), nn.Linear(8, CLASSES))
+    return nn.Sequential(
+        nn.Linear(WIDTH, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.ReLU(), nn.Linear(8, CLASSES)
+    )
 
 
 def test_a_norm_without_statistics_of_its_own(tmp_path: Path) -> None:
@@ -160,7 +169,9 @@ class Dictionaries(Source):
 
 
 def test_a_dictionary_of_tokens(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Tokens, data=lambda _: Splits(train=Dictionaries(), facts=Facts(classes=("a", "b", "c"))))
+    proof = of_recipe(
+        NAME, tmp_path, model=Tokens, data=lambda _: Splits(train=Dictionaries(), facts=Facts(classes=("a", "b", "c")))
+    )
     assert proof.result == "holds"
     assert "gradient" not in proof.evidence
 
@@ -178,7 +189,9 @@ def test_as_many_classes_as_samples_are_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"batch": 2}, {"model": lambda: nn.Sequential(nn.Linear(WIDTH, 3), nn.Flatten(0))}], ids=["two samples", "no rows"]
+    "changes",
+    [{"batch": 2}, {"model": lambda: nn.Sequential(nn.Linear(WIDTH, 3), nn.Flatten(0))}],
+    ids=["two samples", "no rows"],
 )
 def test_what_cannot_be_asked(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert of_recipe(NAME, tmp_path, **changes).result == "unproved"

@@ -1,4 +1,5 @@
-"""Two devices compute the same. Here both are the CPU: planted models behave otherwise the second time they are built."""
+"""Two devices compute the same. Here both are the CPU: planted models behave otherwise the second time they are
+built."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from torch import Tensor, nn
 from tests.claims.made import CLASSES, WIDTH, net, of_recipe, recipe
 from trueloop.claims.cpu_and_gpu_agree import CpuAndGpuAgree
 from trueloop.claims.subject import RecipeSubject
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.proof import Proof
 
 NAME = "cpu-and-gpu-agree"
 
 
 class Halved(nn.Module):
-    """As a model that asks for its device: the third that is built, for 'the other device', hands back half the gradient."""
+    """As a model that asks for its device: the third that is built, for 'the other device', hands back half the
+    gradient."""
 
     def __init__(self, built: count[int]) -> None:
         super().__init__()

@@ -55,14 +55,18 @@ class Centred(nn.Module):
 
 
 def test_a_layer_that_looks_at_its_batch(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), Centred(), nn.ReLU(), nn.Linear(8, CLASSES)))
+    proof = of_recipe(
+        NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), Centred(), nn.ReLU(), nn.Linear(8, CLASSES))
+    )
     assert proof.result == "fails"
     assert "the layer 1 answers otherwise" in proof.measured
     assert proof.causes[0] is ITS_BATCH
 
 
 def test_batch_norm_is_each_process_s_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8), nn.Linear(8, CLASSES)))
+    proof = of_recipe(
+        NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
+    )
     assert proof.result == "holds"
     assert proof.evidence["batch_norms"] == ["1"]
     assert "SyncBatchNorm" in proof.measured

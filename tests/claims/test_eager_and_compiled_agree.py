@@ -1,4 +1,5 @@
-"""Compiled is as written: planted parts that know when they are compiled, and healthy twins; by aot_eager, which is quick."""
+"""Compiled is as written: planted parts that know when they are compiled, and healthy twins; by aot_eager, which is
+quick."""
 
 from __future__ import annotations
 

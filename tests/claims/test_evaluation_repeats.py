@@ -13,8 +13,8 @@ from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
 from trueloop.claims.evaluation_repeats import DATA, DRAWS, DROPOUT, MEMORY, MODE, STATE
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.proof import Proof
 
 NAME = "evaluation-repeats"
 
@@ -34,7 +34,9 @@ class Block(nn.Module):
 
 
 def net(middle: nn.Module) -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), middle, nn.Dropout(0.5), nn.Linear(WIDTH, CLASSES))
+    return nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), middle, nn.Dropout(0.5), nn.Linear(WIDTH, CLASSES)
+    )
 
 
 def test_a_dropout_that_ignores_eval_mode(tmp_path: Path) -> None:
@@ -145,7 +147,10 @@ class Table(nn.Module):
 def test_healthy_recipes(tmp_path: Path) -> None:
     assert of_recipe(NAME, tmp_path, model=lambda: net(Table())).result == "holds"
     assert of_recipe(NAME, tmp_path, ema=0.9, accumulate=2).result == "holds"
-    assert of_recipe(NAME, tmp_path, data=lambda request: Splits(blobs(request).train, facts=blobs(request).facts)).result == "holds"
+    assert (
+        of_recipe(NAME, tmp_path, data=lambda request: Splits(blobs(request).train, facts=blobs(request).facts)).result
+        == "holds"
+    )
 
 
 SCRIPT = """\

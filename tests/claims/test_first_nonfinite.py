@@ -14,7 +14,7 @@ from trueloop.claims.first_nonfinite import DATA, DOMAIN, EARLIER, SLOPE, STEPS
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.event import Place
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 NAME = "first-nonfinite"
 
@@ -28,7 +28,9 @@ def test_a_healthy_recipe(tmp_path: Path) -> None:
     proof = of_recipe(NAME, tmp_path, epochs=10)
     assert proof.result == "holds"
     assert proof.evidence["steps"] == STEPS
-    assert of_recipe(NAME, tmp_path, accumulate=2, ema=0.9, precision="bf16", schedule="plateau").evidence["steps"] == 12
+    assert (
+        of_recipe(NAME, tmp_path, accumulate=2, ema=0.9, precision="bf16", schedule="plateau").evidence["steps"] == 12
+    )
 
 
 class Logarithm(nn.Module):

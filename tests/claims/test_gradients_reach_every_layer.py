@@ -12,7 +12,7 @@ from tests.claims.made import WIDTH, of_recipe, of_script
 from trueloop.claims.gradients_reach_every_layer import CUT, DEAD, UNUSED, WRONG, GradientsReachEveryLayer
 from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.event import Event, GradientsMeasured, LayerGradient, ParametersAccounted
-from trueloop.proof import Proof
+from trueloop.results.proof import Proof
 
 NAME = "gradients-reach-every-layer"
 

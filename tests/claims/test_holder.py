@@ -1,4 +1,5 @@
-"""Who keeps a thing alive, in words: globals, locals, attributes, containers in containers; and the line that puts it there."""
+"""Who keeps a thing alive, in words: globals, locals, attributes, containers in containers; and the line that puts it
+there."""
 
 from __future__ import annotations
 
@@ -118,7 +119,9 @@ for step in range(10):
 """
 
 
-@pytest.mark.parametrize(("name", "line"), [("losses", 7), ("total", 8), ("seen", 9), ("outputs", 10), ("first", None), ("both", None)])
+@pytest.mark.parametrize(
+    ("name", "line"), [("losses", 7), ("total", 8), ("seen", 9), ("outputs", 10), ("first", None), ("both", None)]
+)
 def test_the_line_that_puts_something_there(tmp_path: Path, name: str, line: int | None) -> None:
     file = tmp_path / "train.py"
     file.write_text(TEXT, encoding="utf-8")

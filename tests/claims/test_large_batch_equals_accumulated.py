@@ -175,5 +175,7 @@ def padded(_: Any) -> Splits:
 
 def test_padding_that_does_not_count(tmp_path: Path) -> None:
     model = nn.Sequential
-    proof = of_recipe(NAME, tmp_path, task="language", data=padded, model=lambda: model(nn.Embedding(11, 8), nn.Linear(8, 11)))
+    proof = of_recipe(
+        NAME, tmp_path, task="language", data=padded, model=lambda: model(nn.Embedding(11, 8), nn.Linear(8, 11))
+    )
     assert proof.result == "holds"

@@ -16,7 +16,7 @@ from tests.claims.made import WIDTH, Blind, blobs, of_recipe
 from trueloop.claims.learning_rate_range import HIGH, LOW, read_off
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 NAME = "learning-rate-range"
 
@@ -66,7 +66,12 @@ def unscaled(request: DataRequest) -> Splits:
 
 
 def test_data_far_from_the_usual_scale(tmp_path: Path) -> None:
-    changes: dict[str, Any] = {"data": unscaled, "model": lambda: nn.Linear(WIDTH, 1), "task": "regression", "optimizer": "sgd"}
+    changes: dict[str, Any] = {
+        "data": unscaled,
+        "model": lambda: nn.Linear(WIDTH, 1),
+        "task": "regression",
+        "optimizer": "sgd",
+    }
     assert of_recipe(NAME, tmp_path, lr=1e-2, **changes).result == "fails"
     assert of_recipe(NAME, tmp_path, lr=1e-9, **changes).result == "holds"
 

@@ -16,8 +16,8 @@ from trueloop.claims.loader_order_is_seeded import OWN, READ, RESEEDED, UNSEEDED
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.proof import Proof
 
 NAME = "loader-order-is-seeded"
 

@@ -1,4 +1,5 @@
-"""Nothing grows from step to step: planted leaks with who holds them, and healthy look-alikes that fill up or are emptied."""
+"""Nothing grows from step to step: planted leaks with who holds them, and healthy look-alikes that fill up or are
+emptied."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from trueloop.claims.no_memory_growth import (
     grows,
     seen_by,
 )
-from trueloop.proof import Proof
+from trueloop.results.proof import Proof
 
 NAME = "no-memory-growth"
 
@@ -58,7 +59,8 @@ def written(each: str, after: str = "pass", *, bound: int = 8, epochs: int = 5, 
 
 
 def tried(scratch: Path, text: str, *options: str, steps: int = 40) -> Proof | Seen:
-    """As the claim's child does it, but forked from this warm process: a tenth of the time. Seen: the claim asks for the lines, too."""
+    """As the claim's child does it, but forked from this warm process: a tenth of the time. Seen: the claim asks for
+    the lines, too."""
     (scratch / "train.py").write_text(text, encoding="utf-8")
     child = os.fork()
     if child == 0:
@@ -83,11 +85,21 @@ def proof_of(scratch: Path, text: str, **options: Any) -> Proof:
     ("each", "holder", "cause"),
     [
         ("kept.append(loss)", "the list `kept` of the script", KEEPS_GRAPHS),
-        pytest.param("kept.append(output.detach())", "the list `kept` of the script", KEEPS_TENSORS, marks=pytest.mark.long),
-        pytest.param("cache.setdefault(epoch, []).append(output)", "the dict `cache` of the script", KEEPS_GRAPHS, marks=pytest.mark.long),
+        pytest.param(
+            "kept.append(output.detach())", "the list `kept` of the script", KEEPS_TENSORS, marks=pytest.mark.long
+        ),
+        pytest.param(
+            "cache.setdefault(epoch, []).append(output)",
+            "the dict `cache` of the script",
+            KEEPS_GRAPHS,
+            marks=pytest.mark.long,
+        ),
         ("total = total + loss", "the variable `total` of the script", KEEPS_CHAIN),
         pytest.param(
-            "model[0].register_forward_hook(lambda *_: None)", "what they were registered on", KEEPS_HOOKS, marks=pytest.mark.long
+            "model[0].register_forward_hook(lambda *_: None)",
+            "what they were registered on",
+            KEEPS_HOOKS,
+            marks=pytest.mark.long,
         ),
     ],
     ids=["losses", "outputs", "lists in a dict", "sum", "hooks"],
@@ -201,7 +213,9 @@ def test_a_recipe_whose_model_keeps_its_answers(tmp_path: Path, detached: bool) 
     assert (Path(proof.place.path).name, proof.place.line) == (Path(__file__).name, line)
 
 
-@pytest.mark.parametrize("changes", [{}, {"model": Tabled}, {"ema": 0.9, "accumulate": 2}, {"where": "loader"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"model": Tabled}, {"ema": 0.9, "accumulate": 2}, {"where": "loader"}], ids=str
+)
 @pytest.mark.long
 def test_a_healthy_recipe(tmp_path: Path, changes: dict[str, Any]) -> None:
     proof = of_recipe(NAME, tmp_path, **changes)

@@ -1,4 +1,5 @@
-"""How far two computations lie apart: rounding is not a difference, a missing gradient is, and nan is not equal to a number."""
+"""How far two computations lie apart: rounding is not a difference, a missing gradient is, and nan is not equal to a
+number."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.claims.made import blobs, net
 from trueloop.claims.numbers import ROUNDING, Numbers, compared, distance, first_apart, numbers_of, quieted
 from trueloop.data.source import Batch
 from trueloop.engine.task import Multiclass
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 
 def batch() -> Batch:
@@ -56,11 +57,15 @@ def test_the_same_model_twice_is_alike_and_is_left_as_it_was() -> None:
 def test_a_scale_of_the_loss_is_taken_out_again() -> None:
     torch.manual_seed(0)
     model = net().eval()
-    assert compared(numbers_of(model, Multiclass(), batch()), numbers_of(model, Multiclass(), batch(), scale=1024.0)).alike
+    assert compared(
+        numbers_of(model, Multiclass(), batch()), numbers_of(model, Multiclass(), batch(), scale=1024.0)
+    ).alike
 
 
 def numbers(loss: float = 1.0, answer: float = 1.0, **gradients: float) -> Numbers:
-    return Numbers(loss, (torch.tensor([answer]),), {name: torch.tensor([value]) for name, value in gradients.items()}, {})
+    return Numbers(
+        loss, (torch.tensor([answer]),), {name: torch.tensor([value]) for name, value in gradients.items()}, {}
+    )
 
 
 def test_rounding_is_no_difference() -> None:

@@ -12,7 +12,7 @@ from tests.claims.made import WIDTH, Blind, blobs, net, of_recipe
 from trueloop.claims.overfit_one_batch import SAME_ANSWER, SAME_INPUTS, WRONG_RATE
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 NAME = "overfit-one-batch"
 
@@ -90,7 +90,10 @@ def equal_masks(request: DataRequest) -> Splits:
     """The first tensor of each sample is the same for all; the second tells them apart."""
     train: Any = blobs(request).train
     batch = train.fetch(torch.arange(len(train)))
-    return Splits(train=Tensors(torch.cat([torch.ones(len(train), 2), batch.inputs], 1), batch.targets), facts=blobs(request).facts)
+    return Splits(
+        train=Tensors(torch.cat([torch.ones(len(train), 2), batch.inputs], 1), batch.targets),
+        facts=blobs(request).facts,
+    )
 
 
 class Masked(nn.Module):

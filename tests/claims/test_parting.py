@@ -19,7 +19,9 @@ def batch(number: int, digest: int, **more: object) -> Batch:
     return replace(Batch(number, 0, 0, number, digest, "drawn", place=1), **more)  # type: ignore[arg-type]
 
 
-def trace(operations: list[Entry], steps: list[int], *, batches: list[Batch] | None = None, draws: list[Entry] | None = None) -> Trace:
+def trace(
+    operations: list[Entry], steps: list[int], *, batches: list[Batch] | None = None, draws: list[Entry] | None = None
+) -> Trace:
     """Each step comes ten numbers after the one before it."""
     made = [Step(10 * (index + 1), digest) for index, digest in enumerate(steps)]
     return Trace(operations, draws or [], batches or [], made, list(PLACES))
@@ -62,7 +64,10 @@ def test_a_draw_of_torchs_generator() -> None:
 def test_numbers_that_came_from_outside_name_the_generator_that_drew_others() -> None:
     made = []
     for digest in (1, 2):
-        draws = [entry(1, "random.shuffle", digest, draws=True, place=1), entry(2, "numpy.random.rand", digest, draws=True, place=0)]
+        draws = [
+            entry(1, "random.shuffle", digest, draws=True, place=1),
+            entry(2, "numpy.random.rand", digest, draws=True, place=0),
+        ]
         made.append(trace([entry(4, "aten::mul", digest, arrived=digest)], [digest], draws=draws))
     found = parting(*made)
     assert found is not None
@@ -75,7 +80,8 @@ def test_numbers_that_came_from_outside_name_the_generator_that_drew_others() ->
 
 def test_draws_that_were_the_same_are_no_suspects() -> None:
     made = [
-        trace([entry(4, digest=digest, arrived=digest)], [digest], draws=[entry(1, "random.random", 7, draws=True)]) for digest in (1, 2)
+        trace([entry(4, digest=digest, arrived=digest)], [digest], draws=[entry(1, "random.random", 7, draws=True)])
+        for digest in (1, 2)
     ]
     found = parting(*made)
     assert found is not None
@@ -106,7 +112,9 @@ def test_a_batch_after_the_first_difference_is_not_its_cause() -> None:
 
 
 def test_memory_that_nobody_has_filled_is_named_only_if_nothing_else_is() -> None:
-    raw = [trace([entry(1, "aten::copy_", digest, raw=True), entry(2, "aten::add", digest)], [digest]) for digest in (1, 2)]
+    raw = [
+        trace([entry(1, "aten::copy_", digest, raw=True), entry(2, "aten::add", digest)], [digest]) for digest in (1, 2)
+    ]
     found = parting(*raw)
     assert found is not None
     assert found.operation == "add"

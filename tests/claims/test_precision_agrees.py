@@ -13,7 +13,7 @@ from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe
 from trueloop.claims.precision_agrees import CANCELS, OVERFLOW
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 NAME = "precision-agrees"
 
@@ -83,7 +83,11 @@ def test_a_small_difference_of_large_numbers(tmp_path: Path) -> None:
 
 def quantities(request: DataRequest) -> Splits:
     inputs: Any = blobs(request).train.fetch(torch.arange(96)).inputs
-    return Splits(train=Tensors(inputs, inputs.sum(1)), valid=Tensors(inputs[:20], inputs[:20].sum(1)), facts=Facts(inputs=(WIDTH,)))
+    return Splits(
+        train=Tensors(inputs, inputs.sum(1)),
+        valid=Tensors(inputs[:20], inputs[:20].sum(1)),
+        facts=Facts(inputs=(WIDTH,)),
+    )
 
 
 def test_another_task(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.claims.made import CLASSES, WIDTH, of_recipe, of_script
 from trueloop.claims.reload_gives_same_output import LAZY, LOOSE
-from trueloop.proof import Proof
+from trueloop.results.proof import Proof
 
 NAME = "reload-gives-same-output"
 
@@ -172,14 +172,18 @@ for _ in range(6):
         ("model.scale = 2.0", "scale"),
     ],
 )
-def test_a_model_that_its_script_changes_after_it_was_built_is_not_judged(tmp_path: Path, change: str, named: str) -> None:
+def test_a_model_that_its_script_changes_after_it_was_built_is_not_judged(
+    tmp_path: Path, change: str, named: str
+) -> None:
     proof = of_script(NAME, tmp_path, CHANGED.format(change=change, lazily="pass", forward="pass"))
     assert proof.result == "unproved"
     assert f"({named}" in proof.measured
 
 
 def test_a_head_that_is_replaced_between_two_phases_is_not_judged(tmp_path: Path) -> None:
-    text = CHANGED.format(change="", lazily="pass", forward="pass").replace("optimizer = ", "model.fc = nn.Linear(8, 5)\noptimizer = ")
+    text = CHANGED.format(change="", lazily="pass", forward="pass").replace(
+        "optimizer = ", "model.fc = nn.Linear(8, 5)\noptimizer = "
+    )
     proof = of_script(NAME, tmp_path, text)
     assert proof.result == "unproved"
     assert "after its first call" in proof.measured

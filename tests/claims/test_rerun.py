@@ -14,7 +14,7 @@ from trueloop.claims.rerun import found_at, short_words, words_with
 from trueloop.claims.steps import few, some
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,11 @@ from trueloop.recipe import DataRequest
         (("digits",), {}, ("digits",)),
         (("digits",), {"steps": 4}, ("digits", "--set", "steps=4")),
         (("digits", "--set", "lr=0.1"), {"lr": 0.2}, ("digits", "--set", "lr=0.2")),
-        (("digits", "--set", "log-every=9", "--data", "d"), {"log_every": 1}, ("digits", "--data", "d", "--set", "log_every=1")),
+        (
+            ("digits", "--set", "log-every=9", "--data", "d"),
+            {"log_every": 1},
+            ("digits", "--data", "d", "--set", "log_every=1"),
+        ),
         (("digits", "--set", "epochs=9"), {"epochs": None, "steps": 3}, ("digits", "--set", "steps=3")),
         (("tabular", "t.csv", "--target", "y"), {"lr": 1}, ("tabular", "t.csv", "--target", "y", "--set", "lr=1")),
     ],
@@ -44,7 +48,10 @@ def test_a_short_run_is_told_to_nobody_and_never_ended_early(tmp_path: Path) -> 
 def test_a_warm_up_that_is_longer_than_the_run_is_shortened(tmp_path: Path) -> None:
     subject = RecipeSubject(recipe(warmup=100), DataRequest(), ("mine.py",), tmp_path)
     assert "warmup=2" in short_words(subject, 8)
-    assert not any(word.startswith("warmup") for word in short_words(RecipeSubject(recipe(warmup=3), DataRequest(), (), tmp_path), 8))
+    assert not any(
+        word.startswith("warmup")
+        for word in short_words(RecipeSubject(recipe(warmup=3), DataRequest(), (), tmp_path), 8)
+    )
 
 
 def test_a_findings_line() -> None:

@@ -11,9 +11,9 @@ from trueloop.claims.catalogue import claims_named
 from trueloop.claims.interrupt import last_step
 from trueloop.claims.resume_is_exact import AUGMENT, DATA, MODEL, _blamed
 from trueloop.claims.subject import RecipeSubject
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
+from trueloop.results.proof import Proof
 
 NAME = "resume-is-exact"
 
@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Splits
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 class Rows:
@@ -62,7 +62,11 @@ recipe = Recipe(
     epochs=2, batch=16, lr=0.01, device="cpu", trackers=(),
 )
 """
-HEALTHY = {"sample": "row + torch.rand(4)", "augmented": "inputs + torch.rand(inputs.shape, generator=draws)", "answer": "self.head(x)"}
+HEALTHY = {
+    "sample": "row + torch.rand(4)",
+    "augmented": "inputs + torch.rand(inputs.shape, generator=draws)",
+    "answer": "self.head(x)",
+}
 
 
 def subject(folder: Path, name: str, **planted: str) -> RecipeSubject:
@@ -101,7 +105,9 @@ def test_a_healthy_recipe(tmp_path: Path) -> None:
         ("answer", "self.head(x) * self.seen", MODEL, 29),
     ],
 )
-def test_other_parts_that_keep_a_state_are_told_apart(tmp_path: Path, planted: str, value: str, cause: object, line: int) -> None:
+def test_other_parts_that_keep_a_state_are_told_apart(
+    tmp_path: Path, planted: str, value: str, cause: object, line: int
+) -> None:
     blamed, place = _blamed(subject(tmp_path, f"state_in_{planted}", **{planted: value}))
     assert blamed is cause
     assert place is not None

@@ -21,7 +21,7 @@ from trueloop.claims.runs_are_deterministic import HASHES, NUMPY
 from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.trace import Batch, Entry, Start, Step, Trace, tracing
 from trueloop.engine.randomness import fence
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
 
 NAME = "runs-are-deterministic"
@@ -90,11 +90,17 @@ def test_samples_that_are_picked_by_another_generator(tmp_path: Path, pick: str,
     assert suspect.place.line == 12
     text = SCRIPT.format(seed=SEED, pick=pick)
     assert parting(traced(tmp_path, text, START["first"]), traced(tmp_path, text, START[kind])) is None
-    assert parted(tmp_path, "torch.manual_seed(0); random.seed(0); np.random.seed(0)", pick.replace("rng()", "rng(0)")) is None
+    assert (
+        parted(tmp_path, "torch.manual_seed(0); random.seed(0); np.random.seed(0)", pick.replace("rng()", "rng(0)"))
+        is None
+    )
 
 
 def test_a_number_that_comes_from_elsewhere(tmp_path: Path) -> None:
-    found = parted(tmp_path, pick="import time; chosen = torch.arange(16) * 0 + time.perf_counter_ns() % 16; rows = rows * time.time()")
+    found = parted(
+        tmp_path,
+        pick="import time; chosen = torch.arange(16) * 0 + time.perf_counter_ns() % 16; rows = rows * time.time()",
+    )
     assert found is not None
     assert found.kind == "outside"
     assert found.place is not None
@@ -103,7 +109,8 @@ def test_a_number_that_comes_from_elsewhere(tmp_path: Path) -> None:
 
 def test_memory_that_nobody_has_filled_is_not_taken_for_a_difference(tmp_path: Path) -> None:
     text = SCRIPT.format(
-        seed=SEED, pick="scrap = torch.empty(5000) * 2; chosen = torch.empty(16, dtype=torch.long).copy_(torch.arange(16))"
+        seed=SEED,
+        pick="scrap = torch.empty(5000) * 2; chosen = torch.empty(16, dtype=torch.long).copy_(torch.arange(16))",
     )
     one, other = (traced(tmp_path, text, START[run]) for run in ("first", "second"))
     assert parting(one, other) is None
@@ -122,7 +129,10 @@ def test_the_trace_sees_backwards_batches_and_steps(tmp_path: Path) -> None:
 
 
 def entries(*digests: int, arrived: int = 0, device: str = "cpu", draws: bool = False) -> Trace:
-    made = [Entry(number, "aten::index_add_", digest, arrived, draws, False, device) for number, digest in enumerate(digests)]
+    made = [
+        Entry(number, "aten::index_add_", digest, arrived, draws, False, device)
+        for number, digest in enumerate(digests)
+    ]
     return Trace(operations=made, steps=[Step(len(made), hash(digests))])
 
 
@@ -134,7 +144,12 @@ def test_what_kind_of_operation_parts(change: dict[str, Any], kind: str) -> None
     first = {name: value for name, value in change.items() if name != "arrived"}
     found = parting(entries(1, 2, 3, **first), entries(1, 5, 6, **change))
     assert found is not None
-    assert (found.kind, found.operation, found.compared, found.place) == (kind, "index_add_", 0 if kind == "outside" else 1, None)
+    assert (found.kind, found.operation, found.compared, found.place) == (
+        kind,
+        "index_add_",
+        0 if kind == "outside" else 1,
+        None,
+    )
 
 
 def test_weights_may_part_where_no_operation_was_written_down() -> None:
@@ -142,7 +157,12 @@ def test_weights_may_part_where_no_operation_was_written_down() -> None:
     assert parting(one, other) == Parting(2, "unknown")
     assert parting(one, Trace(steps=[Step(1, 7)])) == Parting(2, "length")
     batches = [[Batch(1, 0, 0, 0, digest, "drawn", 0)] for digest in (1, 2)]
-    found = parting(*(replace(trace, batches=made, places=[("a.py", 3, "")]) for trace, made in zip((one, other), batches, strict=True)))
+    found = parting(
+        *(
+            replace(trace, batches=made, places=[("a.py", 3, "")])
+            for trace, made in zip((one, other), batches, strict=True)
+        )
+    )
     assert found is not None
     assert (found.kind, found.place and found.place.line) == ("loader", 3)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.claims.made import CLASSES, WIDTH, of_recipe
 from trueloop.claims.save_and_load_on_other_device import LOOSE, MADE
-from trueloop.proof import Proof
+from trueloop.results.proof import Proof
 
 NAME = "save-and-load-on-other-device"
 
@@ -34,7 +34,9 @@ class Scaled(nn.Module):
 
 
 def net(middle: nn.Module) -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), middle, nn.Dropout(0.5), nn.Linear(WIDTH, CLASSES))
+    return nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), middle, nn.Dropout(0.5), nn.Linear(WIDTH, CLASSES)
+    )
 
 
 def test_a_tensor_that_is_a_plain_attribute(tmp_path: Path) -> None:
@@ -91,7 +93,9 @@ class Careful(nn.Module):
         self.register_buffer("table", torch.ones(WIDTH), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x[:, self.order] * self.factor + self.shift.to(x) + torch.arange(x.shape[1], device=x.device) * self.table
+        return (
+            x[:, self.order] * self.factor + self.shift.to(x) + torch.arange(x.shape[1], device=x.device) * self.table
+        )
 
 
 def test_healthy_recipes(tmp_path: Path) -> None:

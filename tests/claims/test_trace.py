@@ -1,4 +1,5 @@
-"""What is written down of a run: it is read back as it was, ends where it is told to, and leaves no trace in the process."""
+"""What is written down of a run: it is read back as it was, ends where it is told to, and leaves no trace in the
+process."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from trueloop.claims.digest import differing, digest_of, digest_of_all, same_bits
-from trueloop.claims.trace import TRACED_STEPS, Start, Trace, main, place_of, read_trace, short_name, tracing, write_trace
+from trueloop.claims.trace import (
+    TRACED_STEPS,
+    Start,
+    Trace,
+    main,
+    place_of,
+    read_trace,
+    short_name,
+    tracing,
+    write_trace,
+)
 from trueloop.engine.randomness import fence
 
 START = Start(1, 1, 1)
@@ -63,7 +74,11 @@ def test_draws_and_lines_are_those_of_the_user() -> None:
     place = place_of(trace, draw.place)
     assert place is not None
     assert "random.random()" in Path(__file__).read_text(encoding="utf-8").splitlines()[place.line - 1]
-    assert [(batch.order, batch.passed, batch.index) for batch in trace.batches] == [("stored", 0, 0), ("stored", 0, 1), ("stored", 1, 0)]
+    assert [(batch.order, batch.passed, batch.index) for batch in trace.batches] == [
+        ("stored", 0, 0),
+        ("stored", 0, 1),
+        ("stored", 1, 0),
+    ]
     assert place_of(trace, -1) is None
 
 
@@ -75,7 +90,9 @@ def test_everything_is_put_back() -> None:
 
 def test_a_script_is_run_as_python_runs_it(tmp_path: Path) -> None:
     script, out = tmp_path / "train.py", tmp_path / "trace.json"
-    script.write_text("import sys, torch\nif __name__ == '__main__':\n    torch.ones(int(sys.argv[1])) * 2\n    sys.exit(3)\n")
+    script.write_text(
+        "import sys, torch\nif __name__ == '__main__':\n    torch.ones(int(sys.argv[1])) * 2\n    sys.exit(3)\n"
+    )
     argv, path, own = list(sys.argv), list(sys.path), sys.modules["__main__"]
     try:
         with fence():
@@ -114,6 +131,9 @@ def test_large_tensors_are_sampled_and_compared_whole() -> None:
 
 
 def test_states_are_compared_by_name() -> None:
-    one, other = {"a": torch.ones(2), "b": torch.ones(1), "n": 3}, {"a": torch.ones(2), "b": torch.zeros(1), "n": 3, "c": torch.ones(1)}
+    one, other = (
+        {"a": torch.ones(2), "b": torch.ones(1), "n": 3},
+        {"a": torch.ones(2), "b": torch.zeros(1), "n": 3, "c": torch.ones(1)},
+    )
     assert differing(one, one) == []
     assert differing(one, other) == ["b", "c"]

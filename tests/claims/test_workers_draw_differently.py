@@ -15,8 +15,8 @@ from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
 from trueloop.claims.workers_draw_differently import AUGMENT, OWN, SEEDS
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
-from trueloop.proof import Proof
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.proof import Proof
 
 NAME = "workers-draw-differently"
 
@@ -97,7 +97,9 @@ def test_augmentations(tmp_path: Path) -> None:
     assert proof.result == "fails"
     assert proof.causes == (AUGMENT,)
     assert "def of_its_own" in line_of(proof)
-    healthy = proved(tmp_path, SeedingByNumber(), lambda inputs, draws: inputs + torch.rand(inputs.shape, generator=draws))
+    healthy = proved(
+        tmp_path, SeedingByNumber(), lambda inputs, draws: inputs + torch.rand(inputs.shape, generator=draws)
+    )
     assert healthy.result == "holds"
     assert healthy.evidence["draws"] is True
 

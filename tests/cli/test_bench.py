@@ -91,7 +91,9 @@ def test_what_is_named_twice_is_measured_once() -> None:
 
 
 def test_all_numbers_go_to_a_file(there: Path) -> None:
-    assert main(["bench", "elsewhere", "--batch", "1,8", "--seconds", "0.5", "--threads", "2", "--json", "told.json"]) == 0
+    assert (
+        main(["bench", "elsewhere", "--batch", "1,8", "--seconds", "0.5", "--threads", "2", "--json", "told.json"]) == 0
+    )
     told = json.loads((there / "told.json").read_text(encoding="utf-8"))
     assert told["batches"] == [1, 8]
     assert told["machine"]["threads"] == 2
@@ -111,15 +113,31 @@ def test_all_numbers_go_to_a_file(there: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_refused_is_refused_in_a_sentence(typed: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_is_refused_in_a_sentence(
+    typed: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["bench", *typed]) == 4
     assert said in capsys.readouterr().err
 
 
-def test_real_processes_measure_the_model_and_an_artefact(trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_real_processes_measure_the_model_and_an_artefact(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(trained)
     report = tmp_path / "told.json"
-    asked = ["bench", "shades", "--no-compile", "--batch", "1,3", "--seconds", "0.1", "--threads", "1", "--json", str(report)]
+    asked = [
+        "bench",
+        "shades",
+        "--no-compile",
+        "--batch",
+        "1,3",
+        "--seconds",
+        "0.1",
+        "--threads",
+        "1",
+        "--json",
+        str(report),
+    ]
     assert main(asked) == 0
     forms = json.loads(report.read_text(encoding="utf-8"))["forms"]
     assert [(form["name"], form["failed"]) for form in forms] == [("eager", ""), ("onnx", "")]

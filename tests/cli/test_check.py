@@ -106,7 +106,9 @@ def test_settings_and_comments_are_heard(folder: Path) -> None:
     ended = trueloop(folder, "check", "train.py")
     assert ended.code == 0
     assert "! warning GRD101" in ended.err
-    (folder / "train.py").write_text(LOOP.replace("backward()", "backward()  # trueloop: allow[gradients-never-cleared]"))
+    (folder / "train.py").write_text(
+        LOOP.replace("backward()", "backward()  # trueloop: allow[gradients-never-cleared]")
+    )
     ended = trueloop(folder, "check", *SELECT, "--fail-on", "advice", "train.py")
     assert ended.code == 0
     assert "1 finding allowed" in ended.err
@@ -204,7 +206,9 @@ def test_a_recorded_run_is_judged_again_with_the_same_findings(folder: Path) -> 
     assert again.code == first.code == 1
     assert document(again)["findings"] == document(first)["findings"]
     same = ("script", "steps", "backwards", "batches", "epochs", "models", "optimizers", "rules")
-    assert {key: document(again)["watched"][key] for key in same} == {key: document(first)["watched"][key] for key in same}
+    assert {key: document(again)["watched"][key] for key in same} == {
+        key: document(first)["watched"][key] for key in same
+    }
     told = trueloop(folder, "judge", "run", *SELECT, "--fail-on", "never")
     assert (told.code, told.err) == (0, "")
     assert told.out.startswith("✗ error GRD101")

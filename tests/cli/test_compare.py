@@ -12,7 +12,7 @@ import pytest
 from tests.session.made import FINISHED, made, timed
 from tests.track.told import on_test, trained, validated
 from trueloop.cli.main import main
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
 ROWS = (trained(50, 0.5), validated(60, 0.9, best=True), trained(100, 0.25), on_test(60, 0.875))
@@ -23,7 +23,10 @@ def _two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     timed(made(Path("runs"), "first", ROWS, **FINISHED), 48.0)
     other = (*ROWS[:2], trained(100, 0.26), on_test(60, 0.85))
-    timed(made(Path("runs"), "second", other, recipe={"lr": 0.001, "betas": [0.8, 0.9]}, **{**FINISHED, "best": 0.95}), 2.0)
+    timed(
+        made(Path("runs"), "second", other, recipe={"lr": 0.001, "betas": [0.8, 0.9]}, **{**FINISHED, "best": 0.95}),
+        2.0,
+    )
 
 
 def said(captured: Captured, *words: str) -> str:
@@ -56,12 +59,18 @@ def test_as_text(capsys: Captured) -> None:
 
 def test_runs_with_the_same_numbers_are_bit_equal(capsys: Captured) -> None:
     made(Path("runs"), "again", ROWS, **FINISHED)
-    assert said(capsys, "first", "again").splitlines()[-1] == "again and first: bit-equal in all 3 losses that both logged."
+    assert (
+        said(capsys, "first", "again").splitlines()[-1]
+        == "again and first: bit-equal in all 3 losses that both logged."
+    )
 
 
 def test_runs_that_logged_nothing_in_common(capsys: Captured) -> None:
     made(Path("runs"), "empty")
-    assert said(capsys, "first", "empty").splitlines()[-1] == "empty and first: no loss was logged for the same steps by both."
+    assert (
+        said(capsys, "first", "empty").splitlines()[-1]
+        == "empty and first: no loss was logged for the same steps by both."
+    )
 
 
 def test_as_markdown(capsys: Captured) -> None:

@@ -92,13 +92,27 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     copy.mkdir()
     (copy / "artefact.json").write_bytes((made / "artefact.json").read_bytes())
     page, numbers = tmp_path / "told.html", tmp_path / "told.json"
-    typed = ["bench", str(made), str(copy), "--batch", "1,4", "--device", device, "--html", str(page), "--json", str(numbers)]
+    typed = [
+        "bench",
+        str(made),
+        str(copy),
+        "--batch",
+        "1,4",
+        "--device",
+        device,
+        "--html",
+        str(page),
+        "--json",
+        str(numbers),
+    ]
     assert main(typed) == 1
     assert [asked.device for asked in _Fake.asked] == [device, device]
     said = capsys.readouterr().out
     assert "copy    FAILED: it runs on the CPU only" in said
     assert ("both copies are counted" in said) is (device != "cpu")
-    assert json.loads(numbers.read_text(encoding="utf-8"))["machine"]["device"] == ("cpu" if device == "cpu" else "cuda:1 (a GPU)")
+    assert json.loads(numbers.read_text(encoding="utf-8"))["machine"]["device"] == (
+        "cpu" if device == "cpu" else "cuda:1 (a GPU)"
+    )
     drawn = page.read_text(encoding="utf-8")
     assert drawn.startswith("<!doctype html>")
     assert drawn.count("<svg") == 2
@@ -121,7 +135,9 @@ def test_a_server_opens_the_model_on_the_device(made: Path, monkeypatch: pytest.
         service.batcher.open_runner()
 
     monkeypatch.setattr("trueloop.serve.server.run", run)
-    monkeypatch.setattr("trueloop.export.catalogue.runner_of", lambda artefact, device: opened.append((artefact.target, device)))
+    monkeypatch.setattr(
+        "trueloop.export.catalogue.runner_of", lambda artefact, device: opened.append((artefact.target, device))
+    )
     monkeypatch.setattr("trueloop.export.device.torch_device", lambda _: None)
     assert main(["serve", str(made), "--port", "0", "--device", "cuda:1"]) == 0
     assert main(["serve", str(made), "--port", "0"]) == 0

@@ -69,9 +69,15 @@ def test_pages_are_written_and_those_of_rules_that_are_gone_removed(tmp_path: Pa
     (tmp_path / "XYZ999.md").write_text("gone")
     (tmp_path / "README.md").write_text("mine")
     assert main(["explain", "--all", "--output", str(tmp_path)]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"README.md", "index.md", *(f"{rule.code}.md" for rule in all_rules())}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "README.md",
+        "index.md",
+        *(f"{rule.code}.md" for rule in all_rules()),
+    }
     assert (tmp_path / "README.md").read_text() == "mine"
-    assert "[GRD101](GRD101.md) | `gradients-never-cleared` | error |" in (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert "[GRD101](GRD101.md) | `gradients-never-cleared` | error |" in (tmp_path / "index.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_pages_in_the_documentation_are_up_to_date(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        assert main(["train", "exported_shades.py", "--set", "ema=0.5", "--set", "save_every=1", "--set", "keep=9"]) == 0
+        assert (
+            main(["train", "exported_shades.py", "--set", "ema=0.5", "--set", "save_every=1", "--set", "keep=9"]) == 0
+        )
     finally:
         os.chdir(before)
     return folder
@@ -66,7 +68,9 @@ def test_the_moving_average_leaves_as_in_evaluation(capsys: pytest.CaptureFixtur
     assert not torch.equal(average["second.bias"], weights["second.bias"])
     zeros = torch.full((1, 1, 3, 4), 127, dtype=torch.uint8)
     raw = zeros.float().flatten(1) / 127.5 - 1
-    expected = (raw @ average["first.weight"].T + average["first.bias"]).relu() @ average["second.weight"].T + average["second.bias"]
+    expected = (raw @ average["first.weight"].T + average["first.bias"]).relu() @ average["second.weight"].T + average[
+        "second.bias"
+    ]
     (answered,) = runner_of(made).run([zeros.numpy()])
     assert torch.allclose(torch.from_numpy(answered), expected, atol=1e-5)
     assert "2 other" not in capsys.readouterr().out
@@ -75,7 +79,23 @@ def test_the_moving_average_leaves_as_in_evaluation(capsys: pytest.CaptureFixtur
 @pytest.mark.usefixtures("there", "here")
 @pytest.mark.parametrize(("word", "step"), [("last", 3), ("1", 1), ("2", 2)])
 def test_another_checkpoint_may_be_asked_for(word: str, step: int) -> None:
-    assert main(["export", "shades", "--to", "torchscript", "--checkpoint", word, "--output", f"at-{word}", "--samples", "3"]) == 0
+    assert (
+        main(
+            [
+                "export",
+                "shades",
+                "--to",
+                "torchscript",
+                "--checkpoint",
+                word,
+                "--output",
+                f"at-{word}",
+                "--samples",
+                "3",
+            ]
+        )
+        == 0
+    )
     assert read_artefact(f"at-{word}").run["step"] == step
 
 
@@ -84,7 +104,10 @@ def test_a_readiness_note_is_on_the_card_if_there_is_one(capsys: pytest.CaptureF
     assert main(["export", "shades", "--to", "torchscript", "--output", "before", "--samples", "3"]) == 0
     assert "readiness (`trueloop ready`): not judged" in Path("before/CARD.md").read_text(encoding="utf-8")
     main(["ready", "shades"])
-    assert main(["export", "shades", "--to", "torchscript", "--output", "after", "--samples", "3", "--licence", "MIT"]) == 0
+    assert (
+        main(["export", "shades", "--to", "torchscript", "--output", "after", "--samples", "3", "--licence", "MIT"])
+        == 0
+    )
     card = Path("after/CARD.md").read_text(encoding="utf-8")
     assert "readiness (`trueloop ready`): not ready" in card or "readiness (`trueloop ready`): ready" in card
     assert "- model: MIT" in card
@@ -96,7 +119,8 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "trueloop.export.verify.run_elsewhere", lambda *words: [[answer + 1 for answer in batch] for batch in run_here(*words)]
+        "trueloop.export.verify.run_elsewhere",
+        lambda *words: [[answer + 1 for answer in batch] for batch in run_here(*words)],
     )
     assert main(["export", "shades", "--to", "torchscript", "--output", "wrong"]) == 1
     said = capsys.readouterr().err
@@ -127,7 +151,9 @@ def test_misuse_is_refused_with_a_sentence(capsys: pytest.CaptureFixture[str], w
     assert said in capsys.readouterr().err
 
 
-def test_a_run_that_was_started_from_python_says_what_to_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_was_started_from_python_says_what_to_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"kind": "train", "origin": None}), encoding="utf-8")
     assert main(["export", str(tmp_path), "--to", "pt2"]) == 4
     assert "was started from Python" in capsys.readouterr().err
@@ -137,7 +163,10 @@ def test_a_run_that_was_started_from_python_says_what_to_call(tmp_path: Path, ca
 def test_weights_that_no_longer_fit_the_recipe_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     file = Path("exported_shades.py")
     before = file.read_text(encoding="utf-8")
-    file.write_text(before.replace("nn.Linear(12, 8)", "nn.Linear(12, 9)").replace("nn.Linear(8, 3)", "nn.Linear(9, 3)"), encoding="utf-8")
+    file.write_text(
+        before.replace("nn.Linear(12, 8)", "nn.Linear(12, 9)").replace("nn.Linear(8, 3)", "nn.Linear(9, 3)"),
+        encoding="utf-8",
+    )
     try:
         assert main(["export", "shades", "--to", "pt2"]) == 4
     finally:

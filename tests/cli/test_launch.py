@@ -1,4 +1,5 @@
-"""`trueloop launch`, and `--nproc` of train and resume: two processes and two nodes, really started, from the command to the exit code."""
+"""`trueloop launch`, and `--nproc` of train and resume: two processes and two nodes, really started, from the command
+to the exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from trueloop.cli.train import without_nproc
 from trueloop.errors import BadData, CannotSave, Misuse
 from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST
 from trueloop.parallel.peers import Alone
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 Captured = pytest.CaptureFixture[str]
 
@@ -47,8 +48,14 @@ def ranked(patch: pytest.MonkeyPatch, number: int = 0, world: int = 1, **more: s
         (["launch", "--", "-m"], "-m package.train"),
         (["launch", "--nproc", "0", "--", "train", "digits"], "--nproc 1 is one process"),
         (["launch", "--nproc", "gpu", "--", "train", "digits"], "type --nproc cpu"),
-        (["launch", "--nnodes", "2", "--node-rank", "0", "--rendezvous", "here", "--", "train", "digits"], "has no port"),
-        (["launch", "--nnodes", "2", "--node-rank", "2", "--rendezvous", "here:1", "--", "train", "digits"], "There is no node 2 of 2"),
+        (
+            ["launch", "--nnodes", "2", "--node-rank", "0", "--rendezvous", "here", "--", "train", "digits"],
+            "has no port",
+        ),
+        (
+            ["launch", "--nnodes", "2", "--node-rank", "2", "--rendezvous", "here:1", "--", "train", "digits"],
+            "There is no node 2 of 2",
+        ),
         (["launch", "--nnodes", "two", "--", "train", "digits"], "trueloop launch --help"),
         (["launch", "--restart", "2", "--", "train", "digits"], "Did you mean --restarts?"),
         (["launch", "--nproc", "2", "--", "train"], "Which recipe?"),
@@ -63,7 +70,9 @@ def ranked(patch: pytest.MonkeyPatch, number: int = 0, world: int = 1, **more: s
         (["resume", "runs/nothing", "--nproc", "2"], "holds no run"),
     ],
 )
-def test_a_wrong_command_is_refused_once_before_any_process_is_started(words: list[str], todo: str, capsys: Captured) -> None:
+def test_a_wrong_command_is_refused_once_before_any_process_is_started(
+    words: list[str], todo: str, capsys: Captured
+) -> None:
     assert main(words) == 4
     printed = capsys.readouterr()
     assert todo in printed.err
@@ -78,7 +87,9 @@ def test_under_torchrun_a_process_launches_no_others(monkeypatch: pytest.MonkeyP
     assert capsys.readouterr().err.count("leave --nproc out under torchrun") == 2
 
 
-def test_a_dry_run_prints_the_plan_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_dry_run_prints_the_plan_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     words = ["--nnodes", "2", "--node-rank", "1", "--rendezvous", "node0:29500", "--nproc", "2", "--restarts", "3"]
@@ -171,7 +182,8 @@ def test_more_processes_scale_nothing_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "rule"), [("sgd", "lr times k, with warmup"), ("adamw", "square root of k"), ("adam", "square root of k")]
+    ("optimizer", "rule"),
+    [("sgd", "lr times k, with warmup"), ("adamw", "square root of k"), ("adam", "square root of k")],
 )
 def test_the_rule_offered_for_larger_batches_is_that_of_the_optimizer(optimizer: str, rule: str) -> None:
     assert rule in batch_rule(a_recipe(optimizer=optimizer), 2)
@@ -195,7 +207,9 @@ def _refuse() -> int:
 
 def _lose() -> int:
     code = compile(
-        "raise RuntimeError('[pair.cc:1] Connection closed by peer [::1]:5. Good luck\\nmore')", "x/torch/distributed/c.py", "exec"
+        "raise RuntimeError('[pair.cc:1] Connection closed by peer [::1]:5. Good luck\\nmore')",
+        "x/torch/distributed/c.py",
+        "exec",
     )
     exec(code)
     return 0
@@ -205,7 +219,9 @@ def _fail_elsewhere() -> int:
     raise RuntimeError("not in a collective")
 
 
-def test_who_has_lost_the_others_waits_to_be_ended_then_says_so_in_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_who_has_lost_the_others_waits_to_be_ended_then_says_so_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     ranked(monkeypatch, 1, 2)
     waited: list[float] = []
     monkeypatch.setattr("trueloop.cli.rank.time.sleep", waited.append)
@@ -223,7 +239,9 @@ def test_an_error_of_ours_is_not_taken_for_a_lost_peer(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("number", "courtesy"), [(0, []), (1, [rank.COURTESY])])
-def test_of_those_that_fail_alike_the_first_goes_first(number: int, courtesy: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_those_that_fail_alike_the_first_goes_first(
+    number: int, courtesy: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ranked(monkeypatch, number, 2)
     waited: list[float] = []
     monkeypatch.setattr("trueloop.cli.rank.time.sleep", waited.append)
@@ -241,7 +259,9 @@ def _cannot_save() -> int:
     raise CannotSave("the disk is full")
 
 
-def test_a_refusal_is_the_launchs_answer_and_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_refusal_is_the_launchs_answer_and_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     ranked(monkeypatch, 0, 2, **{ANSWERS: str(tmp_path)})
     assert as_one_of_many(_refuse) == 0
     assert (tmp_path / "0").read_text(encoding="utf-8") == "4"
@@ -262,10 +282,17 @@ def test_only_the_first_rank_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_launch_goes_on_with_the_newest_run_of_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, launch, started in (("old", "mine", 1.0), ("new", "mine", 2.0), ("other", "theirs", 3.0), ("plain", None, 4.0)):
+    for name, launch, started in (
+        ("old", "mine", 1.0),
+        ("new", "mine", 2.0),
+        ("other", "theirs", 3.0),
+        ("plain", None, 4.0),
+    ):
         (tmp_path / name).mkdir()
         origin = None if launch is None else {"launch": launch}
-        (tmp_path / name / "run.json").write_text(json.dumps({"kind": "train", "origin": origin, "started": started}), encoding="utf-8")
+        (tmp_path / name / "run.json").write_text(
+            json.dumps({"kind": "train", "origin": origin, "started": started}), encoding="utf-8"
+        )
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "run.json").write_text("{", encoding="utf-8")
     monkeypatch.setenv(LAUNCH, "mine")
@@ -386,8 +413,13 @@ def test_ctrl_c_saves_on_all_and_ends_with_its_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_rank_that_is_killed_is_started_again_and_the_run_ends_with_the_losses_of_an_undisturbed_one(tmp_path: Path) -> None:
-    recipe_in(tmp_path, "if seen == 11 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': os.kill(os.getpid(), signal.SIGKILL)")
+def test_a_rank_that_is_killed_is_started_again_and_the_run_ends_with_the_losses_of_an_undisturbed_one(
+    tmp_path: Path,
+) -> None:
+    recipe_in(
+        tmp_path,
+        "if seen == 11 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': os.kill(os.getpid(), signal.SIGKILL)",
+    )
     ended = trueloop(tmp_path, "launch", "--nproc", "2", "--restarts", "1", "--", "train", "shared.py", GUILTY="1")
     assert ended.code == 0, ended.err
     assert "note: started again; runs/shared goes on, from its newest whole checkpoint." in ended.err
@@ -420,14 +452,18 @@ def test_a_refusal_on_all_processes_is_said_once(tmp_path: Path) -> None:
     recipe_in(tmp_path)
     (tmp_path / "runs" / "taken").mkdir(parents=True)
     (tmp_path / "runs" / "taken" / "run.json").write_text('{"kind": "train"}', encoding="utf-8")
-    ended = trueloop(tmp_path, "launch", "--nproc", "2", "--restarts", "2", "--", "train", "shared.py", "--name", "taken")
+    ended = trueloop(
+        tmp_path, "launch", "--nproc", "2", "--restarts", "2", "--", "train", "shared.py", "--name", "taken"
+    )
     assert ended.code == 4
     assert ended.err.count("holds a run already") == 1
     assert "restart" not in ended.err.replace("up to 2 restarts", "")
 
 
 def test_any_script_is_launched_with_the_same_manners(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\nsys.exit(17)\n", encoding="utf-8")
+    (tmp_path / "script.py").write_text(
+        "import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\nsys.exit(17)\n", encoding="utf-8"
+    )
     ended = trueloop(tmp_path, "launch", "--nproc", "2", "--", "script.py", "--nproc", "7")
     assert ended.code == 17
     assert ended.out == "rank 0 ['--nproc', '7']\n"
@@ -442,4 +478,6 @@ def test_help_names_the_ways_to_launch(capsys: Captured) -> None:
         sys.exit(main(["launch", "--help"]))
     assert left.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert all(word in said for word in ("--nnodes", "--rendezvous", "--restarts", "--print", "slurm | kubernetes | torchrun"))
+    assert all(
+        word in said for word in ("--nnodes", "--rendezvous", "--restarts", "--print", "slurm | kubernetes | torchrun")
+    )

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 def net():
@@ -65,10 +65,16 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
         ([], "Which recipe? Nothing was planned: type `trueloop plan shakespeare --gpus 8"),
         (["digits"], "A plan needs --gpus and --memory and --bandwidth. Nothing was planned"),
         (["digits", "--gpus", "8", "--memory", "80GB"], "A plan needs --bandwidth."),
-        (["digits", *ASKED, "--gpus", "0"], "--gpus cannot be '0'. Nothing was planned: write a number from 1 to 1024."),
+        (
+            ["digits", *ASKED, "--gpus", "0"],
+            "--gpus cannot be '0'. Nothing was planned: write a number from 1 to 1024.",
+        ),
         (["digits", *ASKED, "--gpus", "1025"], "--gpus cannot be '1025'"),
         (["digits", *ASKED, "--gpus", "many"], "--gpus cannot be 'many'"),
-        (["digits", *ASKED, "--memory", "80"], "--memory '80' is no size. Nothing was planned: write --memory 80GB, or 24GiB."),
+        (
+            ["digits", *ASKED, "--memory", "80"],
+            "--memory '80' is no size. Nothing was planned: write --memory 80GB, or 24GiB.",
+        ),
         (["digits", *ASKED, "--bandwidth", "600GB"], "--bandwidth '600GB' is no bandwidth."),
         (["digits", *ASKED, "--step", "45"], "--step '45' is no time. Nothing was planned: write --step 45ms"),
         (["digits", *ASKED, "--format", "jso"], "--format cannot be 'jso'. Did you mean json? Nothing was planned."),
@@ -85,7 +91,9 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
         (["digits", *ASKED, "--set", "no_such=1"], "no_such"),
     ],
 )
-def test_wrong_words_are_refused_with_what_to_type(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_refused_with_what_to_type(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["plan", *words]) == 4
     caught = capsys.readouterr()
     assert said in caught.err
@@ -180,7 +188,9 @@ def test_data_whose_shape_nobody_knows_are_asked_for(capsys: pytest.CaptureFixtu
 
 
 def test_a_shape_stands_for_the_data(capsys: pytest.CaptureFixture[str]) -> None:
-    made = _json(capsys, str(ROOT / "benchmarks" / "gpt2_124m.py"), *ASKED, "--input", "1024:int64", "--set", "precision=bf16")
+    made = _json(
+        capsys, str(ROOT / "benchmarks" / "gpt2_124m.py"), *ASKED, "--input", "1024:int64", "--set", "precision=bf16"
+    )
     assert made["facts"]["numbers"] == 124_475_904
     assert made["recommended"]["way"] == "ddp"
     assert made["recommended"]["how"] == "--nproc gpu"
@@ -199,7 +209,9 @@ def test_what_the_users_model_raises_is_theirs(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_model_that_cannot_learn_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    frozen = FILE.replace("return nn.Sequential(*blocks, nn.Linear(64, 8))", "return nn.Sequential(*blocks).requires_grad_(False)")
+    frozen = FILE.replace(
+        "return nn.Sequential(*blocks, nn.Linear(64, 8))", "return nn.Sequential(*blocks).requires_grad_(False)"
+    )
     (tmp_path / "frozen.py").write_text(frozen, encoding="utf-8")
     assert main(["plan", "frozen.py", *ASKED]) == 4
     assert "no parameter that can learn" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 
 from trueloop.claims.catalogue import BASES, names, sentences
 from trueloop.cli.main import main
-from trueloop.proof import read_proofs
+from trueloop.results.proof import read_proofs
 
 CLAIM = "optimizer-holds-every-parameter"
 RECIPE = """\
@@ -52,7 +52,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def probe(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "trueloop", "probe", *words], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "trueloop", "probe", *words], capture_output=True, text=True, timeout=300
+    )
 
 
 def test_a_recipe_of_the_users(here: Path) -> None:
@@ -64,7 +66,12 @@ def test_a_recipe_of_the_users(here: Path) -> None:
 
 @pytest.mark.long
 def test_proofs_of_a_run_are_kept_in_its_folder(here: Path) -> None:
-    assert subprocess.run([sys.executable, "-m", "trueloop", "train", "mine.py"], capture_output=True, timeout=300).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "trueloop", "train", "mine.py"], capture_output=True, timeout=300
+        ).returncode
+        == 0
+    )
     done = probe("--format", "json", "runs/mine", CLAIM)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["holds"] == 1
@@ -119,7 +126,9 @@ def test_a_script_that_fails_keeps_its_code_and_nothing_is_claimed(here: Path) -
         (("--output", "train.py", "digits"), "would overwrite a Python file"),
     ],
 )
-def test_wrong_words_are_refused_with_a_sentence(here: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_refused_with_a_sentence(
+    here: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (here / "emptyfolder").mkdir()
     (here / "damaged").mkdir()
     (here / "damaged" / "proofs.json").write_text('{"format": 1, "subject": "x", "proofs": "no"}', encoding="utf-8")
@@ -140,5 +149,7 @@ def test_every_file_of_the_folder_is_a_claim_or_a_base() -> None:
 
 
 def test_the_list_is_quick() -> None:
-    code = "import sys; from trueloop.cli.main import main; main(['probe', '--list']); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from trueloop.cli.main import main; main(['probe', '--list']); assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)

@@ -35,7 +35,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "trueloop", "profile", *words], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "trueloop", "profile", *words], capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.long
@@ -54,11 +56,16 @@ def test_the_script_keeps_its_output_and_its_exit_code() -> None:
     assert done.returncode == 7
     assert done.stdout.startswith("loss ")
     assert "A step takes" in done.stderr
-    assert done.stdout == subprocess.run([sys.executable, "train.py", "60", "7"], capture_output=True, text=True, timeout=60).stdout
+    assert (
+        done.stdout
+        == subprocess.run([sys.executable, "train.py", "60", "7"], capture_output=True, text=True, timeout=60).stdout
+    )
 
 
 def test_a_script_that_fails_is_shown_and_told_as_far_as_it_went() -> None:
-    Path("broken.py").write_text(SCRIPT.replace('print("loss"', "raise ValueError('own')\nprint('loss'"), encoding="utf-8")
+    Path("broken.py").write_text(
+        SCRIPT.replace('print("loss"', "raise ValueError('own')\nprint('loss'"), encoding="utf-8"
+    )
     done = typed("broken.py", "20", "0")
     assert done.returncode == 1
     assert "ValueError: own" in done.stderr
@@ -103,7 +110,9 @@ def test_no_training_is_told_by_the_exit_code() -> None:
         (("--stpes", "30", "train.py"), "Did you mean --steps?"),
     ],
 )
-def test_wrong_words_are_refused_and_nothing_is_run(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_refused_and_nothing_is_run(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["profile", *words]) == 4
     told = capsys.readouterr().err
     assert said in told

@@ -27,7 +27,8 @@ def test_sizes_are_read(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["80", "GB", "-80GB", "0GB", "80Gb", "80GB/s", "80XB", "eighty", "", "80GBB", "nan", "infGB", "1e999GB", "1.2.3GB"]
+    "text",
+    ["80", "GB", "-80GB", "0GB", "80Gb", "80GB/s", "80XB", "eighty", "", "80GBB", "nan", "infGB", "1e999GB", "1.2.3GB"],
 )
 def test_what_is_no_size_is_refused_with_what_to_type(text: str) -> None:
     with pytest.raises(Misuse, match=r"is no size\. Nothing was planned: write --memory 80GB, or 24GiB"):
@@ -53,12 +54,15 @@ def test_bandwidths_are_read_in_bytes_and_in_bits(text: str, value: float) -> No
 
 @pytest.mark.parametrize("text", ["600GB", "600", "GB/s", "0GB/s", "-1GB/s", "600GX/s", "fast", "600GB/h", ""])
 def test_what_is_no_bandwidth_is_refused_with_what_to_type(text: str) -> None:
-    with pytest.raises(Misuse, match=r"is no bandwidth\. Nothing was planned: write --bandwidth 600GB/s, or 25Gb/s for bits"):
+    with pytest.raises(
+        Misuse, match=r"is no bandwidth\. Nothing was planned: write --bandwidth 600GB/s, or 25Gb/s for bits"
+    ):
         bandwidth(text, "--bandwidth")
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("45ms", 0.045), ("1.2s", 1.2), ("800us", 8e-4), ("800µs", 8e-4), (".5s", 0.5), ("45 ms", 0.045)]
+    ("text", "value"),
+    [("45ms", 0.045), ("1.2s", 1.2), ("800us", 8e-4), ("800µs", 8e-4), (".5s", 0.5), ("45 ms", 0.045)],
 )
 def test_times_are_read(text: str, value: float) -> None:
     assert duration(text, "--step") == pytest.approx(value)

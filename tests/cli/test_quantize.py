@@ -75,7 +75,23 @@ def test_past_the_drop_nothing_is_written_and_the_layers_are_named(
 ) -> None:
     """A scheme that rounds everything to nothing."""
     monkeypatch.setattr(Int8, "forward", lambda _self, values, _scale: values * 0.0)
-    assert main(["quantize", "shades", "--scheme", "int8-weight", "--output", "lost", "--json", "lost.json", "--max-drop", "0"]) == 1
+    assert (
+        main(
+            [
+                "quantize",
+                "shades",
+                "--scheme",
+                "int8-weight",
+                "--output",
+                "lost",
+                "--json",
+                "lost.json",
+                "--max-drop",
+                "0",
+            ]
+        )
+        == 1
+    )
     out, err = capsys.readouterr()
     assert "each layer quantized alone" in out
     assert "0 points is allowed. Nothing was written. Quantized alone, these cost most: " in err
@@ -86,7 +102,19 @@ def test_past_the_drop_nothing_is_written_and_the_layers_are_named(
 
 @pytest.mark.usefixtures("there")
 def test_layers_can_be_kept_in_float(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["quantize", "shades", "--scheme", "fp8", "--max-drop", "100", "--keep-float", "second", "--no-speed", "--samples", "20"]
+    asked = [
+        "quantize",
+        "shades",
+        "--scheme",
+        "fp8",
+        "--max-drop",
+        "100",
+        "--keep-float",
+        "second",
+        "--no-speed",
+        "--samples",
+        "20",
+    ]
     assert main(asked) == 0
     said = capsys.readouterr().out
     assert "kept in float: asked for" in said
@@ -113,7 +141,9 @@ def test_layers_can_be_kept_in_float(capsys: pytest.CaptureFixture[str]) -> None
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_refused_is_refused_in_a_sentence(typed: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_is_refused_in_a_sentence(
+    typed: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["quantize", *typed]) == code
     err = capsys.readouterr().err
     assert said in err

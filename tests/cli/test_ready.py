@@ -11,7 +11,7 @@ import pytest
 
 from tests.readiness.made import ABOUT, changed, made
 from trueloop.cli.main import main
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
 

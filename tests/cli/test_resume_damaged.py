@@ -22,7 +22,9 @@ from trueloop.cli.main import main
         {"recipe": "digits", "arguments": [], "settings": {}},
     ],
 )
-def test_an_origin_that_names_no_recipe_is_one_sentence(tmp_path: Path, origin: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_origin_that_names_no_recipe_is_one_sentence(
+    tmp_path: Path, origin: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"kind": "train", "origin": origin}), encoding="utf-8")
     kept = tmp_path / "checkpoints" / "step-00000001"
     kept.mkdir(parents=True)

@@ -14,7 +14,7 @@ import pytest
 from tests.session.made import FINISHED, made, timed, trained_by_somebody
 from tests.track.told import on_test, trained, validated
 from trueloop.cli.main import main
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
 ROWS = (trained(50, 0.5), validated(60, 0.9, best=True), trained(100, 0.25), on_test(60, 0.875))
@@ -41,11 +41,39 @@ def test_the_table_of_runs(capsys: Captured) -> None:
     timed(made(Path("runs"), "digits", ROWS, started=1_000_000_000.0, **FINISHED), 48.0)
     timed(made(Path("runs"), "trial-2", ROWS[:2], started=1_000_000_600.0), 2.0)
     lines = table(capsys)
-    assert [line.split("  ")[0] for line in lines] == ["run", "trial-2", "digits", "", "trial-2: go on with `trueloop resume runs/trial-2`"]
+    assert [line.split("  ")[0] for line in lines] == [
+        "run",
+        "trial-2",
+        "digits",
+        "",
+        "trial-2: go on with `trueloop resume runs/trial-2`",
+    ]
     head, second, first = lines[:3]
     assert head.split() == ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
-    assert first.split() == ["digits", "digits", "accuracy", "0.9850", "0.8750", "200", "2:24", "2001-09-09", "01:46", "finished"]
-    assert second.split() == ["trial-2", "digits", "accuracy", "0.9000", "60/200", "4.0", "s", "2001-09-09", "01:56", "killed"]
+    assert first.split() == [
+        "digits",
+        "digits",
+        "accuracy",
+        "0.9850",
+        "0.8750",
+        "200",
+        "2:24",
+        "2001-09-09",
+        "01:46",
+        "finished",
+    ]
+    assert second.split() == [
+        "trial-2",
+        "digits",
+        "accuracy",
+        "0.9000",
+        "60/200",
+        "4.0",
+        "s",
+        "2001-09-09",
+        "01:56",
+        "killed",
+    ]
     assert first.index("finished") == second.index("killed") == head.index("status")
 
 
@@ -62,7 +90,14 @@ def test_a_failed_run_says_why_below_the_table(capsys: Captured) -> None:
 
 
 def test_a_run_that_fell_below_its_baseline_says_so_below_the_table(capsys: Captured) -> None:
-    made(Path("runs"), "stopped", ROWS, status="collapsed", message="It fell. Compare.", collapse={"sentence": "It fell."})
+    made(
+        Path("runs"),
+        "stopped",
+        ROWS,
+        status="collapsed",
+        message="It fell. Compare.",
+        collapse={"sentence": "It fell."},
+    )
     made(Path("runs"), "marked", ROWS, collapse={"sentence": "It fell too."}, **FINISHED)
     made(Path("runs"), "risen", ROWS, collapse={"sentence": "It fell once.", "recovered_at": 60}, **FINISHED)
     lines = table(capsys)

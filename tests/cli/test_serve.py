@@ -34,7 +34,9 @@ def test_an_exported_model_is_served_until_it_is_told_to_end(made: Path) -> None
         assert started.stdout is not None
         first = started.stdout.readline()
         assert first.startswith("shades as onnx at http://127.0.0.1:")
-        limits = "batches    up to 32 samples at once, the first waits 5 ms; 256 may wait; requests up to 10,000,000 bytes\n"
+        limits = (
+            "batches    up to 32 samples at once, the first waits 5 ms; 256 may wait; requests up to 10,000,000 bytes\n"
+        )
         assert started.stdout.readline() == limits
         server = Served(int(first.partition("127.0.0.1:")[2].split()[0]), started)
         until_ready(server)
@@ -55,7 +57,9 @@ def test_load_compares_every_answer_with_the_model_s_own(made: Path, capfd: pyte
     assert " in 3 rounds)" in said
 
 
-def test_load_states_the_limit_and_ends_with_1_where_it_is_missed(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_load_states_the_limit_and_ends_with_1_where_it_is_missed(
+    made: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     asked = ["load", str(made), "--clients", "4", "--requests", "60", "--with-batching"]
     assert main([*asked, "--latency", "20s"]) == 0
     assert "; the limit of 20000 ms is kept\n" in capfd.readouterr().out
@@ -65,7 +69,9 @@ def test_load_states_the_limit_and_ends_with_1_where_it_is_missed(made: Path, ca
     assert "statuses  200 x 60; wrong answers 0; failures 0" in said
 
 
-def test_load_ends_with_1_where_batching_gains_less_than_was_asked_for(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_load_ends_with_1_where_batching_gains_less_than_was_asked_for(
+    made: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert main(["load", str(made), "--clients", "4", "--requests", "40", "--rounds", "1", "--gain", "1000"]) == 1
     assert "times as many; 1000 were asked for: missed" in capfd.readouterr().out
 
@@ -102,7 +108,10 @@ def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFi
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
         assert main(["serve", str(made), "--port", str(port)]) == 4
-    assert f"127.0.0.1:{port} cannot be listened at (Address already in use). Nothing was served" in capsys.readouterr().err
+    assert (
+        f"127.0.0.1:{port} cannot be listened at (Address already in use). Nothing was served"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("verb", ["serve", "load"])
@@ -113,7 +122,10 @@ def test_a_package_that_is_missing_is_named_with_how_to_get_it(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main([verb, str(made)]) == 3
-    assert "Serving needs uvicorn, which is not installed. Nothing was run: pip install 'trueloop[serve]'" in capsys.readouterr().err
+    assert (
+        "Serving needs uvicorn, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
+        in capsys.readouterr().err
+    )
 
 
 def copied(made: Path, place: Path) -> Path:
@@ -137,8 +149,14 @@ def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytes
     ("change", "why"),
     [
         (("format", 99), "has format 99, and this trueloop reads format 1"),
-        (("runtime", {"package": "onnxruntime", "version": "99.0", "match": "major", "machine": ""}), "was made for onnxruntime 99.0"),
-        (("runtime", {"package": "onnxruntime", "version": "1.0", "match": "major", "machine": "vax"}), "is machine code for vax"),
+        (
+            ("runtime", {"package": "onnxruntime", "version": "99.0", "match": "major", "machine": ""}),
+            "was made for onnxruntime 99.0",
+        ),
+        (
+            ("runtime", {"package": "onnxruntime", "version": "1.0", "match": "major", "machine": "vax"}),
+            "is machine code for vax",
+        ),
     ],
     ids=["a later format", "another version", "another machine"],
 )
@@ -191,7 +209,9 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
 )
-def test_a_command_that_is_wrong_is_refused(made: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+def test_a_command_that_is_wrong_is_refused(
+    made: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
     assert main(["serve", *(str(made) if word == "MADE" else word for word in words)]) == 4
     assert why in capsys.readouterr().err
 
@@ -214,7 +234,9 @@ def test_a_load_that_is_wrong_is_refused(capsys: pytest.CaptureFixture[str], wor
     assert why in capsys.readouterr().err
 
 
-def test_a_run_is_no_artefact_and_its_own_are_named(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_no_artefact_and_its_own_are_named(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run = Path("runs", "shades")
     run.mkdir(parents=True)
@@ -227,7 +249,9 @@ def test_a_run_is_no_artefact_and_its_own_are_named(made: Path, tmp_path: Path, 
     copied(made, run / "export" / "onnx")
     copied(made, run / "export" / "pt2")
     for verb in ("serve", "load"):
-        with pytest.raises(Misuse, match=f"type `trueloop {verb} runs/shades/export/onnx` or `trueloop {verb} runs/shades/export/pt2`"):
+        with pytest.raises(
+            Misuse, match=f"type `trueloop {verb} runs/shades/export/onnx` or `trueloop {verb} runs/shades/export/pt2`"
+        ):
             not_a_run(run, verb, "asked")
     assert not_a_run(run / "export" / "pt2", "serve", "served") == run / "export" / "pt2"
     assert not_a_run(Path("nowhere"), "serve", "served") == Path("nowhere")
@@ -242,7 +266,9 @@ def test_an_empty_key_is_no_key(made: Path, tmp_path: Path, capsys: pytest.Captu
 def test_an_open_door_without_a_key_is_told(made: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("seven\n")
     for more, warned in (([], True), (["--api-key-file", str(tmp_path / "key")], False)):
-        with process([sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--host", "0.0.0.0", *more]) as started:
+        with process(
+            [sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--host", "0.0.0.0", *more]
+        ) as started:
             assert started.stdout is not None
             lines = [started.stdout.readline() for _ in range(3)]
         assert any("there is no API key" in line for line in lines) is warned

@@ -19,7 +19,7 @@ from trueloop.cli.main import main
 from trueloop.cli.recipe_page import as_set
 from trueloop.cli.train import exit_code
 from trueloop.hook import Ending
-from trueloop.recipe import kinds, meanings
+from trueloop.recipe.recipe import kinds, meanings
 
 RECIPE = """\
 import torch
@@ -27,7 +27,7 @@ from torch import nn
 
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 class Net(nn.Module):
@@ -106,7 +106,9 @@ def refused(folder: Path, *words: str) -> str:
 
 
 def test_a_file_of_the_users_is_trained_and_named(tmp_path: Path) -> None:
-    ended = trueloop(written(tmp_path), "train", "mine.py", "--name", "trial", "--set", "lr=0.1", "--set", "weight-decay=0.5")
+    ended = trueloop(
+        written(tmp_path), "train", "mine.py", "--name", "trial", "--set", "lr=0.1", "--set", "weight-decay=0.5"
+    )
     assert (ended.code, ended.err) == (0, "")
     run = about(tmp_path, "trial")
     assert (run["status"], run["step"]) == ("finished", 12)
@@ -126,7 +128,9 @@ def test_steps_take_the_place_of_epochs_and_idle_values_are_said(tmp_path: Path)
 
 
 def test_show_prints_every_field_with_value_mark_and_meaning_and_trains_nothing(tmp_path: Path) -> None:
-    ended = trueloop(written(tmp_path), "train", "mine.py", "--show", "--set", "lr=0.5", "--set", "optimizer_options.eps=1e-6")
+    ended = trueloop(
+        written(tmp_path), "train", "mine.py", "--show", "--set", "lr=0.5", "--set", "optimizer_options.eps=1e-6"
+    )
     assert (ended.code, ended.err) == (0, "")
     assert not (tmp_path / "runs").exists()
     rows = {found[2]: found for found in re.finditer(r"^([ *>]) (\w+) +(\S+)", ended.out, re.MULTILINE)}
@@ -137,7 +141,9 @@ def test_show_prints_every_field_with_value_mark_and_meaning_and_trains_nothing(
     assert (rows["clip"][1], rows["clip"][3]) == (" ", "none")
     plain = " ".join(ended.out.split())
     assert all(meaning in plain for meaning in meanings().values())
-    assert all(f"\n{heading}\n" in ended.out for heading in ("what", "how it learns", "data", "on what", "when", "besides"))
+    assert all(
+        f"\n{heading}\n" in ended.out for heading in ("what", "how it learns", "data", "on what", "when", "besides")
+    )
     assert ended.out.endswith("set: lr=0.5, optimizer_options.eps=1e-6\n")
 
 
@@ -248,7 +254,9 @@ def test_a_folder_that_cannot_be_written_is_no_failure_of_ours(tmp_path: Path) -
         ([("nn.Linear(4, 3)", "nn.Linear(5, 3)")], "mat1 and mat2 shapes cannot be multiplied"),
     ],
 )
-def test_what_the_users_code_raises_is_shown_as_theirs(changes: list[tuple[str, str]], said: str, tmp_path: Path) -> None:
+def test_what_the_users_code_raises_is_shown_as_theirs(
+    changes: list[tuple[str, str]], said: str, tmp_path: Path
+) -> None:
     ended = trueloop(written(tmp_path, *changes), "train", "mine.py")
     assert ended.code == 1
     assert said in ended.err
@@ -269,7 +277,10 @@ def test_a_run_that_the_users_model_ended_says_failed(tmp_path: Path) -> None:
 def test_a_model_that_does_not_fit_its_data_is_explained_after_its_traceback(tmp_path: Path) -> None:
     ended = trueloop(written(tmp_path, ("nn.Linear(4, 3)", "nn.Linear(5, 3)")), "train", "mine.py")
     last = ended.err.splitlines()[-1]
-    assert "in its layer layer (Linear(in_features=5, out_features=3, bias=True)), which was given [8, 4] of float32" in last
+    assert (
+        "in its layer layer (Linear(in_features=5, out_features=3, bias=True)), which was given [8, 4] of float32"
+        in last
+    )
     assert last.endswith("Nothing was trained.")
 
 
@@ -284,7 +295,9 @@ def test_an_error_in_our_own_code_is_ours() -> None:
     with pytest.raises(AttributeError) as raised:
         exit_code(None)  # type: ignore[arg-type]
     assert raised.value.__traceback__ is not None
-    assert not is_theirs(raised.value.with_traceback(raised.value.__traceback__.tb_next))  # without this file, where it was called
+    assert not is_theirs(
+        raised.value.with_traceback(raised.value.__traceback__.tb_next)
+    )  # without this file, where it was called
     with pytest.raises(ZeroDivisionError) as theirs:
         as_set({"x": 1 / 0})
     assert is_theirs(theirs.value)
@@ -374,7 +387,8 @@ def test_a_run_made_longer_ends_as_one_that_was_long_from_the_start(tmp_path: Pa
     from safetensors.torch import load_file
 
     short, long = (
-        load_file(next(iter(sorted((tmp_path / "runs" / name / "checkpoints").glob("*12/**/*.safetensors"))))) for name in ("short", "long")
+        load_file(next(iter(sorted((tmp_path / "runs" / name / "checkpoints").glob("*12/**/*.safetensors")))))
+        for name in ("short", "long")
     )
     assert all(torch.equal(value, long[key]) for key, value in short.items())
 

@@ -1,4 +1,5 @@
-"""`trueloop tune` as it is typed: wrong words, a real search on a tiny recipe, a planted wrong path, the recipe that `train` takes."""
+"""`trueloop tune` as it is typed: wrong words, a real search on a tiny recipe, a planted wrong path, the recipe that
+`train` takes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ import torch
 from torch import nn
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 class Net(nn.Module):
@@ -126,7 +127,9 @@ def test_a_recipe_whose_training_fails_is_told_and_nothing_is_written() -> None:
 
 @pytest.mark.long
 def test_data_that_raise_are_the_users_own_failure() -> None:
-    Path("broken.py").write_text(PLANTED.replace("draws = torch", "raise OSError('no such disk')\n    draws = torch"), encoding="utf-8")
+    Path("broken.py").write_text(
+        PLANTED.replace("draws = torch", "raise OSError('no such disk')\n    draws = torch"), encoding="utf-8"
+    )
     done = typed("broken.py")
     assert done.returncode == 1
     assert "OSError: no such disk" in done.stderr
@@ -135,7 +138,10 @@ def test_data_that_raise_are_the_users_own_failure() -> None:
 
 def test_an_interrupt_leaves_no_trial_behind() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "trueloop", "tune", "planted.py", *STILL], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-m", "trueloop", "tune", "planted.py", *STILL],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert process.stderr is not None
     assert process.stderr.readline().startswith("trueloop: tuning")
@@ -194,11 +200,24 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         main(["tune", "--help"])
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    for option in ("--objective", "--budget", "--allow", "--set", "--data", "--seeds", "--format", "--output", "--fresh", "--write"):
+    for option in (
+        "--objective",
+        "--budget",
+        "--allow",
+        "--set",
+        "--data",
+        "--seeds",
+        "--format",
+        "--output",
+        "--fresh",
+        "--write",
+    ):
         assert option in shown
 
 
 def test_asking_for_help_loads_no_torch() -> None:
     code = "import sys\nfrom trueloop.cli.main import main\ntry:\n    main(['tune', '--help'])\n"
     code += "except SystemExit:\n    pass\nassert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL, env=dict(os.environ))
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL, env=dict(os.environ)
+    )

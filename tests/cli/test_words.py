@@ -10,7 +10,7 @@ import pytest
 
 from trueloop import __version__
 from trueloop.cli.main import VERBS, main
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
 
@@ -50,7 +50,13 @@ def test_every_verb_has_help(verb: str, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["explain", "GRD101"], ["explain", "--all"], ["--help"], ["judge", "RUN", "--format", "html", "--output", "report"]]
+    "words",
+    [
+        ["explain", "GRD101"],
+        ["explain", "--all"],
+        ["--help"],
+        ["judge", "RUN", "--format", "html", "--output", "report"],
+    ],
 )
 def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "RUN").mkdir()
@@ -125,7 +131,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(tmp_pa
         assert "Nothing was run" in said
 
 
-def test_a_setting_that_names_no_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_setting_that_names_no_rule_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text('[tool.trueloop]\nignore = ["gradients-never-cleard"]')
     said = refused(capsys, "check", "x.py")
@@ -140,7 +148,20 @@ def test_everything_after_the_script_belongs_to_the_script() -> None:
     from trueloop.cli.check import _options
 
     own, target = _options(
-        ["--select", "GRD,LOS", "--select=OPT", "--budget", "5%", "--fail-fast", "train.py", "--format", "json", "--", "-m", "x"]
+        [
+            "--select",
+            "GRD,LOS",
+            "--select=OPT",
+            "--budget",
+            "5%",
+            "--fail-fast",
+            "train.py",
+            "--format",
+            "json",
+            "--",
+            "-m",
+            "x",
+        ]
     )
     assert own.report.select == ("GRD", "LOS", "OPT")
     assert own.report.format == "text"

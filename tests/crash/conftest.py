@@ -1,4 +1,5 @@
-"""Scripts that really crash, checked as a user's would be; what is said of each is compared with what is known of it."""
+"""Scripts that really crash, checked as a user's would be; what is said of each is compared with what is known of
+it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from trueloop.crash.scene import Scene
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
-from trueloop.source import stand_in
-from trueloop.verdict import CrashExplanation, Verdict
+from trueloop.results.check import CrashExplanation, Verdict
+from trueloop.usercode.source import stand_in
 
 IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 """Before every script; its lines are counted with the script's."""

@@ -14,11 +14,13 @@ from tests.conftest import Checked
 from tests.crash.conftest import Crash
 from trueloop.crash import explain as explaining
 from trueloop.crash.explain import all_kinds, explain, explained
-from trueloop.verdict import Outcome, Tally, Verdict
+from trueloop.results.check import Outcome, Tally, Verdict
 
 
 def test_every_kind_has_a_docstring_and_the_folder_is_the_registry() -> None:
-    assert {"layer-shape", "device", "in-place", "missing-init", "backward-twice", "memory", "label"} <= set(all_kinds())
+    assert {"layer-shape", "device", "in-place", "missing-init", "backward-twice", "memory", "label"} <= set(
+        all_kinds()
+    )
     for name, kind in all_kinds().items():
         module = __import__(kind.__module__, fromlist=["__doc__"])
         assert module.__doc__, name

@@ -14,7 +14,10 @@ def test_labels_that_start_at_one(crash: Callable[[str], Crash]) -> None:
             loss = criterion(x, y)  # crash
         """)
     assert told.said.kind == "label"
-    assert "`y` holds the label 10, but the predictions are float32 [4, 10], so 10 classes: labels must be 0 to 9" in told.said.message
+    assert (
+        "`y` holds the label 10, but the predictions are float32 [4, 10], so 10 classes: labels must be 0 to 9"
+        in told.said.message
+    )
     assert "go from 1 to 10; 1 label of 4 is out of range (row 2)" in told.details
     assert f"`y` is set at train.py:{told.at('# loop')}" in told.details
     assert "y - 1" in told.said.fix

@@ -75,7 +75,9 @@ def test_a_target_made_by_torch_tensor_is_not_blamed(crash: Callable[[str], Cras
         loss = ((out - torch.tensor([1.0, 2.0])) ** 2).mean()
         loss.backward()
         """)
-    assert "torch.tensor" not in told.details.replace("set at train.py:9: loss = ((out - torch.tensor([1.0, 2.0])) ** 2).mean()", "")
+    assert "torch.tensor" not in told.details.replace(
+        "set at train.py:9: loss = ((out - torch.tensor([1.0, 2.0])) ** 2).mean()", ""
+    )
     assert "All 2 parameters of `model` (Linear) have requires_grad=False" in told.details
 
 

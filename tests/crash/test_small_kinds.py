@@ -1,4 +1,5 @@
-"""Crashes with one cause each: an index, a lone sample, an empty optimizer, a batch that does not stack, and the like."""
+"""Crashes with one cause each: an index, a lone sample, an empty optimizer, a batch that does not stack, and the
+like."""
 
 from __future__ import annotations
 

@@ -52,7 +52,10 @@ def test_another_head(crash: Callable[[str], Crash]) -> None:
         new = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
         new.load_state_dict(old.state_dict())
         """)
-    assert "2 entries of 4 have another size: `1.weight` is [5, 2] in the checkpoint and [3, 2] in Sequential" in told.said.message
+    assert (
+        "2 entries of 4 have another size: `1.weight` is [5, 2] in the checkpoint and [3, 2] in Sequential"
+        in told.said.message
+    )
     assert "leave `1` out" in told.said.fix
 
 

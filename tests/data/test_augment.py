@@ -43,7 +43,9 @@ def test_every_shift_up_to_the_limit_happens_and_none_beyond() -> None:
     made = shifted(image.expand(600, 1, 9, 9), draws(), by=2)
     assert made.flatten(1).sum(1).eq(1).all()
     places = made.squeeze(1).nonzero()[:, 1:]
-    assert {tuple(place) for place in places.tolist()} == {(row, column) for row in range(2, 7) for column in range(2, 7)}
+    assert {tuple(place) for place in places.tolist()} == {
+        (row, column) for row in range(2, 7) for column in range(2, 7)
+    }
 
 
 def test_what_comes_in_at_the_side_is_the_edge() -> None:

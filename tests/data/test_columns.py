@@ -122,7 +122,10 @@ def test_missing_cells_are_kept_where_they_are_allowed(tmp_path: Path) -> None:
 
 def test_a_target_that_is_missing_is_never_allowed(tmp_path: Path) -> None:
     said = refusal(tmp_path, "a,y\n1,0\n2,\n3,1\n", fill=True)
-    assert said == "t.csv, row 3: the target column 'y' is empty: nothing can be learned from this row. Remove it from the file."
+    assert (
+        said
+        == "t.csv, row 3: the target column 'y' is empty: nothing can be learned from this row. Remove it from the file."
+    )
 
 
 def test_an_empty_cell_among_words(tmp_path: Path) -> None:
@@ -189,7 +192,11 @@ def test_a_name_that_stands_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "t.csv is empty."), ("\n1,2\n", "t.csv, row 1: the header is empty."), ("a,y\n", "t.csv has a header but no rows.")],
+    [
+        ("", "t.csv is empty."),
+        ("\n1,2\n", "t.csv, row 1: the header is empty."),
+        ("a,y\n", "t.csv has a header but no rows."),
+    ],
 )
 def test_files_with_nothing_in_them(tmp_path: Path, text: str, said: str) -> None:
     assert refusal(tmp_path, text) == f"{said} Nothing was trained."
@@ -247,7 +254,10 @@ def test_the_kinds_of_parquet(tmp_path: Path) -> None:
     assert numbers(found, "small") == numbers(found, "exact") == [1, 2, 3]
     assert words(found, "truth") == ["true", "false", "true"]
     assert words(found, "coded") == ["a", "b", "a"]
-    assert found.left_out == {"when": "timestamp[ms] is neither numbers nor text", "__index_level_0__": "it is a row index"}
+    assert found.left_out == {
+        "when": "timestamp[ms] is neither numbers nor text",
+        "__index_level_0__": "it is a row index",
+    }
     assert list(read_columns(path, "y", only_target=True).columns) == ["y"]
 
 

@@ -37,7 +37,10 @@ def test_datasets_of_torch_and_inputs_of_several_parts_are_fine() -> None:
 
 
 def test_a_collate_of_the_user_s_may_take_what_it_likes() -> None:
-    source = Dataset([{"x": 1}, {"x": 2}], collate=lambda items: (torch.tensor([item["x"] for item in items]), torch.zeros(len(items))))
+    source = Dataset(
+        [{"x": 1}, {"x": 2}],
+        collate=lambda items: (torch.tensor([item["x"] for item in items]), torch.zeros(len(items))),
+    )
     assert source.fetch(torch.tensor([1, 0])).inputs.tolist() == [2, 1]
 
 
@@ -50,7 +53,9 @@ def test_what_a_user_s_collate_raises_stays_what_it_is() -> None:
 
 
 def test_a_collate_that_makes_no_pair() -> None:
-    assert refusal([1, 2], collate=torch.tensor).startswith("The collate made a Tensor of a list of samples, not (inputs, targets).")
+    assert refusal([1, 2], collate=torch.tensor).startswith(
+        "The collate made a Tensor of a list of samples, not (inputs, targets)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,9 @@ def test_samples_of_different_shapes() -> None:
 
 
 def test_samples_that_are_neither_tensors_nor_numbers() -> None:
-    assert refusal([(object(), 0)]).startswith("The dataset's sample 0 holds a object, which cannot be stacked into a batch.")
+    assert refusal([(object(), 0)]).startswith(
+        "The dataset's sample 0 holds a object, which cannot be stacked into a batch."
+    )
     assert "holds a numpy array of object" in refusal([(np.array([1, None]), 0)])
     assert "holds a numpy array of <U1" in refusal([(np.array(["a"]), 0)])
     assert refusal([(1, 0), (1, None)]).startswith("The target of sample 1 is None.")
@@ -122,7 +129,11 @@ def test_labels_come_from_the_dataset_or_from_the_call() -> None:
     class Known(list[Any]):
         targets = (0, 1, 1)
 
-    for source in (Dataset(Known([1, 2, 3])), Dataset([1, 2, 3], labels=[0, 1, 1]), Dataset([1, 2, 3], labels=torch.tensor([0, 1, 1]))):
+    for source in (
+        Dataset(Known([1, 2, 3])),
+        Dataset([1, 2, 3], labels=[0, 1, 1]),
+        Dataset([1, 2, 3], labels=torch.tensor([0, 1, 1])),
+    ):
         labels = source.labels()
         assert labels is not None
         assert labels.tolist() == [0, 1, 1]

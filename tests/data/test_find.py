@@ -15,7 +15,7 @@ import pytest
 from trueloop.data import homes
 from trueloop.data.find import DataFile, DataSet, cache_folder, find_data
 from trueloop.errors import BadData
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 PLAYS, POEMS = b"To be, or not to be", b"Shall I compare thee"
 
@@ -25,7 +25,10 @@ def digest(content: bytes) -> str:
 
 
 def writings(*mirrors: str) -> DataSet:
-    files = (DataFile("plays.gz", digest(PLAYS), also=("plays",)), DataFile("poems", f"md5:{hashlib.md5(POEMS).hexdigest()}"))
+    files = (
+        DataFile("plays.gz", digest(PLAYS), also=("plays",)),
+        DataFile("poems", f"md5:{hashlib.md5(POEMS).hexdigest()}"),
+    )
     return DataSet("Writings", ("writings", "Writings/raw"), files, mirrors, 1)
 
 
@@ -104,13 +107,17 @@ def test_the_variable_names_a_parent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert find_data(writings(), DataRequest())["poems"].parent == own
 
 
-def test_the_variable_may_name_the_data_set_s_own_folder_if_it_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_may_name_the_data_set_s_own_folder_if_it_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = put(tmp_path / "Writings" / "raw", "plays.gz", "poems")
     monkeypatch.setenv("TRUELOOP_DATA", str(own))
     assert find_data(writings(), DataRequest())["poems"].parent == own
 
 
-def test_the_variable_s_folder_of_another_data_set_is_not_taken_for_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_s_folder_of_another_data_set_is_not_taken_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRUELOOP_DATA", str(put(tmp_path / "letters", "plays.gz", "poems")))
     with pytest.raises(BadData, match="Writings was not found"):
         find_data(writings(), DataRequest())
@@ -126,7 +133,9 @@ def test_the_cache_folder_is_looked_in_last(tmp_path: Path, monkeypatch: pytest.
     assert find_data(writings(), DataRequest())["poems"].parent == nearer
 
 
-def test_without_a_cache_variable_the_cache_is_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_variable_the_cache_is_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "trueloop"
@@ -181,13 +190,17 @@ def test_only_what_is_missing_is_downloaded(mirror: str) -> None:
 
 
 def test_a_mirror_that_has_it_not_is_passed_over_for_the_next(mirror: str) -> None:
-    found = find_data(writings(mirror.replace("good", "gone"), "http://127.0.0.1:9/", mirror), DataRequest(download=True))
+    found = find_data(
+        writings(mirror.replace("good", "gone"), "http://127.0.0.1:9/", mirror), DataRequest(download=True)
+    )
     assert found["plays.gz"].read_bytes() == PLAYS
 
 
 def test_a_file_that_is_not_the_published_one_is_refused_and_not_kept(tmp_path: Path, mirror: str) -> None:
     (tmp_path / "served" / "good" / "poems").write_bytes(b"an advertisement")
-    with pytest.raises(BadData, match=r"poems is not the published file \(md5:\w+ instead of md5:\w+\).*Nothing was run"):
+    with pytest.raises(
+        BadData, match=r"poems is not the published file \(md5:\w+ instead of md5:\w+\).*Nothing was run"
+    ):
         find_data(writings(mirror), DataRequest(download=True))
     assert [path.name for path in (cache_folder() / "writings").iterdir()] == ["plays.gz"]
 
@@ -213,7 +226,9 @@ def test_a_place_that_cannot_be_made_is_said(tmp_path: Path, mirror: str) -> Non
         find_data(writings(mirror), DataRequest(tmp_path / "file", download=True))
 
 
-@pytest.mark.parametrize("known", [homes.MNIST, homes.FASHION_MNIST, homes.MOVIE_REVIEWS, homes.TINY_SHAKESPEARE], ids=lambda k: k.title)
+@pytest.mark.parametrize(
+    "known", [homes.MNIST, homes.FASHION_MNIST, homes.MOVIE_REVIEWS, homes.TINY_SHAKESPEARE], ids=lambda k: k.title
+)
 def test_every_public_home_is_complete(known: DataSet) -> None:
     assert all(mirror.startswith(("https://", "http://")) and mirror.endswith("/") for mirror in known.mirrors)
     for file in known.files:

@@ -17,7 +17,7 @@ from trueloop.data.idx import Normalised, image_splits, read_idx
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadData
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 TEN = tuple(map(str, range(10)))
@@ -39,7 +39,9 @@ def test_a_packed_file_is_known_by_its_content_not_its_name(tmp_path: Path) -> N
     ("code", "kind", "dtype"),
     [(0x09, ">i1", torch.int8), (0x0B, ">i2", torch.int16), (0x0C, ">i4", torch.int32), (0x0D, ">f4", torch.float32)],
 )
-def test_other_kinds_of_numbers_are_read_high_byte_first(tmp_path: Path, code: int, kind: str, dtype: torch.dtype) -> None:
+def test_other_kinds_of_numbers_are_read_high_byte_first(
+    tmp_path: Path, code: int, kind: str, dtype: torch.dtype
+) -> None:
     path = tmp_path / "numbers"
     path.write_bytes(bytes([0, 0, code, 1]) + struct.pack(">I", 3) + np.array([1, -2, 100], dtype=kind).tobytes())
     read = read_idx(path)
@@ -103,7 +105,9 @@ def test_images_have_one_channel_and_labels_are_class_numbers(tmp_path: Path) ->
 def test_images_and_labels_of_different_number_are_refused(tmp_path: Path) -> None:
     folder = stand_in_for("mnist", tmp_path) / "mnist"
     write_idx(folder / "t10k-labels-idx1-ubyte.gz", np.zeros(39, np.uint8))
-    with pytest.raises(BadData, match=r"t10k-images-idx3-ubyte.gz holds 40 images and .*t10k-labels-idx1-ubyte.gz 39 labels"):
+    with pytest.raises(
+        BadData, match=r"t10k-images-idx3-ubyte.gz holds 40 images and .*t10k-labels-idx1-ubyte.gz 39 labels"
+    ):
         read_stand_in(tmp_path)
 
 

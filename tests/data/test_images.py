@@ -84,7 +84,9 @@ def test_a_valid_folder_may_lack_a_class_but_not_have_another(tmp_path: Path) ->
     save(tmp_path / "valid" / "bee" / "1.png")
     assert held(image_folder(tmp_path).valid).targets.tolist() == [1]
     save(tmp_path / "valid" / "cat" / "1.png")
-    assert refusal(tmp_path).startswith(f"{tmp_path / 'valid' / 'cat'} is a class that the training images do not have (ant, bee).")
+    assert refusal(tmp_path).startswith(
+        f"{tmp_path / 'valid' / 'cat'} is a class that the training images do not have (ant, bee)."
+    )
 
 
 def test_hidden_files_and_others_that_are_no_images_are_passed_over(tmp_path: Path) -> None:

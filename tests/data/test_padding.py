@@ -30,7 +30,9 @@ def test_shorter_sequences_are_filled_up() -> None:
     assert targets.dtype == torch.int64
 
 
-@pytest.mark.parametrize("made", [list, tuple, torch.tensor, np.array, lambda ids: torch.tensor(ids, dtype=torch.int32)])
+@pytest.mark.parametrize(
+    "made", [list, tuple, torch.tensor, np.array, lambda ids: torch.tensor(ids, dtype=torch.int32)]
+)
 def test_whatever_holds_the_numbers(made: Any) -> None:
     inputs, _ = padded([(made([5, 6, 7]), 1), (made([8]), 0)], pad=9)
     assert inputs.tolist() == [[5, 6, 7], [8, 9, 9]]

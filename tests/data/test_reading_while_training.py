@@ -23,7 +23,7 @@ from trueloop.data.source import Facts, Splits
 from trueloop.engine.assemble import assemble
 from trueloop.engine.train import train
 from trueloop.errors import BadData
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 def shade(number: int) -> Image.Image:
@@ -50,7 +50,9 @@ def as_shards(root: Path) -> Splits:
                     info = tarfile.TarInfo(name)
                     info.size = len(data)
                     file.addfile(info, io.BytesIO(data))
-    return Splits(train=Shards(root / "{0..1}.tar"), facts=Facts(inputs=(3, 5, 5), classes=("dark", "bright")), prepare=scaled)
+    return Splits(
+        train=Shards(root / "{0..1}.tar"), facts=Facts(inputs=(3, 5, 5), classes=("dark", "bright")), prepare=scaled
+    )
 
 
 def network() -> nn.Module:
@@ -65,7 +67,9 @@ def weights(recipe: Recipe) -> tuple[list[float], float]:
     batch = source.fetch(torch.arange(len(source)))
     assert loop.splits.prepare is not None
     right = loop.model(loop.splits.prepare(batch.inputs)).argmax(1) == batch.targets
-    return torch.cat([each.detach().flatten() for each in loop.model.parameters()]).tolist(), right.float().mean().item()
+    return torch.cat(
+        [each.detach().flatten() for each in loop.model.parameters()]
+    ).tolist(), right.float().mean().item()
 
 
 @pytest.mark.parametrize("made", [as_folder, as_shards])

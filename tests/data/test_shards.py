@@ -91,7 +91,12 @@ def test_shards_are_named_by_list_by_star_and_by_range(tmp_path: Path) -> None:
 
 
 def test_every_ending_has_its_decoder(tmp_path: Path) -> None:
-    members = {"a.json": json.dumps({"n": 3}).encode(), "a.npy": npy(np.arange(3)), "a.txt": "Grüße".encode(), "a.cls": b" 2\n"}
+    members = {
+        "a.json": json.dumps({"n": 3}).encode(),
+        "a.npy": npy(np.arange(3)),
+        "a.txt": "Grüße".encode(),
+        "a.cls": b" 2\n",
+    }
     path = tar(tmp_path / "s.tar", members)
     assert Shards(path, "npy", "cls").samples[0][0].tolist() == [0, 1, 2]
     assert Shards(path, "json", "txt").samples[0] == ({"n": 3}, "Grüße")
@@ -112,7 +117,14 @@ def _label(inputs: Any, target: Any) -> tuple[Any, Any]:
 
 
 def test_a_key_ends_at_its_first_point_and_keeps_its_folder(tmp_path: Path) -> None:
-    members = {"./x/a.seg.png": png(1), "x/a.cls": b"1", "y/a.seg.png": png(2), "y/a.cls": b"0", "README": b"", ".hidden.cls": b"1"}
+    members = {
+        "./x/a.seg.png": png(1),
+        "x/a.cls": b"1",
+        "y/a.seg.png": png(2),
+        "y/a.cls": b"0",
+        "README": b"",
+        ".hidden.cls": b"1",
+    }
     source = Shards(tar(tmp_path / "s.tar", members), "seg.png", "cls", decoders={"seg.png": len})
     assert source.samples.keys == ["x/a", "y/a"]
 
@@ -220,7 +232,11 @@ def test_what_is_no_tar_and_what_holds_nothing(tmp_path: Path) -> None:
         ({"a.json": b"{", "a.cls": b"1"}, "json", "a.json cannot be decoded (Expecting property name"),
         ({"a.txt": b"\xff", "a.cls": b"1"}, "txt", "a.txt cannot be decoded ('utf-8' codec"),
         ({"a.npy": b"", "a.cls": b"1"}, "npy", "a.npy cannot be decoded (No data left in file)"),
-        ({"a.npy": npy(np.array([None])), "a.cls": b"1"}, "npy", "a.npy cannot be decoded (Object arrays cannot be loaded"),
+        (
+            {"a.npy": npy(np.array([None])), "a.cls": b"1"},
+            "npy",
+            "a.npy cannot be decoded (Object arrays cannot be loaded",
+        ),
     ],
 )
 def test_a_member_that_cannot_be_decoded(tmp_path: Path, members: dict[str, bytes], inputs: str, reason: str) -> None:

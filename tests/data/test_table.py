@@ -115,7 +115,9 @@ def test_a_target_that_never_changes(tmp_path: Path, value: object, shown: str) 
 def test_a_class_that_appears_once(tmp_path: Path) -> None:
     targets = example()["y"]
     targets[17] = "maybe"
-    with pytest.raises(BadData, match=r"t\.csv, row 19: the class 'maybe' of 'y' appears only here: one sample cannot be both"):
+    with pytest.raises(
+        BadData, match=r"t\.csv, row 19: the class 'maybe' of 'y' appears only here: one sample cannot be both"
+    ):
         read_table(write(tmp_path, example() | {"y": targets}), "y")
     targets[20] = "rarely"
     with pytest.raises(BadData, match=r"appears only here \(1 other classes too\)"):
@@ -171,7 +173,11 @@ def test_numbers_are_standardised_by_the_training_rows_alone(tmp_path: Path) -> 
 def test_a_category_has_an_input_each_and_one_for_what_training_never_saw(tmp_path: Path) -> None:
     splits = read_table(write(tmp_path, example()), "y")[1]
     assert splits.facts.inputs == (1 + 4,)
-    assert splits.facts.more["columns"][1] == {"name": "town", "kind": "category", "categories": ["Bonn", "Kiel", "Ulm"]}
+    assert splits.facts.more["columns"][1] == {
+        "name": "town",
+        "kind": "category",
+        "categories": ["Bonn", "Kiel", "Ulm"],
+    }
     towns = everything(splits)[0][:, 1:]
     assert towns.sum(0).tolist() == [20, 20, 20, 0]
     assert (towns.sum(1) == 1).all()
@@ -251,17 +257,23 @@ def test_parquet_and_csv_give_the_same_bits(tmp_path: Path) -> None:
 
 
 cells = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3))
-texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=5).map(
-    lambda t: f"w{t}"
-)
+texts = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=5
+).map(lambda t: f"w{t}")
 
 
 @given(st.lists(st.tuples(cells, texts), min_size=12, max_size=40))
-def test_what_was_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[float, str]]) -> None:
+def test_what_was_written_is_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[float, str]]
+) -> None:
     """Numbers come back through the described scale, words through the described categories, whatever they hold."""
     folder = tmp_path_factory.mktemp("t")
     twice = rows + rows + rows  # so that words repeat
-    columns: dict[str, list[Any]] = {"x": [x for x, _ in twice], "w": [w for _, w in twice], "n": list(range(len(twice)))}
+    columns: dict[str, list[Any]] = {
+        "x": [x for x, _ in twice],
+        "w": [w for _, w in twice],
+        "n": list(range(len(twice))),
+    }
     columns["y"] = [n % 2 for n in columns["n"]]
     splits = read_table(write(folder, columns), "y", categories="codes")[1]
     inputs = everything(splits)[0].double()
@@ -269,7 +281,9 @@ def test_what_was_written_is_what_is_read(tmp_path_factory: pytest.TempPathFacto
         name = column["name"]
         if column["kind"] == "number":
             back = inputs[:, place] * column["spread"] + column["mean"]
-            assert sorted(back.tolist()) == pytest.approx(sorted(columns[name]), abs=1e-5 * max(map(abs, columns[name])))
+            assert sorted(back.tolist()) == pytest.approx(
+                sorted(columns[name]), abs=1e-5 * max(map(abs, columns[name]))
+            )
         else:
             names = [*column["categories"], None]
             read = [names[int(code)] for code in inputs[:, place]]

@@ -60,7 +60,9 @@ def test_inputs_and_targets_of_different_number() -> None:
 def test_an_array_of_python_objects_is_refused_with_the_row() -> None:
     values = np.array([[1.0, 2.0], [3.0, None], [5.0, "x"]], dtype=object)
     said = refusal(values, np.arange(3))
-    assert said.startswith("The inputs are a numpy array of Python objects; row 1 holds None (NoneType), and tensors hold numbers only.")
+    assert said.startswith(
+        "The inputs are a numpy array of Python objects; row 1 holds None (NoneType), and tensors hold numbers only."
+    )
 
 
 def test_rows_of_different_length_are_refused_with_the_row() -> None:

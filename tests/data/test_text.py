@@ -15,7 +15,17 @@ from trueloop.errors import BadData
 
 
 def test_words_keep_their_apostrophes_and_hyphens_and_signs_stand_alone() -> None:
-    assert words_in("It isn't a well-made film , is it?") == ["it", "isn't", "a", "well-made", "film", ",", "is", "it", "?"]
+    assert words_in("It isn't a well-made film , is it?") == [
+        "it",
+        "isn't",
+        "a",
+        "well-made",
+        "film",
+        ",",
+        "is",
+        "it",
+        "?",
+    ]
     assert words_in("L'Été à Gênes") == ["l'été", "à", "gênes"]
     assert words_in("  ") == []
 
@@ -60,7 +70,11 @@ def test_buckets_are_the_same_in_every_process() -> None:
     rows = set()
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        rows.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True).stdout)
+        rows.add(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
+            ).stdout
+        )
     assert rows == {f"{Vocabulary.of(['a film'], buckets=999).row('a fine film')}\n"}
 
 

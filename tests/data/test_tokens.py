@@ -1,4 +1,5 @@
-"""Blocks of a memory-mapped token file: the right tokens, on whatever device, and clear words for files that are no token files."""
+"""Blocks of a memory-mapped token file: the right tokens, on whatever device, and clear words for files that are no
+token files."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_targets_are_the_inputs_moved_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "block", "stride", "samples"), [(20, 4, None, 4), (21, 4, None, 5), (20, 4, 1, 16), (20, 4, 3, 6), (5, 4, 1, 1)]
+    ("count", "block", "stride", "samples"),
+    [(20, 4, None, 4), (21, 4, None, 5), (20, 4, 1, 16), (20, 4, 3, 6), (5, 4, 1, 1)],
 )
 def test_an_epoch_has_every_beginning_that_leaves_room_for_a_block(
     tmp_path: Path, count: int, block: int, stride: int | None, samples: int
@@ -39,7 +41,9 @@ def test_an_epoch_has_every_beginning_that_leaves_room_for_a_block(
     assert max(beginnings) + (stride or block) + block + 1 > count
 
 
-@pytest.mark.parametrize(("dtype", "largest"), [("uint8", 255), ("uint16", 50_256), ("uint32", 128_000), ("uint32", 2**32 - 1)])
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [("uint8", 255), ("uint16", 50_256), ("uint32", 128_000), ("uint32", 2**32 - 1)]
+)
 def test_tokens_of_every_size_come_out_as_they_were_written(tmp_path: Path, dtype: TokenType, largest: int) -> None:
     written = [0, largest, 1, largest - 1, 7, 9]
     source = Tokens(token_file(tmp_path, written, dtype), block=2, dtype=dtype)
@@ -97,7 +101,9 @@ def test_a_length_that_the_token_size_does_not_divide_is_refused(tmp_path: Path)
 
 @pytest.mark.parametrize("count", [0, 1, 8])
 def test_a_file_too_short_for_one_block_is_refused(tmp_path: Path, count: int) -> None:
-    with pytest.raises(BadData, match=rf"holds {count} tokens from 0 to {count}, and one block takes 9 \(8 and the one that follows\)"):
+    with pytest.raises(
+        BadData, match=rf"holds {count} tokens from 0 to {count}, and one block takes 9 \(8 and the one that follows\)"
+    ):
         Tokens(token_file(tmp_path, range(count)), block=8)
 
 

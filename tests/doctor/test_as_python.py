@@ -1,4 +1,5 @@
-"""A script under `trueloop check` is run as Python runs it: each script here is run by both; both must print the same and end the same."""
+"""A script under `trueloop check` is run as Python runs it: each script here is run by both; both must print the same
+and end the same."""
 
 from __future__ import annotations
 

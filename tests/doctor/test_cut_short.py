@@ -37,7 +37,9 @@ CLOSURE = {"optimizer": "LBFGS", "clear": "optimizer.zero_grad()", "take": "opti
 
 
 @pytest.mark.parametrize("words", [PLAIN, CLOSURE], ids=["plain", "closure"])
-def test_steps_ends_the_run_after_that_many_and_no_handler_of_the_script_keeps_it(tmp_path: Path, words: dict[str, str]) -> None:
+def test_steps_ends_the_run_after_that_many_and_no_handler_of_the_script_keeps_it(
+    tmp_path: Path, words: dict[str, str]
+) -> None:
     checked = check_script(tmp_path, SCRIPT.format(**words), last_step=5)
     assert checked.output == "".join(f"after {step}\n" for step in range(4)) + "cleaned up\n"
     assert checked.verdict.outcome.reason == "cut"
@@ -71,7 +73,9 @@ def test_fail_fast_ends_the_run_at_the_first_error(tmp_path: Path) -> None:
 
 
 def test_an_error_that_is_allowed_does_not_end_it(tmp_path: Path) -> None:
-    text = SCRIPT.format(**{**PLAIN, "clear": "pass"}).replace("loss.backward()", "loss.backward()  # trueloop: allow[GRD101]")
+    text = SCRIPT.format(**{**PLAIN, "clear": "pass"}).replace(
+        "loss.backward()", "loss.backward()  # trueloop: allow[GRD101]"
+    )
     checked = check_script(tmp_path, text, on_error=lambda _: True)
     assert checked.verdict.outcome.reason == "finished"
     assert checked.verdict.allowed == 1

@@ -1,4 +1,5 @@
-"""The watcher never breaks the run: what fails on our side is retired and told, and the script ends as if nothing had been."""
+"""The watcher never breaks the run: what fails on our side is retired and told, and the script ends as if nothing had
+been."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Checked, check_script
-from trueloop.probes.forward import ForwardProbe
-from trueloop.probes.gradient import GradientProbe
+from trueloop.observers.forward import ForwardObserver
+from trueloop.observers.gradient import GradientObserver
+from trueloop.results.check import ExitCode
 from trueloop.rules.gradient.gradients_never_cleared import GradientsNeverCleared
 from trueloop.taps.loss import LossTap
-from trueloop.verdict import ExitCode
 
 SCRIPT = """
 import torch
@@ -50,9 +51,13 @@ def _check_that_it_is_told_and_nothing_else_happened(broken: Checked, healthy: C
 
 
 @pytest.mark.parametrize("moment", ["module_call_ended", "loss_called", "step_ended", "run_ended"])
-def test_a_probe_that_raises_is_retired(tmp_path: Path, healthy: Checked, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    monkeypatch.setattr(ForwardProbe, moment, _explode)
-    _check_that_it_is_told_and_nothing_else_happened(check_script(tmp_path, SCRIPT), healthy, "probe ForwardProbe")
+def test_a_probe_that_raises_is_retired(
+    tmp_path: Path, healthy: Checked, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr(ForwardObserver, moment, _explode)
+    _check_that_it_is_told_and_nothing_else_happened(
+        check_script(tmp_path, SCRIPT), healthy, "observer ForwardObserver"
+    )
 
 
 def test_a_rule_that_raises_is_retired(tmp_path: Path, healthy: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +65,17 @@ def test_a_rule_that_raises_is_retired(tmp_path: Path, healthy: Checked, monkeyp
     _check_that_it_is_told_and_nothing_else_happened(check_script(tmp_path, SCRIPT), healthy, "rule GRD101")
 
 
-def test_a_tap_that_does_not_fit_this_torch_is_left_out(tmp_path: Path, healthy: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tap_that_does_not_fit_this_torch_is_left_out(
+    tmp_path: Path, healthy: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(LossTap, "install", _explode)
     _check_that_it_is_told_and_nothing_else_happened(check_script(tmp_path, SCRIPT), healthy, "LossTap")
 
 
 def test_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ForwardProbe, "module_call_ended", _explode)
+    monkeypatch.setattr(ForwardObserver, "module_call_ended", _explode)
     checked = check_script(tmp_path, SCRIPT.replace("    optimizer.zero_grad()\n", ""))
     assert "gradients-never-cleared" in checked.names()
     assert len(checked.verdict.failures) == 1
-    monkeypatch.setattr(GradientProbe, "backward_ended", _explode)
+    monkeypatch.setattr(GradientObserver, "backward_ended", _explode)
     assert len(check_script(tmp_path, SCRIPT).verdict.failures) == 2

@@ -1,4 +1,5 @@
-"""Every way to hang, on two real ranks: one paragraph that names the ranks, their collectives, the user's lines and the cause."""
+"""Every way to hang, on two real ranks: one paragraph that names the ranks, their collectives, the user's lines and the
+cause."""
 
 from __future__ import annotations
 
@@ -46,20 +47,28 @@ def test_a_rank_with_one_batch_more_is_still_in_the_loop_that_the_other_has_left
     loop = "for batch in DataLoader(torch.ones(4 + rank, 1)):\n    dist.all_reduce(batch)\n"
     found = _found(tmp_path, f"{loop}dist.barrier()\n")
     assert "rank 0 waits in barrier #6 (train.py:11); rank 1 waits in all_reduce #6 (train.py:10)" in found.message
-    assert found.message.endswith(": rank 1 is still in the loop of line 9, which rank 0 has left: it has more batches.")
+    assert found.message.endswith(
+        ": rank 1 is still in the loop of line 9, which rank 0 has left: it has more batches."
+    )
     assert found.fix.startswith("Give every rank as many batches")
 
 
 @pytest.mark.long
 def test_a_rank_with_one_batch_more_than_one_that_has_ended(tmp_path: Path) -> None:
     found = _found(tmp_path, "for batch in DataLoader(torch.ones(4 + rank, 1)):\n    dist.all_reduce(batch)\n")
-    assert "all_reduce #6 (train.py:10), and rank 0 never comes: its script has ended, after all_reduce #5 (train.py:10)" in found.message
+    assert (
+        "all_reduce #6 (train.py:10), and rank 0 never comes: its script has ended, after all_reduce #5 (train.py:10)"
+        in found.message
+    )
     assert found.message.endswith(": rank 1 is still in the loop of line 9, so it has more batches.")
 
 
 def test_an_exception_on_one_rank_is_named_with_its_line(tmp_path: Path) -> None:
     found = _found(tmp_path, "if rank == 1:\n    raise ValueError('a file is damaged')\ndist.all_reduce(x)\n")
-    assert "all_reduce #2 (train.py:11), and rank 1 never comes: its script has failed at train.py:10 (ValueError: a file" in found.message
+    assert (
+        "all_reduce #2 (train.py:11), and rank 1 never comes: its script has failed at train.py:10 (ValueError: a file"
+        in found.message
+    )
     assert found.fix == "Mend what ended rank 1: the others only wait for it."
 
 
@@ -86,7 +95,9 @@ for batch in DataLoader(Damaged(), batch_size=2, num_workers={workers}):
 def test_a_rank_stuck_in_its_dataset_is_named_with_the_line_there(tmp_path: Path) -> None:
     found = _found(tmp_path, LOADING.format(workers=0))
     assert found.message.startswith("Rank 0 waits in all_reduce #4 (train.py:17), and rank 1 never comes: since ")
-    assert "it waits for one batch, in train.py:14 (data of Damaged), after all_reduce #3 (train.py:17)" in found.message
+    assert (
+        "it waits for one batch, in train.py:14 (data of Damaged), after all_reduce #3 (train.py:17)" in found.message
+    )
     assert found.place is not None
     assert found.place.line == 14
 
@@ -111,7 +122,9 @@ dist.all_reduce(x)
 def test_of_a_stopped_rank_the_others_say_since_when_it_is_silent_and_its_last_place(tmp_path: Path) -> None:
     checked = _checked(tmp_path, STOPPED)
     (found,) = checked.findings
-    assert found.message.startswith("Rank 0 waits in all_reduce #2 (train.py:13), and rank 1 never comes: its process is stopped (SIGSTOP)")
+    assert found.message.startswith(
+        "Rank 0 waits in all_reduce #2 (train.py:13), and rank 1 never comes: its process is stopped (SIGSTOP)"
+    )
     assert "nothing is heard of it since " in found.message
     assert "when it was at train.py:11, after all_reduce #1 (train.py:8)" in found.message
     assert checked.verdict.notes == ("the report of rank 1 is missing: its process is stopped",)
@@ -146,7 +159,9 @@ def test_a_long_evaluation_is_told_as_waiting_and_the_run_goes_on(tmp_path: Path
 
 
 def test_watching_takes_one_thread_and_says_nothing_where_nobody_waits(tmp_path: Path) -> None:
-    checked = _checked(tmp_path, "import threading\nprint([t.name for t in threading.enumerate() if 'trueloop' in t.name])\n")
+    checked = _checked(
+        tmp_path, "import threading\nprint([t.name for t in threading.enumerate() if 'trueloop' in t.name])\n"
+    )
     assert not checked.findings
     assert "note:" not in checked.output
     assert checked.output.split("\n").count("['trueloop watches for ranks that hang']") == 2
@@ -157,6 +172,8 @@ def test_the_default_is_the_same_with_and_without_torch() -> None:
     assert hangs.HANG_AFTER == HANG_AFTER == 300.0
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("60", 60.0), ("60s", 60.0), ("1.5", 1.5), ("5min", 300.0), ("2m", 120.0), ("1h", 3600.0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60", 60.0), ("60s", 60.0), ("1.5", 1.5), ("5min", 300.0), ("2m", 120.0), ("1h", 3600.0)]
+)
 def test_seconds_may_have_a_unit(text: str, seconds: float) -> None:
     assert hangs.seconds_of(text, "--hang-after") == seconds

@@ -44,7 +44,9 @@ def test_reading_is_work_of_the_thread_that_reads() -> None:
     assert has_worked(before, work_of(os.getpid(), threading.get_native_id()))
 
 
-@pytest.mark.parametrize(("now", "worked"), [((10, 5), False), ((11, 5), False), ((12, 5), True), ((10, 6), True), (None, False)])
+@pytest.mark.parametrize(
+    ("now", "worked"), [((10, 5), False), ((11, 5), False), ((12, 5), True), ((10, 6), True), (None, False)]
+)
 def test_a_tick_at_times_is_no_work(now: Work | None, worked: bool) -> None:
     assert has_worked((10, 5), now) is worked
     assert not has_worked(None, now), "the first look has nothing to compare"

@@ -24,7 +24,18 @@ from tests.conftest import in_child
 from trueloop.doctor.watch import Watch
 
 OWNERS: tuple[Any, ...] = (
-    *(torch, Tensor, functional, nn.Module, utils, clip_grad, torch.autograd, Optimizer, data.DataLoader, torch.amp.GradScaler),
+    *(
+        torch,
+        Tensor,
+        functional,
+        nn.Module,
+        utils,
+        clip_grad,
+        torch.autograd,
+        Optimizer,
+        data.DataLoader,
+        torch.amp.GradScaler,
+    ),
     *(torch.distributed, torch.distributed.distributed_c10d, nn.parallel.DistributedDataParallel),
     *(dataloader._BaseDataLoaderIter, compiler_of_modules, traceback.TracebackException, threading, traceback),
     *(value for value in vars(lr_scheduler).values() if isinstance(value, type)),
@@ -34,12 +45,26 @@ OWNERS: tuple[Any, ...] = (
 
 def _hooks() -> Iterator[tuple[str, int]]:
     for file in (module_file, optimizer_file):
-        yield from ((name, len(value)) for name, value in vars(file).items() if name.startswith("_global_") and isinstance(value, dict))
+        yield from (
+            (name, len(value))
+            for name, value in vars(file).items()
+            if name.startswith("_global_") and isinstance(value, dict)
+        )
 
 
 def _all_of_torch() -> dict[str, object]:
-    names = {f"{owner.__name__}.{name}": value for owner in OWNERS for name, value in vars(owner).items() if name != "__annotations__"}
-    return {**names, "hooks": dict(_hooks()), "builtins": dict(_builtins._get_builtin_table()), "excepthook": sys.excepthook}  # type: ignore[no-untyped-call]
+    names = {
+        f"{owner.__name__}.{name}": value
+        for owner in OWNERS
+        for name, value in vars(owner).items()
+        if name != "__annotations__"
+    }
+    return {
+        **names,
+        "hooks": dict(_hooks()),
+        "builtins": dict(_builtins._get_builtin_table()),  # type: ignore[no-untyped-call]
+        "excepthook": sys.excepthook,
+    }
 
 
 def test_torch_is_put_back_exactly() -> None:
@@ -75,7 +100,11 @@ def test_what_somebody_wrapped_after_us_is_left_to_them() -> None:
         functional.cross_entropy = theirs = lambda *args, **kwargs: ours(*args, **kwargs) * 2
         watch.stop()
         scores, target = torch.tensor([[1.0, 2.0]]), torch.tensor([1])
-        return functional.cross_entropy is theirs, functional.cross_entropy(scores, target).item(), ours(scores, target).item()
+        return (
+            functional.cross_entropy is theirs,
+            functional.cross_entropy(scores, target).item(),
+            ours(scores, target).item(),
+        )
 
     kept, doubled, once = in_child(work)
     assert kept

@@ -16,11 +16,13 @@ from trueloop.doctor import ranks
 from trueloop.doctor.ranks import Rank, announce, is_first, merged, own_folder, told, told_once
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.verdict import Outcome, Unjudged, Verdict, Watched
+from trueloop.results.check import Outcome, Unjudged, Verdict, Watched
 
 
 def _finding(code: str, line: int, severity: Severity = Severity.ERROR, count: int = 1) -> Finding:
-    return Finding(code, code.lower(), severity, Place("/train.py", line), f"It is {code}.", "why", "fix", {"n": 1}, count=count)
+    return Finding(
+        code, code.lower(), severity, Place("/train.py", line), f"It is {code}.", "why", "fix", {"n": 1}, count=count
+    )
 
 
 def _verdict(*findings: Finding, reason: str = "finished", code: int = 0, unjudged: tuple[str, ...] = ()) -> Verdict:
@@ -38,19 +40,26 @@ def test_what_several_ranks_found_at_one_place_is_one_finding() -> None:
         ("GRD101", "It is GRD101 (on ranks 0 and 1).", 4, {"n": 1, "ranks": [0, 1]}),
         ("LOS101", "It is LOS101 (on ranks 1 and 2).", 2, {"n": 1, "ranks": [1, 2]}),
     ]
-    assert merged(_verdict(here), {0: _verdict(here), 1: _verdict(here)}, {}).findings[0].message == "It is GRD101 (on all 2 ranks)."
+    assert (
+        merged(_verdict(here), {0: _verdict(here), 1: _verdict(here)}, {}).findings[0].message
+        == "It is GRD101 (on all 2 ranks)."
+    )
     assert merged(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).findings[0].message == "It is GRD101 (on rank 1)."
     assert merged(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).worst() is Severity.ERROR
 
 
 def test_what_one_rank_could_judge_has_been_judged() -> None:
-    both = merged(_verdict(), {0: _verdict(unjudged=("GRD101", "LOS101")), 1: _verdict(unjudged=("LOS101", "OPT106"))}, {})
+    both = merged(
+        _verdict(), {0: _verdict(unjudged=("GRD101", "LOS101")), 1: _verdict(unjudged=("LOS101", "OPT106"))}, {}
+    )
     assert [one.code for one in both.not_judged] == ["LOS101"]
 
 
 def test_a_missing_report_and_a_failure_say_whose_they_are() -> None:
-    both = merged(_verdict(), {0: _verdict(), 2: replace(_verdict(), failures=("probe broke",))}, {1: "its process died"})
-    assert both.failures == ("on rank 2: probe broke",)
+    both = merged(
+        _verdict(), {0: _verdict(), 2: replace(_verdict(), failures=("observer broke",))}, {1: "its process died"}
+    )
+    assert both.failures == ("on rank 2: observer broke",)
     assert both.notes == ("the report of rank 1 is missing: its process died",)
     assert "the report of rank 1 is missing: its process died" in both.closing()
 
@@ -61,7 +70,13 @@ def test_a_missing_report_and_a_failure_say_whose_they_are() -> None:
 @pytest.fixture
 def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has three ranks of a run."""
-    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "1"}.items():
+    for name, value in {
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "3",
+        "TORCHELASTIC_RUN_ID": "none",
+        "MASTER_PORT": "1",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "getppid", lambda: 7)  # the children of this test have one torchrun for a parent
@@ -214,7 +229,9 @@ def test_torchrun_on_two_ranks_gives_one_report(tmp_path: Path) -> None:
         "train.py",
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 is through", "rank 1 is through"]
     assert done.stderr.count("rules judged") == 1, done.stderr

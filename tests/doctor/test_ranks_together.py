@@ -15,14 +15,14 @@ import torch
 
 from tests.conftest import Checked, check_script, in_child
 from tests.several_ranks import free_port
+from trueloop.doctor.cross_rank_rules import Bench
 from trueloop.doctor.judge_again import judge_again
 from trueloop.doctor.ranks import merged
-from trueloop.doctor.together import Bench
 from trueloop.event import CollectivesCalled, Event, Place, StateWritten
 from trueloop.finding import Finding, Severity
+from trueloop.results.check import Outcome, Unjudged, Verdict, Watched
 from trueloop.rules.catalogue import all_rules, select
-from trueloop.settings import Settings
-from trueloop.verdict import Outcome, Unjudged, Verdict, Watched
+from trueloop.usercode.settings import Settings
 
 SAVED = StateWritten(3, Place("/train.py", 9), 0, "/model.pt")
 BOTH: list[Event] = [SAVED, replace(SAVED, rank=1)]
@@ -48,7 +48,10 @@ def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found
     both = merged(own, {0: own, 1: own}, {}, joint)
     assert [(f.code, f.evidence["ranks"]) for f in both.findings] == [("PAR105", [0, 1])]
     assert "on all" not in both.findings[0].message
-    assert [(one.code, one.because) for one in both.not_judged] == [("OPT106", "nothing"), ("PAR106", "the run had one rank")]
+    assert [(one.code, one.because) for one in both.not_judged] == [
+        ("OPT106", "nothing"),
+        ("PAR106", "the run had one rank"),
+    ]
     assert both.watched.rules == 4, "one of those that could not judge alone could judge together"
 
 
@@ -114,9 +117,17 @@ def test_watched_ranks_compute_the_same_numbers(tmp_path: Path) -> None:
 
 
 def _plain(folder: Path, rank: int, port: str) -> subprocess.Popen[str]:
-    words = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    words = {
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "OMP_NUM_THREADS": "1",
+    }
     environment = {**os.environ, **words}
-    return subprocess.Popen([sys.executable, "train.py"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "train.py"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    )
 
 
 # -- hanging --

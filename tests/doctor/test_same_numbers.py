@@ -1,4 +1,5 @@
-"""The numbers do not change: every loss, the final weights and all random states, plain and watched by every rule, to the last bit."""
+"""The numbers do not change: every loss, the final weights and all random states, plain and watched by every rule, to
+the last bit."""
 
 from __future__ import annotations
 

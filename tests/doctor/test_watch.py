@@ -83,7 +83,9 @@ def test_under_the_command_the_line_in_the_script_gives_way(tmp_path: Path) -> N
     text = "import torch, trueloop\nfrom torch import nn\nfrom torch.nn import functional\nwatch = trueloop.watch()\n"
     text += "model = nn.Linear(4, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
     text += (
-        "with trueloop.watch() as inner:" + LOOP.format(steps=8).replace("\n", "\n    ") + "\nprint(len(inner.findings), watch.verdict)\n"
+        "with trueloop.watch() as inner:"
+        + LOOP.format(steps=8).replace("\n", "\n    ")
+        + "\nprint(len(inner.findings), watch.verdict)\n"
     )
     checked = check_script(tmp_path, text)
     assert checked.verdict.outcome.reason == "finished", checked.output
@@ -108,7 +110,10 @@ def test_in_a_notebook_the_line_of_the_cell_is_shown(cell: str) -> None:
         linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
         model, optimizer = _model_and_optimizer()
         with trueloop.watch(select=["GRD101"]) as watch:
-            exec(compile(text, cell, "exec"), {"torch": torch, "functional": functional, "model": model, "optimizer": optimizer})
+            exec(
+                compile(text, cell, "exec"),
+                {"torch": torch, "functional": functional, "model": model, "optimizer": optimizer},
+            )
         return [(f.place.path, f.place.line, f.source.strip()) for f in watch.findings if f.place]
 
     assert in_child(work) == [(cell, 4, "loss.backward()")]
@@ -135,10 +140,10 @@ def test_an_error_inside_the_block_is_passed_on_without_our_frames() -> None:
 
 
 def test_as_a_first_line_it_reports_at_the_end_even_after_a_crash(tmp_path: Path) -> None:
-    text = (
-        "import trueloop\ntrueloop.watch()\nimport torch\nfrom torch import nn\nfrom torch.nn import functional\nmodel = nn.Linear(4, 2)\n"
+    text = "import trueloop\ntrueloop.watch()\nimport torch\nfrom torch import nn\nfrom torch.nn import functional\nmodel = nn.Linear(4, 2)\n"
+    text += (
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + LOOP.format(steps=8) + "model(torch.ones(1, 5))\n"
     )
-    text += "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + LOOP.format(steps=8) + "model(torch.ones(1, 5))\n"
     (tmp_path / "train.py").write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

@@ -22,7 +22,8 @@ _VOLATILE: Final = (
     re.compile(r"\b1[5-9]\d{8}\b"),
     re.compile(r"/\S*/trueloop-ecosystem-\S*?/(?:plain|checked)\b"),
 )
-"""What a clock or an address shows: durations with a unit, named times, times of day, pointers, seconds since 1970, our own folders."""
+"""What a clock or an address shows: durations with a unit, named times, times of day, pointers, seconds since 1970, our
+own folders."""
 
 
 def first_difference(plain: str, checked: str, *, cut: bool) -> str:

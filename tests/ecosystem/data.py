@@ -83,7 +83,10 @@ def citations(source: Path, into: Path, train: int, test: int) -> None:
     words = (random.random((papers, 120)) < likely[subjects]).astype(int)
     words[:, 0] = 1
     into.mkdir(parents=True, exist_ok=True)
-    rows = (f"{i} {' '.join(map(str, row))} subject{subject}" for i, (row, subject) in enumerate(zip(words, subjects, strict=True)))
+    rows = (
+        f"{i} {' '.join(map(str, row))} subject{subject}"
+        for i, (row, subject) in enumerate(zip(words, subjects, strict=True))
+    )
     (into / "cora.content").write_text("\n".join(rows) + "\n", encoding="utf-8")
     pairs = ((a, random.choice(np.flatnonzero(subjects == subjects[a]))) for a in range(papers) for _ in range(2))
     (into / "cora.cites").write_text("\n".join(f"{a} {b}" for a, b in pairs) + "\n", encoding="utf-8")
@@ -92,7 +95,13 @@ def citations(source: Path, into: Path, train: int, test: int) -> None:
 def pairs(source: Path, into: Path, train: int, test: int) -> None:
     """train.csv and dev.csv of two lines each, and whether the second is the first in another order."""
     random = np.random.default_rng(0)
-    lines = (source / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8").replace(",", "").replace('"', "").splitlines()
+    lines = (
+        (source / "tinyshakespeare" / "input.txt")
+        .read_text(encoding="utf-8")
+        .replace(",", "")
+        .replace('"', "")
+        .splitlines()
+    )
     lines = [line for line in lines if len(line.split()) > 4]
     into.mkdir(parents=True, exist_ok=True)
     for name, start, count in (("train", 0, train), ("dev", train, test)):
@@ -105,7 +114,8 @@ def pairs(source: Path, into: Path, train: int, test: int) -> None:
 
 
 def photographs(source: Path, into: Path, train: int, test: int) -> None:
-    """Made up: folders of coloured pictures, a folder for each class, as PPM files named .png because readers look at the content."""
+    """Made up: folders of coloured pictures, a folder for each class, as PPM files named .png because readers look at
+    the content."""
     random = np.random.default_rng(0)
     for split, count in (("train", train), ("val", test)):
         for kind, colour in (("blue", (40, 60, 200)), ("green", (50, 190, 60)), ("red", (200, 50, 40))):

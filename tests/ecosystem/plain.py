@@ -1,4 +1,5 @@
-"""`python plain.py N SCRIPT ...`: run a script plainly, to its N-th optimizer step; the counterpart of `trueloop check --steps N`."""
+"""`python plain.py N SCRIPT ...`: run a script plainly, to its N-th optimizer step; the counterpart of `trueloop check
+--steps N`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Public scripts, run plain and under `trueloop check`: the same ending, the same numbers, no finding that is not explained.
+"""Public scripts, run plain and under `trueloop check`: the same ending, the same numbers, no finding that is not
+explained.
 
     python -m tests.ecosystem.run --mirror FOLDER [--install] [--only NAME ...] [--list] [--write docs/ecosystem.md]
 
-FOLDER holds checkouts as owner+name (see checkout.py); TRUELOOP_DATA names the folder of data sets. Nothing of either is kept: each script
-runs in a temporary copy. What came of it is kept under build/ecosystem: a run of some scripts renews only those in the table, and all are
-judged by what scripts.toml says today. `--install` makes .venv-ecosystem, with torchvision and what else the scripts import. Which scripts,
-how, and what is expected of them is written in scripts.toml.
+FOLDER holds checkouts as owner+name (see checkout.py); TRUELOOP_DATA names the folder of data sets. Nothing of either
+is kept: each script runs in a temporary copy. What came of it is kept under build/ecosystem: a run of some scripts
+renews only those in the table, and all are judged by what scripts.toml says today. `--install` makes .venv-ecosystem,
+with torchvision and what else the scripts import. Which scripts, how, and what is expected of them is written in
+scripts.toml.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class Script:
     arguments: tuple[str, ...]
     cwd: str
     data: tuple[Mapping[str, Any], ...]
-    """kind, into (relative to cwd), train, test. Kind 'repository': the files of another one, its `folder` at `commit`, as `into`."""
+    """kind, into (relative to cwd), train, test. Kind 'repository': the files of another one, its `folder` at `commit`,
+    as `into`."""
     before: tuple[tuple[str, ...], ...]
     """Python commands to run first."""
     environment: Mapping[str, str]
@@ -64,7 +67,10 @@ class Script:
 
     def expectations(self) -> list[set[tuple[str, int]]]:
         """For each expected finding, what it may look like."""
-        return [{(e["rule"], line) for line in (e["line"] if isinstance(e["line"], list) else [e["line"]])} for e in self.expected]
+        return [
+            {(e["rule"], line) for line in (e["line"] if isinstance(e["line"], list) else [e["line"]])}
+            for e in self.expected
+        ]
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,14 @@ def install() -> None:
     if (HOME / "ready").exists():
         return
     subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    pip: list[str | Path] = [HOME / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    pip: list[str | Path] = [
+        HOME / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "-c",
+        ROOT / "constraints.txt",
+    ]
     subprocess.run([*pip, "torch"], check=True)
     subprocess.run([*pip, *PACKAGES], check=True)
     subprocess.run([*pip, "--no-deps", TORCHVISION], check=True)
@@ -151,11 +164,20 @@ def execute(command: list[str | Path], script: Script, work: Path) -> Ending:
     before = os.times()
     try:
         done = subprocess.run(
-            command, cwd=work / script.cwd, env=environment(script, work), capture_output=True, timeout=script.timeout, check=False
+            command,
+            cwd=work / script.cwd,
+            env=environment(script, work),
+            capture_output=True,
+            timeout=script.timeout,
+            check=False,
         )
         code, out, errors = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
-        code, out, errors = 124, late.stdout or b"", (late.stderr or b"") + f"\nnot done after {script.timeout} s".encode()
+        code, out, errors = (
+            124,
+            late.stdout or b"",
+            (late.stderr or b"") + f"\nnot done after {script.timeout} s".encode(),
+        )
     after = os.times()
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
     return Ending(code, out.decode(errors="replace"), errors.decode(errors="replace"), seconds)
@@ -215,7 +237,9 @@ def examine(script: Script, mirror: Path, data: Path, python: Path) -> Answer:
             (kept / f"{way}.out").write_text(ending.printed, encoding="utf-8")
             (kept / f"{way}.err").write_text(ending.errors, encoding="utf-8")
             endings.append(ending)
-    (kept / "endings.json").write_text(json.dumps([[ending.code, ending.seconds] for ending in endings]), encoding="utf-8")
+    (kept / "endings.json").write_text(
+        json.dumps([[ending.code, ending.seconds] for ending in endings]), encoding="utf-8"
+    )
     return judge(script, endings[0], endings[1], kept / "report.json")
 
 
@@ -304,7 +328,9 @@ def page(answers: list[Answer]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror", type=Path, help="the folder of checkouts")
-    parser.add_argument("--data", type=Path, default=os.environ.get("TRUELOOP_DATA"), help="the folder of data sets (TRUELOOP_DATA)")
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("TRUELOOP_DATA"), help="the folder of data sets (TRUELOOP_DATA)"
+    )
     parser.add_argument("--install", action="store_true", help="make .venv-ecosystem first")
     parser.add_argument("--only", nargs="*", default=[], help="scripts whose name holds one of these words")
     parser.add_argument("--list", action="store_true", help="show the scripts and run none")
@@ -325,7 +351,9 @@ def main() -> int:
         parser.error("there is no .venv-ecosystem. Nothing was run: --install makes it.")
     answers = []
     mirror, data = options.mirror.resolve(), Path(options.data).resolve()
-    with ProcessPoolExecutor(options.processes) as pool:  # processes, because each counts the CPU time of its own children
+    with ProcessPoolExecutor(
+        options.processes
+    ) as pool:  # processes, because each counts the CPU time of its own children
         for future in [pool.submit(examine, script, mirror, data, python) for script in scripts]:
             answers.append(future.result())
             show(answers[-1])
@@ -335,7 +363,9 @@ def main() -> int:
     ran = [answer for answer in answers if not answer.skipped]
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)
-    print(f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as they should, {unexpected} unexpected findings")
+    print(
+        f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as they should, {unexpected} unexpected findings"
+    )
     return int(bool(bad) or not ran)
 
 

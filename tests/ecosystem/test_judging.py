@@ -49,7 +49,19 @@ def test_a_run_that_was_cut_may_print_less_but_nothing_else() -> None:
 
 
 SCRIPT = Script(
-    "s", "o/n", "c", "train.py", ".", (), ".", (), (), {}, None, 9, ({"rule": "not-shuffled", "line": [7, 9], "reason": "it is"},)
+    "s",
+    "o/n",
+    "c",
+    "train.py",
+    ".",
+    (),
+    ".",
+    (),
+    (),
+    {},
+    None,
+    9,
+    ({"rule": "not-shuffled", "line": [7, 9], "reason": "it is"},),
 )
 FINDING = {"code": "X1", "name": "not-shuffled", "severity": "warning", "path": "train.py", "line": 9, "message": "m"}
 

@@ -1,4 +1,5 @@
-"""Small jobs for the engine's tests: blobs to tell apart, tokens to guess, a hook that keeps what it hears, runs in one line."""
+"""Small jobs for the engine's tests: blobs to tell apart, tokens to guess, a hook that keeps what it hears, runs in one
+line."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.event import Event, NotFinite
 from trueloop.hook import Ending, Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 CLASSES, WIDTH = 3, 6
 
@@ -129,7 +130,12 @@ def begin(recipe: Recipe, store: Store | None = None) -> tuple[Loop, Kept, Store
     return assemble(replace(recipe, hooks=(*recipe.hooks, kept)), store=store), kept, store
 
 
-def ran(recipe: Recipe = SMALL, store: Store | None = None, go_on: bool = False, before: Callable[[Loop], None] | None = None) -> Ran:
+def ran(
+    recipe: Recipe = SMALL,
+    store: Store | None = None,
+    go_on: bool = False,
+    before: Callable[[Loop], None] | None = None,
+) -> Ran:
     """`before`: what a test does to the loop before it trains."""
     loop, kept, store = begin(recipe, store)
     if go_on:

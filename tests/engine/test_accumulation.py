@@ -98,7 +98,9 @@ def test_the_last_window_of_an_epoch_holds_what_is_left() -> None:
     for window in loop.windows():
         sizes.append([len(micro.inputs) for micro in window.micros])
         loop.state.advance(window.ends_epoch)
-    assert sizes[:4] == [[4, 4, 4, 4], [4, 4, 4, 4], [4, 4, 4, 4], [2]], "a small last batch is cut into fewer parts, not smaller ones"
+    assert sizes[:4] == [[4, 4, 4, 4], [4, 4, 4, 4], [4, 4, 4, 4], [2]], (
+        "a small last batch is cut into fewer parts, not smaller ones"
+    )
     assert len(sizes) == 12, "three epochs of four steps, the small one included"
 
 

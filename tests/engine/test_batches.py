@@ -20,7 +20,7 @@ from trueloop.data.source import Batch, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.state import State
 from trueloop.errors import BadData
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 class Drawing:
@@ -165,7 +165,12 @@ class Mixed(Source):
 
     def fetch(self, numbers: Tensor) -> Batch:
         left, right = numbers.float()[:, None], numbers[:, None] * 10.0
-        inputs: Any = {"dict": {"left": left, "right": right}, "tuple": (left, right), "named": Pair(left, right), "list": [left, right]}
+        inputs: Any = {
+            "dict": {"left": left, "right": right},
+            "tuple": (left, right),
+            "named": Pair(left, right),
+            "list": [left, right],
+        }
         return Batch(inputs[self.shape], numbers % 2)
 
 

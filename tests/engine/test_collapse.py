@@ -1,4 +1,5 @@
-"""When a run has collapsed: decided from numbers alone, on both sides of every line; and what a constant answer scores."""
+"""When a run has collapsed: decided from numbers alone, on both sides of every line; and what a constant answer
+scores."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline, Trivial
-from trueloop.engine.trivial import constant_answer
+from trueloop.engine.constant_baseline import constant_answer
 from trueloop.hook import Collapse
 
 GOOD = Baseline("runs/good", "accuracy", True, 0.9, 0.02, "as told", rows=((100, 0.5), (200, 0.7), (400, 0.9)))
@@ -26,14 +27,18 @@ LOW = Baseline("runs/low", "loss", False, 0.3, 0.05, "as told", rows=((100, 1.0)
 MAJORITY = Trivial("always 'cat'", 0.4)
 
 
-def judged(bar: Bar, step: int, value: float, best: float | None = None, *, last: bool = False, epoch: float = 5.0) -> Collapse | None:
+def judged(
+    bar: Bar, step: int, value: float, best: float | None = None, *, last: bool = False, epoch: float = 5.0
+) -> Collapse | None:
     return bar.judge(step=step, epoch=epoch, value=value, best=best, last=last)
 
 
 # -- the baseline's curve --
 
 
-@pytest.mark.parametrize(("step", "value"), [(99, None), (100, 0.5), (150, 0.6), (200, 0.7), (300, 0.8), (400, 0.9), (999, 0.9)])
+@pytest.mark.parametrize(
+    ("step", "value"), [(99, None), (100, 0.5), (150, 0.6), (200, 0.7), (300, 0.8), (400, 0.9), (999, 0.9)]
+)
 def test_a_baseline_is_read_between_its_evaluations(step: int, value: float | None) -> None:
     assert GOOD.at(step) == (None if value is None else pytest.approx(value))
 
@@ -62,7 +67,12 @@ def test_a_baseline_survives_its_record() -> None:
 def test_in_mid_run_it_is_held_against_what_the_baseline_had(value: float, collapsed: bool) -> None:
     found = judged(Bar(GOOD), 400, value)
     assert (found is not None) == collapsed
-    assert found is None or (found.kind, found.step, round(found.expected, 9), found.noise) == ("baseline", 400, 0.7, 0.02)
+    assert found is None or (found.kind, found.step, round(found.expected, 9), found.noise) == (
+        "baseline",
+        400,
+        0.7,
+        0.02,
+    )
 
 
 @pytest.mark.parametrize(("value", "collapsed"), [(0.64, False), (0.66, True), (0.1, False), (math.inf, True)])
@@ -113,7 +123,9 @@ def test_a_slow_beginning_that_the_baseline_had_too_is_none() -> None:
 
 
 @pytest.mark.parametrize(("value", "collapsed"), [(0.4, True), (0.401, False)])
-def test_at_the_end_of_a_blunt_metric_only_what_is_not_better_at_all_has_collapsed(value: float, collapsed: bool) -> None:
+def test_at_the_end_of_a_blunt_metric_only_what_is_not_better_at_all_has_collapsed(
+    value: float, collapsed: bool
+) -> None:
     bar = Bar(replace(GOOD, value=0.41), MAJORITY)
     assert (judged(bar, 400, value, last=True) is not None) == collapsed
 
@@ -134,7 +146,9 @@ def test_the_decision_needs_no_torch() -> None:
 
 
 def answer(train: Tensor, valid: Tensor, facts: Facts | None = None, **changes: Any) -> Trivial:
-    splits = Splits(Tensors(torch.zeros(len(train), 6), train), Tensors(torch.zeros(len(valid), 6), valid), facts=facts or Facts())
+    splits = Splits(
+        Tensors(torch.zeros(len(train), 6), train), Tensors(torch.zeros(len(valid), 6), valid), facts=facts or Facts()
+    )
     loop, _, _ = begin(replace(SMALL, model=plain, data=Of(splits), **changes))
     found = constant_answer(loop, may_read=False)
     assert found is not None
@@ -152,7 +166,9 @@ def test_the_shares_of_the_classes_have_the_loss_that_the_task_gives_them(smooth
     found = answer(train, valid, metric="loss", label_smoothing=smooth)
     share = (1 - smooth) * torch.tensor([2.0, 4.0, 2.0]) / 8 + smooth / 3
     told = share.log().expand(4, 3)
-    assert found.value == pytest.approx(float(torch.nn.functional.cross_entropy(told, valid, label_smoothing=smooth)), rel=1e-5)
+    assert found.value == pytest.approx(
+        float(torch.nn.functional.cross_entropy(told, valid, label_smoothing=smooth)), rel=1e-5
+    )
 
 
 def test_padding_does_not_count() -> None:
@@ -167,7 +183,8 @@ def test_padding_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "said", "value"), [("accuracy", "always no", 0.5), ("f1", "always yes", 2 / 3), ("loss", "the share of yes", None)]
+    ("metric", "said", "value"),
+    [("accuracy", "always no", 0.5), ("f1", "always yes", 2 / 3), ("loss", "the share of yes", None)],
 )
 def test_yes_and_no(metric: str, said: str, value: float | None) -> None:
     found = answer(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1]), task="binary", metric=metric)
@@ -176,7 +193,9 @@ def test_yes_and_no(metric: str, said: str, value: float | None) -> None:
     assert found.value == pytest.approx(-(math.log(share) + math.log(1 - share)) / 2 if value is None else value)
 
 
-@pytest.mark.parametrize(("metric", "said", "value"), [("loss", "the mean", 4.0), ("mae", "the median", 3.0), ("r2", "the mean", 0.0)])
+@pytest.mark.parametrize(
+    ("metric", "said", "value"), [("loss", "the mean", 4.0), ("mae", "the median", 3.0), ("r2", "the mean", 0.0)]
+)
 def test_quantities(metric: str, said: str, value: float) -> None:
     found = answer(
         torch.tensor([0.0, 1.0, 5.0]),

@@ -45,7 +45,9 @@ def test_a_batch_says_nothing_about_another() -> None:
 def test_layers_draw_apart() -> None:
     torch.manual_seed(0)
     numbers = [drawn() for _ in range(200)]
-    products = torch.stack([(kept((POINTS,), 0.5, two, 0) == kept((POINTS,), 0.5, two, 1)).float().mean() for two in numbers])
+    products = torch.stack(
+        [(kept((POINTS,), 0.5, two, 0) == kept((POINTS,), 0.5, two, 1)).float().mean() for two in numbers]
+    )
     assert products.mean() == pytest.approx(0.5, abs=4 * 0.5 / (200 * POINTS) ** 0.5)
 
 

@@ -29,10 +29,14 @@ PRECISION = Precision("fp32", HOST)
 
 def cut(sizes: Sequence[int]) -> list[Batch]:
     inputs, labels = blobs(sum(sizes))
-    return [Batch(*pair) for pair in zip(torch.split(inputs, list(sizes)), torch.split(labels, list(sizes)), strict=True)]
+    return [
+        Batch(*pair) for pair in zip(torch.split(inputs, list(sizes)), torch.split(labels, list(sizes)), strict=True)
+    ]
 
 
-def measured(model: nn.Module, batches: Sequence[Batch], peers: Peers | None = None, idle: Sequence[Batch] = ()) -> dict[str, float]:
+def measured(
+    model: nn.Module, batches: Sequence[Batch], peers: Peers | None = None, idle: Sequence[Batch] = ()
+) -> dict[str, float]:
     return evaluate(model, batches, TASK, HOST, PRECISION, peers or Alone(), idle)
 
 
@@ -152,7 +156,9 @@ def test_a_table_that_a_model_makes_while_it_is_evaluated_can_be_trained_with() 
 
 
 @given(lr=st.floats(1e-6, 10), batch=st.integers(1, 1 << 20), reference=st.integers(1, 1 << 20))
-def test_the_rate_follows_the_batch_by_its_rule_and_never_falls_as_it_grows(lr: float, batch: int, reference: int) -> None:
+def test_the_rate_follows_the_batch_by_its_rule_and_never_falls_as_it_grows(
+    lr: float, batch: int, reference: int
+) -> None:
     def rate(rule: Any, size: int = batch) -> float:
         return highest_rate(replace(SMALL, lr=lr, batch=size, lr_scaling=rule, reference_batch=reference))
 
@@ -191,7 +197,9 @@ def test_what_becomes_of_the_rate_is_said_in_one_line(options: dict[str, Any], s
     warmup=st.integers(0, 50),
     final_share=st.floats(0, 1),
 )
-def test_a_rate_is_never_negative_and_never_above_the_highest(shape: str, total: int, warmup: int, final_share: float) -> None:
+def test_a_rate_is_never_negative_and_never_above_the_highest(
+    shape: str, total: int, warmup: int, final_share: float
+) -> None:
     schedule = Schedule(shape, 0.5, total, min(warmup, total), final_share)
     rates = [schedule(step) for step in range(total + 5)]
     assert all(0 <= rate <= 0.5 * (1 + 1e-12) for rate in rates)

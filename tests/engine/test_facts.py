@@ -21,7 +21,7 @@ import trueloop.engine.train as loop_file
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.accounts import Accounts, Units
-from trueloop.engine.facts import APART, EARLY, MEASURED_APART, Witness, _next_due, _place_of
+from trueloop.engine.facts import APART, EARLY, MEASURED_APART, EngineObserver, _next_due, _place_of
 from trueloop.engine.loop import Loop
 from trueloop.engine.loss_facts import Activation, loss_facts
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, OwnLoss, Regression, Task
@@ -38,7 +38,7 @@ from trueloop.event import (
     UnitsCompared,
 )
 from trueloop.hook import Hook
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 E = TypeVar("E", bound=Event)
 
@@ -78,7 +78,9 @@ def read(request: DataRequest) -> Splits:
     return Splits(train=Tensors(inputs, inputs[:, :3].argmax(1)), facts=Facts(classes=("a", "b", "c")))
 
 
-RECIPE = Recipe(name="told", model=Net, data=read, steps=60, batch=20, lr=0.05, optimizer="sgd", log_every=20, trackers=())
+RECIPE = Recipe(
+    name="told", model=Net, data=read, steps=60, batch=20, lr=0.05, optimizer="sgd", log_every=20, trackers=()
+)
 
 
 class Ear(Hook):
@@ -118,13 +120,13 @@ def test_looks_stay_apart_however_often_metrics_are_logged() -> None:
 
 def test_other_steps_are_only_compared_with_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    plain = Witness._begin
+    plain = EngineObserver._begin
 
-    def counting(self: Witness, window: Any) -> None:
+    def counting(self: EngineObserver, window: Any) -> None:
         looked.append(self.loop.state.step)
         plain(self, window)
 
-    monkeypatch.setattr(Witness, "_begin", counting)
+    monkeypatch.setattr(EngineObserver, "_begin", counting)
     told(steps=200, log_every=50, statistics_every=70)
     assert looked == [*range(EARLY), 49, 69, 99, 139, 149, 199]
 
@@ -133,18 +135,18 @@ def test_facts_that_wait_on_the_device_are_told_at_the_next_line_of_metrics(monk
     at_once = told()
     waited: list[int] = []
 
-    def only_at_lines(self: Witness, step: int) -> bool:
+    def only_at_lines(self: EngineObserver, step: int) -> bool:
         waited.append(step)
         return (step + 1) % 20 == 0
 
-    monkeypatch.setattr(Witness, "_may_wait", only_at_lines)
+    monkeypatch.setattr(EngineObserver, "_may_wait", only_at_lines)
     ear = told(steps=60)
     assert ear.events == at_once.events
     assert waited == [*range(EARLY), 39, 59]
 
 
 def test_facts_that_still_wait_at_the_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Witness, "_may_wait", lambda *_: False)
+    monkeypatch.setattr(EngineObserver, "_may_wait", lambda *_: False)
     assert [event.step for event in told(steps=7).of(Backward)] == [*range(7)]
 
 
@@ -245,12 +247,18 @@ def test_adam_is_told_to_be_free_of_scale() -> None:
 
 
 def test_each_pass_over_the_data_is_told_once() -> None:
-    assert [(event.step, event.passes, event.batches) for event in told(steps=8).of(EpochStarted)] == [(0, 1, 3), (3, 2, 3), (6, 3, 3)]
+    assert [(event.step, event.passes, event.batches) for event in told(steps=8).of(EpochStarted)] == [
+        (0, 1, 3),
+        (3, 2, 3),
+        (6, 3, 3),
+    ]
 
 
 def test_a_step_that_was_held_back_is_no_step() -> None:
     def spoilt(request: DataRequest) -> Splits:
-        return Splits(train=Tensors(torch.full((60, 6), math.nan), torch.zeros(60).long()), facts=Facts(classes=("a", "b", "c")))
+        return Splits(
+            train=Tensors(torch.full((60, 6), math.nan), torch.zeros(60).long()), facts=Facts(classes=("a", "b", "c"))
+        )
 
     ear = told(data=spoilt, on_nonfinite="skip", max_nonfinite=2)
     assert not ear.of(Stepped)
@@ -285,10 +293,13 @@ def test_the_training_is_the_same_to_the_bit_without_a_witness(monkeypatch: pyte
         loop = Loop.of(replace(RECIPE, accumulate=2, clip=0.5, ema=0.9, optimizer="adamw"))
         loop.train()
         assert loop.ema is not None
-        return {**loop.model.state_dict(), **{f"ema.{name}": value for name, value in loop.ema.model.state_dict().items()}}
+        return {
+            **loop.model.state_dict(),
+            **{f"ema.{name}": value for name, value in loop.ema.model.state_dict().items()},
+        }
 
     seen = weights()
-    monkeypatch.setattr(loop_file, "Witness", Blind)
+    monkeypatch.setattr(loop_file, "EngineObserver", Blind)
     unseen = weights()
     assert all(torch.equal(seen[name], unseen[name]) for name in unseen)
 
@@ -344,7 +355,9 @@ def softmaxed() -> Tensor:
         (OwnLoss(F.l1_loss), torch.randn(8, 1), torch.randn(8), "l1_loss", (8, 1)),
     ],
 )
-def test_what_each_task_gives_to_torch(task: Task, output: Tensor, targets: Tensor, function: str, shape: tuple[int, ...]) -> None:
+def test_what_each_task_gives_to_torch(
+    task: Task, output: Tensor, targets: Tensor, function: str, shape: tuple[int, ...]
+) -> None:
     fact = loss_facts(task, output, targets, 0, 0)
     assert fact is not None
     assert (fact.function, fact.input_shape) == (function, shape)
@@ -419,7 +432,9 @@ def test_what_the_optimizer_leaves_out_and_what_it_holds_besides_is_told() -> No
         return torch.optim.SGD([*groups[0]["params"][1:], stray], lr=lr)
 
     last = told(optimizer=some, steps=6).of(ParametersAccounted)[-1]
-    assert [(account.name, account.held, account.has_gradient) for account in last.accounts] == [("body.0.weight", False, True)]
+    assert [(account.name, account.held, account.has_gradient) for account in last.accounts] == [
+        ("body.0.weight", False, True)
+    ]
     assert (last.orphans, last.orphan_sizes) == (1, (7,))
 
 
@@ -489,7 +504,9 @@ def mlp(**fills: float) -> nn.Sequential:
         pytest.param({}, set(), id="random"),
         pytest.param({"layer4": 0.0}, set(), id="zero head"),
         pytest.param({"layer0": 0.3, "layer2": 0.3, "layer4": 0.3}, {"0.weight", "2.weight"}, id="constant"),
-        pytest.param({"layer0": 0.0, "layer2": 0.0, "layer4": 0.0}, {"0.weight", "2.weight", "4.weight"}, id="zeros throughout"),
+        pytest.param(
+            {"layer0": 0.0, "layer2": 0.0, "layer4": 0.0}, {"0.weight", "2.weight", "4.weight"}, id="zeros throughout"
+        ),
         pytest.param({"layer0": 0.3}, set(), id="constant before random"),
     ],
 )

@@ -17,7 +17,7 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine.layers import LayerLook, Reading, dense, during_forward, lengths
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 
 def regression(request: DataRequest) -> Splits:
@@ -172,7 +172,9 @@ def test_outputs_without_floating_numbers_are_passed_over() -> None:
 
 
 def test_numbers_that_are_none_stay_visible() -> None:
-    reading = Reading(1, (("w", 4),), (("a", 2),), torch.tensor([math.nan, math.nan, 1.0, math.nan, math.inf, math.nan, 2.0]))
+    reading = Reading(
+        1, (("w", 4),), (("a", 2),), torch.tensor([math.nan, math.nan, 1.0, math.nan, math.inf, math.nan, 2.0])
+    )
     values = reading.values()
     assert math.isnan(values["grad_norm/w"])
     assert math.isnan(values["grad_std/w"])
@@ -255,7 +257,9 @@ def test_hooks_are_gone_after_the_first_forward_and_no_tensor_is_kept() -> None:
     reading = found.updated(1)
     gc.collect()
     assert [type(value) for value in vars(found).values() if isinstance(value, Tensor)] == []
-    assert not any(isinstance(item, Tensor) for value in vars(found).values() if isinstance(value, list) for item in value)
+    assert not any(
+        isinstance(item, Tensor) for value in vars(found).values() if isinstance(value, list) for item in value
+    )
     assert reading.numbers.numel() == 4 * len(reading.parameters)
 
 

@@ -254,7 +254,9 @@ class Alive(Hook):
 
 def test_no_tensor_outlives_its_step() -> None:
     alive = Alive()
-    recipe = replace(SMALL, model=with_norm, ema=0.9, clip=1.0, accumulate=2, hooks=(alive,), log_every=100, epochs=None, steps=400)
+    recipe = replace(
+        SMALL, model=with_norm, ema=0.9, clip=1.0, accumulate=2, hooks=(alive,), log_every=100, epochs=None, steps=400
+    )
     ran(replace(recipe, evaluate_every=50, save_every=60))
     assert len(alive.counts) == 4
     assert max(alive.counts[2:]) <= max(alive.counts[:2]), f"tensors alive every 100 steps: {alive.counts}"

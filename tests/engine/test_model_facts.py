@@ -1,4 +1,5 @@
-"""The facts of a recipe's model: against what a pencil says, against real tensors, and GPT-2 124M against what a GPU measured."""
+"""The facts of a recipe's model: against what a pencil says, against real tensors, and GPT-2 124M against what a GPU
+measured."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine import model_facts
 from trueloop.engine.model_facts import Blank, blank_splits, facts_of, states_per_number
 from trueloop.parallel.plan import Terms, memory_of
-from trueloop.planned import ModelFacts, Way
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
+from trueloop.results.plan import ModelFacts, Way
 
 GPT2 = Path(__file__).parents[2] / "benchmarks" / "gpt2_124m.py"
 CLASSES = 4
@@ -87,7 +88,8 @@ class Tied(nn.Module):
 
 
 def test_what_a_small_network_keeps_is_what_a_pencil_says() -> None:
-    """The hidden 64, which the second layer and the ReLU share, and the log-probabilities; inputs and weights are there anyway."""
+    """The hidden 64, which the second layer and the ReLU share, and the log-probabilities; inputs and weights are there
+    anyway."""
     facts = _facts(_mlp)
     assert facts.kept.per_sample == 4 * (64 + CLASSES)
     assert facts.kept.largest_tensor == 4 * 64
@@ -268,7 +270,9 @@ def test_models_that_are_built_afterwards_are_real_again() -> None:
         ("regression", 0, (3, 1), torch.float32),
     ],
 )
-def test_blank_samples_have_the_shapes_of_the_task(task: str, outputs: int, targets: tuple[int, ...], kind: torch.dtype) -> None:
+def test_blank_samples_have_the_shapes_of_the_task(
+    task: str, outputs: int, targets: tuple[int, ...], kind: torch.dtype
+) -> None:
     batch = Blank((5,), torch.int64, task, outputs).fetch(torch.arange(3))
     assert (tuple(batch.inputs.shape), tuple(batch.targets.shape), batch.targets.dtype) == ((3, 5), targets, kind)
 
@@ -288,7 +292,8 @@ def test_every_task_can_be_counted_without_its_data(task: str, outputs: int) -> 
 # -- GPT-2 124M --
 
 MEASURED = {"fp32": 12.0e9, "bf16": 8.02e9}
-"""The most that torch had allocated in steps of 16 x 1024 tokens, eager: `trueloop tune benchmarks/gpt2_124m.py`, H200, torch 2.11."""
+"""The most that torch had allocated in steps of 16 x 1024 tokens, eager: `trueloop tune benchmarks/gpt2_124m.py`, H200,
+torch 2.11."""
 
 
 @lru_cache(maxsize=2)
@@ -309,7 +314,8 @@ def test_gpt2_has_124_million_parameters_in_twelve_blocks() -> None:
 
 
 def test_gpt2_keeps_sixteen_widths_for_each_place_and_block() -> None:
-    """Stream, norm, 3 of attention, its result, stream, norm, 4 and 4 of thinking; besides, 2 + 2 numbers of norms and 12 of attention."""
+    """Stream, norm, 3 of attention, its result, stream, norm, 4 and 4 of thinking; besides, 2 + 2 numbers of norms and
+    12 of attention."""
     kept = _gpt2("fp32").kept
     assert kept.largest_block == 4 * 1024 * (16 * 768 + 4 + 12)
 

@@ -1,4 +1,5 @@
-"""One loss or gradient that is no number: named, and stopped, skipped or rolled back; no weight and no statistic ever sees it."""
+"""One loss or gradient that is no number: named, and stopped, skipped or rolled back; no weight and no statistic ever
+sees it."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine import guard
-from trueloop.engine.autopsy import autopsy, sentence
 from trueloop.engine.guard import Guard, Statistics, clip, norm_of
 from trueloop.engine.loop import Loop
-from trueloop.engine.order import epoch_order
+from trueloop.engine.nonfinite_origin import autopsy, sentence
+from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.task import Multiclass
 
 NAN = math.nan
@@ -166,7 +167,9 @@ def test_rollback_goes_back_and_leaves_that_batch_out_when_it_comes_again(before
     assert over.loop.state.avoided == [(0, 5)]
     assert any("Back to the checkpoint of step" in note for note in over.kept.notes)
     skipped = ran(replace(ONCE, on_nonfinite="skip", save_every=2, log_every=2), before=before)
-    assert same_bits(over.weights, skipped.weights), "in the end, that batch was not learned from, and all others were, once"
+    assert same_bits(over.weights, skipped.weights), (
+        "in the end, that batch was not learned from, and all others were, once"
+    )
 
 
 def test_rollback_without_a_checkpoint_skips_and_says_so() -> None:
@@ -176,7 +179,11 @@ def test_rollback_without_a_checkpoint_skips_and_says_so() -> None:
 
 
 def test_rollbacks_are_bounded_too() -> None:
-    over = ran(replace(ONCE, data=Read(change=lambda x, y: (x * NAN, y)), on_nonfinite="rollback", max_nonfinite=3, save_every=1))
+    over = ran(
+        replace(
+            ONCE, data=Read(change=lambda x, y: (x * NAN, y)), on_nonfinite="rollback", max_nonfinite=3, save_every=1
+        )
+    )
     assert over.ending.reason == "nonfinite"
     assert over.loop.state.skipped == 4
 
@@ -262,7 +269,14 @@ def test_an_autopsy_changes_nothing() -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     splits = Splits(Tensors(*blobs(8)))
     torch.manual_seed(4)
-    event = autopsy(model, Multiclass(), splits.train.fetch(torch.arange(8)), 3, (0.1,), lambda: torch.autocast("cpu", enabled=False))
+    event = autopsy(
+        model,
+        Multiclass(),
+        splits.train.fetch(torch.arange(8)),
+        3,
+        (0.1,),
+        lambda: torch.autocast("cpu", enabled=False),
+    )
     drawn = torch.rand(1)
     torch.manual_seed(4)
     assert torch.equal(drawn, torch.rand(1))

@@ -103,8 +103,14 @@ def test_frozen_parameters_are_left_out_and_shared_ones_counted_once() -> None:
         ({"optimizer": "Optimizer"}, "there is no optimizer 'Optimizer'"),
         ({"optimizer": "lbfgs"}, "optimizer LBFGS cannot be used: it wants to compute the loss several times"),
         ({"optimizer": "SparseAdam"}, "it takes sparse gradients only"),
-        ({"optimizer_options": {"nestrov": True}, "optimizer": "sgd"}, "SGD takes no 'nestrov'. Did you mean nesterov?"),
-        ({"optimizer_options": {"lr": 1.0}}, "lr is a field of the recipe, not an option of its optimizer: give lr=1.0 there"),
+        (
+            {"optimizer_options": {"nestrov": True}, "optimizer": "sgd"},
+            "SGD takes no 'nestrov'. Did you mean nesterov?",
+        ),
+        (
+            {"optimizer_options": {"lr": 1.0}},
+            "lr is a field of the recipe, not an option of its optimizer: give lr=1.0 there",
+        ),
         ({"optimizer_options": {"weight_decay": 1.0}}, "weight_decay is a field of the recipe"),
         ({"optimizer_options": {"betas": (0.1, 0.2)}}, "betas is a field of the recipe"),
         ({"optimizer": "rprop", "weight_decay": 0.1}, "Rprop has no weight decay: give weight_decay=0"),

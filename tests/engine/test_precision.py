@@ -138,7 +138,9 @@ def test_steps_that_the_scaler_refuses_do_not_advance_the_schedule() -> None:
     assert loop.state.clock == 40 - refused
     taken = [not math.isnan(loss) for loss in kept.values()]
     expected = [SMALL.lr * (1 - sum(taken[:step]) / 40) for step in range(40)]
-    assert kept.values("lr") == pytest.approx(expected), "each step that is taken has the rate after the one taken before it"
+    assert kept.values("lr") == pytest.approx(expected), (
+        "each step that is taken has the rate after the one taken before it"
+    )
     assert loop.state.skipped == 0, "a scaler that finds its scale is no fault"
     assert kept.not_finite() == []
     assert any(not torch.equal(value, before[name]) for name, value in loop.model.state_dict().items())

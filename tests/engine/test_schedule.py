@@ -1,4 +1,5 @@
-"""The learning rate: known values, torch's own schedules where they mean the same, and steps that are optimizer steps."""
+"""The learning rate: known values, torch's own schedules where they mean the same, and steps that are optimizer
+steps."""
 
 from __future__ import annotations
 
@@ -34,15 +35,21 @@ def ours(schedule: Schedule, steps: int = TOTAL) -> list[float]:
 
 
 def test_step_is_torchs_step() -> None:
-    assert ours(Schedule("step", 0.2, TOTAL, step_size=7, gamma=0.5)) == pytest.approx(torchs(lambda o: StepLR(o, 7, 0.5)))
+    assert ours(Schedule("step", 0.2, TOTAL, step_size=7, gamma=0.5)) == pytest.approx(
+        torchs(lambda o: StepLR(o, 7, 0.5))
+    )
 
 
 def test_cosine_is_torchs_cosine() -> None:
-    assert ours(Schedule("cosine", 0.2, TOTAL, final=0.1)) == pytest.approx(torchs(lambda o: CosineAnnealingLR(o, TOTAL, 0.02)))
+    assert ours(Schedule("cosine", 0.2, TOTAL, final=0.1)) == pytest.approx(
+        torchs(lambda o: CosineAnnealingLR(o, TOTAL, 0.02))
+    )
 
 
 def test_linear_is_torchs_linear() -> None:
-    assert ours(Schedule("linear", 0.2, TOTAL, final=0.25)) == pytest.approx(torchs(lambda o: LinearLR(o, 1.0, 0.25, TOTAL)))
+    assert ours(Schedule("linear", 0.2, TOTAL, final=0.25)) == pytest.approx(
+        torchs(lambda o: LinearLR(o, 1.0, 0.25, TOTAL))
+    )
 
 
 @pytest.mark.parametrize("total", [10, 40, 101])
@@ -97,11 +104,16 @@ def test_past_its_end_it_stays_at_its_end() -> None:
 def test_the_whole_schedule_is_the_whole_run_whatever_the_accumulation(accumulate: int) -> None:
     over = ran(replace(SMALL, accumulate=accumulate, schedule="linear", epochs=5))
     expected = [SMALL.lr * (1 - step / 20) for step in range(20)]
-    assert over.kept.values("lr") == pytest.approx(expected), "20 optimizer steps: 5 epochs of 50 samples in batches of 16"
+    assert over.kept.values("lr") == pytest.approx(expected), (
+        "20 optimizer steps: 5 epochs of 50 samples in batches of 16"
+    )
 
 
 def test_steps_and_epochs_that_mean_the_same_run_are_the_same_run() -> None:
-    by_epochs, by_steps = ran(replace(SMALL, epochs=4, schedule="cosine")), ran(replace(SMALL, epochs=None, steps=16, schedule="cosine"))
+    by_epochs, by_steps = (
+        ran(replace(SMALL, epochs=4, schedule="cosine")),
+        ran(replace(SMALL, epochs=None, steps=16, schedule="cosine")),
+    )
     assert by_epochs.losses == by_steps.losses
     assert by_epochs.kept.values("lr") == by_steps.kept.values("lr")
 

@@ -1,4 +1,5 @@
-"""Every task: its loss is torch's mean loss, its sums add up over any split, its metrics are what they say, its refusals teach."""
+"""Every task: its loss is torch's mean loss, its sums add up over any split, its metrics are what they say, its
+refusals teach."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from trueloop.data.source import Facts
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, OwnLoss, Regression, Task, build_task
 from trueloop.errors import BadData, BadRecipe
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 DRAWS = torch.Generator().manual_seed(0)
 N, C, L, T = 12, 5, 4, 6
@@ -37,15 +38,40 @@ def squares(output: Tensor, targets: Tensor) -> Tensor:
 
 CASES: dict[str, tuple[Task, Tensor, Tensor, Tensor]] = {
     "multiclass": (Multiclass(), SCORES, CLASSES, F.cross_entropy(SCORES, CLASSES)),
-    "smoothed": (Multiclass(label_smoothing=0.1), SCORES, CLASSES, F.cross_entropy(SCORES, CLASSES, label_smoothing=0.1)),
-    "ignoring": (Multiclass(Facts(ignore=-1)), SCORES, SOME_IGNORED, F.cross_entropy(SCORES, SOME_IGNORED, ignore_index=-1)),
+    "smoothed": (
+        Multiclass(label_smoothing=0.1),
+        SCORES,
+        CLASSES,
+        F.cross_entropy(SCORES, CLASSES, label_smoothing=0.1),
+    ),
+    "ignoring": (
+        Multiclass(Facts(ignore=-1)),
+        SCORES,
+        SOME_IGNORED,
+        F.cross_entropy(SCORES, SOME_IGNORED, ignore_index=-1),
+    ),
     "pixels": (Multiclass(), PIXEL_SCORES, PIXELS, F.cross_entropy(PIXEL_SCORES, PIXELS)),
     "language": (Language(), TOKEN_SCORES, TOKENS, F.cross_entropy(TOKEN_SCORES.transpose(1, 2), TOKENS)),
-    "padded": (Language(Facts(ignore=0)), TOKEN_SCORES, TOKENS, F.cross_entropy(TOKEN_SCORES.transpose(1, 2), TOKENS, ignore_index=0)),
+    "padded": (
+        Language(Facts(ignore=0)),
+        TOKEN_SCORES,
+        TOKENS,
+        F.cross_entropy(TOKEN_SCORES.transpose(1, 2), TOKENS, ignore_index=0),
+    ),
     "binary": (Binary(), ANSWERS, YES, F.binary_cross_entropy_with_logits(ANSWERS, YES)),
-    "binary of whole numbers": (Binary(), ANSWERS.unsqueeze(1), YES.long(), F.binary_cross_entropy_with_logits(ANSWERS, YES)),
+    "binary of whole numbers": (
+        Binary(),
+        ANSWERS.unsqueeze(1),
+        YES.long(),
+        F.binary_cross_entropy_with_logits(ANSWERS, YES),
+    ),
     "binary of truths": (Binary(), ANSWERS, YES.bool(), F.binary_cross_entropy_with_logits(ANSWERS, YES)),
-    "multilabel": (Multilabel(), LABEL_SCORES, LABELS, F.binary_cross_entropy_with_logits(LABEL_SCORES, LABELS.float())),
+    "multilabel": (
+        Multilabel(),
+        LABEL_SCORES,
+        LABELS,
+        F.binary_cross_entropy_with_logits(LABEL_SCORES, LABELS.float()),
+    ),
     "regression": (Regression(), ANSWERS, QUANTITIES, F.mse_loss(ANSWERS, QUANTITIES)),
     "regression of columns": (Regression(), ANSWERS.unsqueeze(1), QUANTITIES, F.mse_loss(ANSWERS, QUANTITIES)),
     "regression of several": (Regression(), LABEL_SCORES, LABELS, F.mse_loss(LABEL_SCORES, LABELS.float())),
@@ -65,12 +91,16 @@ def test_the_sum_over_the_count_is_torchs_mean_loss(case: str) -> None:
 def test_sums_and_counts_of_uneven_parts_add_up_to_those_of_the_whole(case: str) -> None:
     task, output, targets, _ = CASES[case]
     parts = [(output[low:high], targets[low:high]) for low, high in ((0, 1), (1, 5), (5, N))]
-    assert torch.allclose(torch.stack([task.loss_sum(*part) for part in parts]).sum(), task.loss_sum(output, targets), rtol=1e-5)
+    assert torch.allclose(
+        torch.stack([task.loss_sum(*part) for part in parts]).sum(), task.loss_sum(output, targets), rtol=1e-5
+    )
     assert sum(int(task.count(part[1])) for part in parts) == int(task.count(targets))
     whole = task.measures(output, targets)
     assert set(whole) == set(task.sums)
     for name, value in whole.items():
-        assert torch.allclose(torch.stack([task.measures(*part)[name] for part in parts]).sum().double(), value.double(), rtol=1e-5)
+        assert torch.allclose(
+            torch.stack([task.measures(*part)[name] for part in parts]).sum().double(), value.double(), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -81,7 +111,11 @@ def test_targets_that_fit_pass_their_check(case: str) -> None:
 
 
 def shown(task: Task, output: Tensor, targets: Tensor) -> dict[str, float]:
-    sums = {"loss": task.loss_sum(output, targets), "count": torch.as_tensor(task.count(targets)), **task.measures(output, targets)}
+    sums = {
+        "loss": task.loss_sum(output, targets),
+        "count": torch.as_tensor(task.count(targets)),
+        **task.measures(output, targets),
+    }
     return task.metrics({name: float(value) for name, value in sums.items()})
 
 
@@ -89,14 +123,20 @@ def shown(task: Task, output: Tensor, targets: Tensor) -> dict[str, float]:
 
 
 def test_accuracy_is_the_share_of_hits_among_those_that_count() -> None:
-    assert shown(Multiclass(), SCORES, CLASSES)["accuracy"] == pytest.approx((SCORES.argmax(1) == CLASSES).float().mean().item())
+    assert shown(Multiclass(), SCORES, CLASSES)["accuracy"] == pytest.approx(
+        (SCORES.argmax(1) == CLASSES).float().mean().item()
+    )
     counted = SOME_IGNORED != -1
     hits = (SCORES.argmax(1) == CLASSES)[counted].float().mean().item()
     assert shown(Multiclass(Facts(ignore=-1)), SCORES, SOME_IGNORED)["accuracy"] == pytest.approx(hits)
-    assert shown(Language(), TOKEN_SCORES, TOKENS)["accuracy"] == pytest.approx((TOKEN_SCORES.argmax(-1) == TOKENS).float().mean().item())
+    assert shown(Language(), TOKEN_SCORES, TOKENS)["accuracy"] == pytest.approx(
+        (TOKEN_SCORES.argmax(-1) == TOKENS).float().mean().item()
+    )
 
 
-@pytest.mark.parametrize(("task", "output", "targets"), [(Binary(), ANSWERS, YES), (Multilabel(), LABEL_SCORES, LABELS)])
+@pytest.mark.parametrize(
+    ("task", "output", "targets"), [(Binary(), ANSWERS, YES), (Multilabel(), LABEL_SCORES, LABELS)]
+)
 def test_f1_counts_hits_among_all_that_said_or_are_yes(task: Task, output: Tensor, targets: Tensor) -> None:
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -148,7 +188,12 @@ def changed(targets: Tensor, value: float, at: Any = 3) -> Tensor:
     ("task", "output", "targets", "said"),
     [
         (Multiclass(), SCORES, CLASSES.float(), "use targets.long(), or task='regression' if they are quantities"),
-        (Multiclass(), SCORES, CLASSES > 1, "bool of shape [12]. Nothing was trained: use targets.long(), or task='binary'"),
+        (
+            Multiclass(),
+            SCORES,
+            CLASSES > 1,
+            "bool of shape [12]. Nothing was trained: use targets.long(), or task='binary'",
+        ),
         (Multiclass(), SCORES, CLASSES.int(), "int32 of shape [12]. Nothing was trained: use targets.long()."),
         (Multiclass(), SCORES, CLASSES.byte(), "uint8 of shape [12]"),
         (Multiclass(), SCORES, F.one_hot(CLASSES, C), "one-hot (int64 of shape [12, 5])"),
@@ -160,7 +205,12 @@ def changed(targets: Tensor, value: float, at: Any = 3) -> Tensor:
             "but they are [12, 1]. Nothing was trained: use targets.squeeze(1)",
         ),
         (Multiclass(), SCORES, CLASSES[:5], "need targets [12], but they are [5]"),
-        (Multiclass(), SCORES, changed(CLASSES, C), "target 3 is 5, but the model has 5 outputs, so classes go from 0 to 4"),
+        (
+            Multiclass(),
+            SCORES,
+            changed(CLASSES, C),
+            "target 3 is 5, but the model has 5 outputs, so classes go from 0 to 4",
+        ),
         (Multiclass(), SCORES, changed(CLASSES, 7), "give the model 8 outputs"),
         (Multiclass(), SCORES, torch.arange(N) % C + 1, "the classes seem to be numbered from 1: use targets - 1"),
         (Multiclass(), SCORES, SOME_IGNORED, "target 0 is -1"),
@@ -177,7 +227,12 @@ def changed(targets: Tensor, value: float, at: Any = 3) -> Tensor:
         (Language(), TOKEN_SCORES, changed(TOKENS, C, (0, 2)), "target [0, 2] is 5"),
         (Language(), None, TOKENS, "the model answers None"),
         (Binary(), SCORES[:, :2], YES, "use task='multiclass' for two"),
-        (Binary(), ANSWERS, changed(YES, 2), "target 3 is 2. Nothing was trained: more than two classes are task='multiclass'"),
+        (
+            Binary(),
+            ANSWERS,
+            changed(YES, 2),
+            "target 3 is 2. Nothing was trained: more than two classes are task='multiclass'",
+        ),
         (Binary(), ANSWERS, changed(YES, -1), "(targets + 1) / 2"),
         (Binary(), ANSWERS, changed(YES, 0.5), "probabilities need a loss of your own"),
         (Binary(), ANSWERS, changed(YES, torch.nan), "target 3 is nan, and 1 of 12 are no numbers"),
@@ -194,7 +249,12 @@ def changed(targets: Tensor, value: float, at: Any = 3) -> Tensor:
         (OwnLoss(lambda *_: None), ANSWERS, QUANTITIES, "the recipe's loss gives None"),
         (OwnLoss(lambda *_: CLASSES), ANSWERS, QUANTITIES, "in floating point, computed from the model's output"),
         (OwnLoss(lambda *_: ANSWERS[:3]), ANSWERS, QUANTITIES, "float32 of shape [3] for 12 samples"),
-        (OwnLoss(lambda output, targets: squares(output, targets).sum()), ANSWERS, QUANTITIES, "seems to add up over the batch"),
+        (
+            OwnLoss(lambda output, targets: squares(output, targets).sum()),
+            ANSWERS,
+            QUANTITIES,
+            "seems to add up over the batch",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_cure(task: Task, output: Any, targets: Any, said: str) -> None:

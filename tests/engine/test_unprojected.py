@@ -13,16 +13,16 @@ import trueloop
 from trueloop.claims.numbers import numbers_of
 from trueloop.data.source import Batch, Facts, Splits, moved, tensors_in
 from trueloop.data.tensors import Tensors
-from trueloop.engine.autopsy import autopsy
 from trueloop.engine.loop import Loop
 from trueloop.engine.loss_facts import loss_facts
-from trueloop.engine.rehearse import rehearse
+from trueloop.engine.nonfinite_origin import autopsy
+from trueloop.engine.preflight import rehearse
 from trueloop.engine.task import Language, Multiclass, Task
 from trueloop.engine.unprojected import Unprojected, outline
 from trueloop.errors import BadData, BadRecipe
 from trueloop.event import Event
 from trueloop.hook import Hook, Row
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.shakespeare import GPT
 
 VOCABULARY = 97
@@ -83,7 +83,9 @@ def test_hits_are_found_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 # -- tasks --
 
 
-@pytest.mark.parametrize(("task", "shape"), [(Language(), (4, 6)), (Multiclass(), (24,)), (Language(Facts(ignore=3)), (4, 6))])
+@pytest.mark.parametrize(
+    ("task", "shape"), [(Language(), (4, 6)), (Multiclass(), (24,)), (Language(Facts(ignore=3)), (4, 6))]
+)
 def test_loss_count_and_measures_are_those_of_the_scores(task: Task, shape: tuple[int, ...]) -> None:
     given, targets = answer(*shape), tokens(*shape)
     one, two = task.loss_sum(given, targets), task.loss_sum(given.scores(), targets)
@@ -175,7 +177,11 @@ def network(unprojected: bool) -> nn.Module:
 
 def loop_of(unprojected: bool, told: Told, **options: Any) -> Loop:
     drawn = tokens(64, 17, classes=VOCABULARY)
-    splits = Splits(Tensors(drawn[:48, :-1], drawn[:48, 1:]), Tensors(drawn[48:, :-1], drawn[48:, 1:]), facts=Facts(vocabulary=VOCABULARY))
+    splits = Splits(
+        Tensors(drawn[:48, :-1], drawn[:48, 1:]),
+        Tensors(drawn[48:, :-1], drawn[48:, 1:]),
+        facts=Facts(vocabulary=VOCABULARY),
+    )
     recipe = Recipe(
         name="small", model=lambda: network(unprojected), data=lambda _: splits, task="language", steps=6, batch=16, lr=1e-2,
         device="cpu", log_every=1, hooks=(told,),
@@ -200,11 +206,19 @@ def test_a_run_learns_and_measures_the_same(options: dict[str, Any]) -> None:
         loop = loop_of(unprojected, told, **options)
         rehearse(loop)
         loop.train()
-        rows.append([(row.kind, row.step, row.values["loss"], row.values.get("accuracy")) for row in told.rows if row.kind != "layers"])
+        rows.append(
+            [
+                (row.kind, row.step, row.values["loss"], row.values.get("accuracy"))
+                for row in told.rows
+                if row.kind != "layers"
+            ]
+        )
         kinds.append([type(event).__name__ for event in told.events])
     scored, fused = rows
     assert [row[:2] for row in fused] == [row[:2] for row in scored]
-    assert [row[2] for row in fused] == pytest.approx([row[2] for row in scored], rel=1e-3 if "precision" in options else 1e-5)
+    assert [row[2] for row in fused] == pytest.approx(
+        [row[2] for row in scored], rel=1e-3 if "precision" in options else 1e-5
+    )
     assert fused[-1][3] == pytest.approx(scored[-1][3], abs=0.01)
     assert kinds[0] == kinds[1]
 

@@ -12,7 +12,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.engine.small import CLASSES, SMALL, WIDTH, Kept, Of, Read, begin, blobs, plain, ran, same_bits, with_dropout, with_norm
+from tests.engine.small import (
+    CLASSES,
+    SMALL,
+    WIDTH,
+    Kept,
+    Of,
+    Read,
+    begin,
+    blobs,
+    plain,
+    ran,
+    same_bits,
+    with_dropout,
+    with_norm,
+)
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Source, Splits
 from trueloop.data.tensors import Tensors
@@ -45,7 +59,9 @@ class Frozen(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backbone = nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).requires_grad_(False).eval()
+        self.backbone = (
+            nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).requires_grad_(False).eval()
+        )
         self.head = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, CLASSES))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -68,7 +84,12 @@ def test_parts_in_eval_mode_stay_there_and_their_statistics_stand_still() -> Non
     over = ran(replace(SMALL, model=Frozen, evaluate_every=2))
     model = over.loop.model
     assert isinstance(model, Frozen)
-    assert [model.training, model.backbone.training, model.backbone[1].training, model.head[0].training] == [True, False, False, True]
+    assert [model.training, model.backbone.training, model.backbone[1].training, model.head[0].training] == [
+        True,
+        False,
+        False,
+        True,
+    ]
     assert int(over.weights["backbone.1.num_batches_tracked"]) == 0
     assert torch.equal(over.weights["backbone.1.running_mean"], torch.zeros(8))
 
@@ -163,7 +184,12 @@ def test_targets_that_do_not_count_are_left_out_of_the_mean() -> None:
     splits = Splits(Tensors(inputs, ignored), facts=Facts(ignore=1))
     model = plain()
     values = evaluate(
-        model, InOrder(splits.train, splits, SMALL, HOST, Alone()), Multiclass(splits.facts), HOST, Precision("fp32", HOST), Alone()
+        model,
+        InOrder(splits.train, splits, SMALL, HOST, Alone()),
+        Multiclass(splits.facts),
+        HOST,
+        Precision("fp32", HOST),
+        Alone(),
     )
     loss, accuracy = by_hand(model, inputs[counting], ignored[counting])
     assert values == {"loss": pytest.approx(loss, rel=1e-5), "accuracy": pytest.approx(accuracy)}
@@ -211,7 +237,11 @@ def test_preparation_is_for_evaluation_too_and_augmentation_is_not() -> None:
     def unlike(inputs: Tensor, draws: torch.Generator) -> Tensor:
         raise AssertionError("augmentation is for training only")
 
-    splits = Splits(Tensors(torch.full((4, 2), 8, dtype=torch.uint8), torch.zeros(4)), prepare=lambda x: x.float() / 16, augment=unlike)
+    splits = Splits(
+        Tensors(torch.full((4, 2), 8, dtype=torch.uint8), torch.zeros(4)),
+        prepare=lambda x: x.float() / 16,
+        augment=unlike,
+    )
     (only,) = InOrder(splits.train, splits, SMALL, HOST, Alone())
     assert only.inputs.tolist() == [[0.5, 0.5]] * 4
 
@@ -223,7 +253,9 @@ class Drawing:
         return 20
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
-        return torch.full((WIDTH,), float(number)) + random.random() + float(np.random.rand()) + torch.rand(WIDTH), number % CLASSES
+        return torch.full((WIDTH,), float(number)) + random.random() + float(np.random.rand()) + torch.rand(
+            WIDTH
+        ), number % CLASSES
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -246,7 +278,9 @@ def scripted(values: list[float], recipe: Any = SMALL) -> tuple[Any, Kept]:
 
 def test_early_stopping_waits_for_its_patience_and_counts_from_the_best() -> None:
     loop, kept = scripted([5, 4, 6, 3, 3.5, 3.2, 9, 1], replace(SMALL, patience=3))
-    assert len(kept.steps("valid")) == 7, "three worse ones after 3; the last would have been better, and is not asked for"
+    assert len(kept.steps("valid")) == 7, (
+        "three worse ones after 3; the last would have been better, and is not asked for"
+    )
     assert loop.state.over
     assert (loop.state.best, loop.state.best_step) == (3, 16)
 

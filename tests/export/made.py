@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trueloop.artefact import Artefact, Port, Verification
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.task import build_task
@@ -17,7 +16,8 @@ from trueloop.export.catalogue import runner_of
 from trueloop.export.exporter import Array
 from trueloop.export.folder import read_artefact
 from trueloop.export.subject import Subject
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.results.artifact import Artefact, Port, Verification
 
 RECIPE = """
 import torch
@@ -77,7 +77,10 @@ def shades(count: int = 50) -> Splits:
     images = torch.randint(0, 256, (count, 1, 3, 4), generator=draws, dtype=torch.uint8)
     labels = images.flatten(1).float().mean(1).sub(100).div(20).long().clamp(0, 2)
     return Splits(
-        Tensors(images, labels), Tensors(images, labels), facts=Facts(inputs=(1, 3, 4), classes=("dark", "grey", "light")), prepare=scaled
+        Tensors(images, labels),
+        Tensors(images, labels),
+        facts=Facts(inputs=(1, 3, 4), classes=("dark", "grey", "light")),
+        prepare=scaled,
     )
 
 
@@ -109,7 +112,14 @@ def artefact(**fields: Any) -> Artefact:
             "outputs": (Port("output", "float32", (None, 3)),),
             "task": "multiclass",
             "classes": ("dark", "grey", "light"),
-            "preprocessing": {"kind": "image", "size": [3, 4], "channels": 1, "dtype": "uint8", "range": [0, 255], "inside": True},
+            "preprocessing": {
+                "kind": "image",
+                "size": [3, 4],
+                "channels": 1,
+                "dtype": "uint8",
+                "range": [0, 255],
+                "inside": True,
+            },
             "run": {"id": "shades", "step": 3, "weights": "model"},
             **fields,
         }
@@ -137,6 +147,7 @@ def verification(**fields: Any) -> Verification:
 
 
 def run_here(folder: Path, batches: Sequence[Sequence[Array]], device: str = "cpu") -> list[list[Array]]:
-    """In place of `run_elsewhere`, for tests that are about something else: the same runner, without a process of its own."""
+    """In place of `run_elsewhere`, for tests that are about something else: the same runner, without a process of its
+    own."""
     runner = runner_of(read_artefact(folder), device)
     return [runner.run(batch) for batch in batches]

@@ -1,4 +1,5 @@
-"""Expressions and guards of a .pt2 file become Python code that torch runs: arithmetic over sizes passes, and nothing else."""
+"""Expressions and guards of a .pt2 file become Python code that torch runs: arithmetic over sizes passes, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -149,7 +150,15 @@ def test_nothing_else_may_be_called(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "good"), [("p_model_first_weight", True), ("", True), ("layers.0.weight", True), ("x y", False), ("x;y", False), ("1x", False)]
+    ("name", "good"),
+    [
+        ("p_model_first_weight", True),
+        ("", True),
+        ("layers.0.weight", True),
+        ("x y", False),
+        ("x;y", False),
+        ("1x", False),
+    ],
 )
 def test_names_are_names(name: str, good: bool) -> None:
     assert (_NAME.fullmatch(name) is not None) is good

@@ -49,7 +49,10 @@ def test_the_deepest_line_of_the_users_is_blamed() -> None:
         ("Could not guard on data-dependent expression Eq(u0, 1)", "Choose by torch.where"),
         ("Constraints violated (batch)! For more information, run with TORCH_LOGS", "Write x.flatten(1)"),
         ("You marked batch as dynamic but your code specialized it to be a constant (3)", "Write x.flatten(1)"),
-        ("No ONNX function found for <OpOverload(op='aten.bincount', overload='default')>", "ONNX has no such operation"),
+        (
+            "No ONNX function found for <OpOverload(op='aten.bincount', overload='default')>",
+            "ONNX has no such operation",
+        ),
         ("Missing operator: [3] aten::bincount.out", "ExecuTorch has no such operation"),
         (".numpy() is not supported for tensor subclasses", "stay with tensors"),
         ("something that nobody has seen before", "pt2 cannot take this model."),
@@ -96,7 +99,11 @@ def test_an_operation_of_the_graph_knows_its_line() -> None:
             return torch.erf(x)  # the operation
 
     graph = torch.export.export(Model(), (torch.randn(3),), strict=False)
-    said = str(explained(_bare("No ONNX function found for <OpOverload(op='aten.erf', overload='default')>"), "onnx", lambda: graph))
+    said = str(
+        explained(
+            _bare("No ONNX function found for <OpOverload(op='aten.erf', overload='default')>"), "onnx", lambda: graph
+        )
+    )
     assert said.startswith(f"{__file__}:{_line('the operation')}: ")
 
 

@@ -1,6 +1,8 @@
-"""benchmarks/shipping.py, whose table `make ship` prints and docs/shipping.md keeps: does it ask what it says, and miss nothing?
+"""benchmarks/shipping.py, whose table `make ship` prints and docs/shipping.md keeps: does it ask what it says, and miss
+nothing?
 
-Here it really ships the two recipes that need no data sets, to every target whose packages are in one of the environments.
+Here it really ships the two recipes that need no data sets, to every target whose packages are in one of the
+environments.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from torch import Tensor
 from benchmarks import shipping
 from benchmarks.shipping import BAR, Shipped, asked_once, python_of, ship_all, train
 from tests.export.made import subject
-from trueloop.artefact import Verification
 from trueloop.cli.main import main
 from trueloop.export.catalogue import TARGETS
 from trueloop.export.program import Program
+from trueloop.results.artifact import Verification
 
 VERIFIED = Verification("valid", 200, (1, 2, 7), (), BAR, 2e-6, 1.0, 0, 0, {"accuracy": (0.5, 0.5)}, "torch 2.13.0")
 
@@ -80,7 +82,10 @@ def test_only_a_refusal_that_is_known_by_its_reason_is_no_miss(capsys: pytest.Ca
 
 
 def test_the_table_ends_with_how_many_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    made = [Shipped("digits", "pt2", VERIFIED, 12.4), Shipped("digits", "onnx", replace(VERIFIED, max_error=1.0, ties=2), 9.6)]
+    made = [
+        Shipped("digits", "pt2", VERIFIED, 12.4),
+        Shipped("digits", "onnx", replace(VERIFIED, max_error=1.0, ties=2), 9.6),
+    ]
     assert shipping._table_of(made, ["executorch"]) == 1
     out = capsys.readouterr().out
     assert "| digits | pt2 | 200 | 2.0e-06 | 1.0e-04 | 0 | 0 | 12 |  |" in out
@@ -117,8 +122,13 @@ def _counted(program: Program, calls: list[int]) -> object:
 
 
 def test_another_python_ships_what_this_one_cannot(tmp_path: Path) -> None:
-    python = _script(tmp_path, json.dumps({"recipe": "digits", "target": "executorch", "verified": None, "seconds": 2.0, "said": "no"}))
-    assert shipping.ship_elsewhere(python, tmp_path / "digits", "executorch", "") == Shipped("digits", "executorch", None, 2.0, "no")
+    python = _script(
+        tmp_path,
+        json.dumps({"recipe": "digits", "target": "executorch", "verified": None, "seconds": 2.0, "said": "no"}),
+    )
+    assert shipping.ship_elsewhere(python, tmp_path / "digits", "executorch", "") == Shipped(
+        "digits", "executorch", None, 2.0, "no"
+    )
     silent = shipping.ship_elsewhere(_script(tmp_path, "Traceback"), tmp_path / "digits", "executorch", "")
     assert (silent.alike, silent.said) == (False, "Traceback")
 

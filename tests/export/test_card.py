@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.export.made import artefact, verification
-from trueloop.artefact import Port
 from trueloop.export.card import card_of
+from trueloop.results.artifact import Port
 
 RUN = {
     "id": "shades",
@@ -54,7 +54,9 @@ def test_the_card_says(line: str) -> None:
     assert line in _card()
 
 
-@pytest.mark.parametrize("heading", ["## Data", "## Metrics", "## Inputs and outputs", "## Preprocessing", "## Files", "## Licence"])
+@pytest.mark.parametrize(
+    "heading", ["## Data", "## Metrics", "## Inputs and outputs", "## Preprocessing", "## Files", "## Licence"]
+)
 def test_the_card_has_every_part_once(heading: str) -> None:
     assert _card().count(f"\n{heading}\n") == 1
 

@@ -1,4 +1,5 @@
-"""Where an exported model runs: what is typed, what is refused in a sentence, and that all of a program moves. No GPU is needed here."""
+"""Where an exported model runs: what is typed, what is refused in a sentence, and that all of a program moves. No GPU
+is needed here."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.export.made import artefact, run_here, shades, subject
-from trueloop.artefact import Artefact
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
@@ -27,6 +27,7 @@ from trueloop.export.folder import read_artefact
 from trueloop.export.make import _bound, export
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import verify
+from trueloop.results.artifact import Artefact
 
 CUDA = {"package": "torch", "version": torch.__version__, "match": "minor", "machine": "", "device": "cuda"}
 H200 = {**CUDA, "gpu": "NVIDIA H200", "capability": "9.0"}
@@ -48,7 +49,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that computes no numbers, in place of a GPU: an operation that stayed on the CPU cannot meet what has moved."""
+    """A device that computes no numbers, in place of a GPU: an operation that stayed on the CPU cannot meet what has
+    moved."""
     monkeypatch.setattr("trueloop.export.device.torch_device", lambda _: torch.device("meta"))
 
 
@@ -63,16 +65,22 @@ def test_devices_that_can_be_asked_for(word: str, kind: str, number: int) -> Non
     assert (kind_of(word), number_of(word)) == (kind, number)
 
 
-@pytest.mark.parametrize("word", ["", "gpu", "cuda:", "cuda:-1", "cuda:01", "cuda:1x", "cpu:0", "CUDA", "mps", "cuda:1234", "cuda\n"])
+@pytest.mark.parametrize(
+    "word", ["", "gpu", "cuda:", "cuda:-1", "cuda:01", "cuda:1x", "cpu:0", "CUDA", "mps", "cuda:1234", "cuda\n"]
+)
 def test_what_is_no_device_is_refused(word: str) -> None:
-    with pytest.raises(Misuse, match=r"--device cannot be .*Nothing was run: write cpu, cuda, or cuda:1 for the second GPU\."):
+    with pytest.raises(
+        Misuse, match=r"--device cannot be .*Nothing was run: write cpu, cuda, or cuda:1 for the second GPU\."
+    ):
         device_asked(word)
 
 
 @pytest.mark.usefixtures("no_gpu")
 def test_a_machine_without_a_gpu_says_so() -> None:
     assert torch_device("cpu") == torch.device("cpu")
-    with pytest.raises(Misuse, match=r"--device cuda needs CUDA, and torch finds none here.*\. Nothing was run: give --device cpu\."):
+    with pytest.raises(
+        Misuse, match=r"--device cuda needs CUDA, and torch finds none here.*\. Nothing was run: give --device cpu\."
+    ):
         torch_device("cuda")
     assert shown("cuda") == "cuda"
     assert gpu_facts("cpu") == {"device": "cpu"}
@@ -153,7 +161,11 @@ def texts() -> Splits:
     ids=["texts", "pictures"],
 )
 def test_all_of_a_pt2_program_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, splits: Callable[[], Splits], tensors: tuple[Tensor, ...]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: Any,
+    splits: Callable[[], Splits],
+    tensors: tuple[Tensor, ...],
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("trueloop.export.device.torch_device", lambda _: torch.device("cpu"))
@@ -192,7 +204,9 @@ def test_a_trace_that_makes_tensors_on_the_cpu_is_refused_elsewhere(
     made = script(Placed, texts(), task="language")
     assert Torchscript().open(made).run([np.zeros((2, 6), np.int64)])[0].shape == (2, 6, 20)
     request.getfixturevalue("elsewhere")
-    with pytest.raises(BadArtefact, match=r"makes tensors on the CPU, where it was traced, and so does not run on cuda.*--to pt2"):
+    with pytest.raises(
+        BadArtefact, match=r"makes tensors on the CPU, where it was traced, and so does not run on cuda.*--to pt2"
+    ):
         Torchscript().open(made, "cuda")
 
 
@@ -205,7 +219,9 @@ def test_a_form_of_torch_is_not_opened_on_a_gpu_that_is_not_there(script: Callab
         runner_of(script(), "cuda")
 
 
-def test_whatever_a_runtime_says_of_a_file_is_one_sentence(script: Callable[..., Artefact], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_a_runtime_says_of_a_file_is_one_sentence(
+    script: Callable[..., Artefact], monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = script()
 
     def failing(self: Torchscript, opened: Artefact, device: str) -> None:
@@ -244,7 +260,9 @@ def test_our_own_sentences_are_handed_on(script: Callable[..., Artefact], monkey
 def test_only_the_cpu_runs_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trueloop.export.exporter.installed", lambda _: "1.0")
     exporter_named("executorch").require()
-    with pytest.raises(Misuse, match=r"executorch runs on the CPU only, not on cuda:1\. Nothing was run: pt2 and aoti run on a GPU\."):
+    with pytest.raises(
+        Misuse, match=r"executorch runs on the CPU only, not on cuda:1\. Nothing was run: pt2 and aoti run on a GPU\."
+    ):
         exporter_named("executorch").require("cuda:1")
 
 
@@ -262,13 +280,17 @@ def test_machine_code_for_a_gpu_says_so_where_there_is_none() -> None:
     made_for = r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\)"
     with pytest.raises(BadArtefact, match=rf"{made_for}, and torch finds no GPU here\. Nothing was run\."):
         runner_of(artefact(target="aoti", runtime=H200))
-    with pytest.raises(BadArtefact, match=rf"{made_for} and does not run on cpu\. Nothing was run: give --device cuda, or export"):
+    with pytest.raises(
+        BadArtefact, match=rf"{made_for} and does not run on cpu\. Nothing was run: give --device cuda, or export"
+    ):
         runner_of(artefact(target="aoti", runtime=H200), "cpu")
 
 
 @pytest.mark.usefixtures("two_gpus")
 def test_machine_code_for_the_cpu_is_not_run_on_a_gpu() -> None:
-    with pytest.raises(BadArtefact, match=r"is machine code for the CPU and does not run on cuda:1\. .*again with --device cuda\."):
+    with pytest.raises(
+        BadArtefact, match=r"is machine code for the CPU and does not run on cuda:1\. .*again with --device cuda\."
+    ):
         runner_of(artefact(target="aoti"), "cuda:1")
 
 
@@ -282,7 +304,9 @@ def test_machine_code_for_another_gpu_is_refused() -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_machine_code_is_loaded_on_the_gpu_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[tuple[str, int]] = []
-    monkeypatch.setattr("torch._inductor.aoti_load_package", lambda file, device_index=-1: loaded.append((file, device_index)))
+    monkeypatch.setattr(
+        "torch._inductor.aoti_load_package", lambda file, device_index=-1: loaded.append((file, device_index))
+    )
     made = artefact(target="aoti", files={"model.pt2": {}}, runtime={**H200, "capability": "8.1"})
     runner = Aoti().open(made, "cuda:1")
     assert isinstance(runner, TorchRunner)
@@ -302,7 +326,9 @@ def test_compiling_for_a_gpu_needs_the_toolkit(tmp_path: Path, monkeypatch: pyte
 def test_the_card_names_the_gpu() -> None:
     assert _bound({"device": "cpu"}) == ()
     assert _bound({}) == ()
-    assert _bound(H200) == ("Compiled for CUDA, on NVIDIA H200 (capability 9.0): it runs on GPUs of that capability only.",)
+    assert _bound(H200) == (
+        "Compiled for CUDA, on NVIDIA H200 (capability 9.0): it runs on GPUs of that capability only.",
+    )
 
 
 def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[..., Artefact]) -> None:
@@ -322,10 +348,13 @@ def test_an_onnx_runtime_without_cuda_names_the_package_that_has_it(monkeypatch:
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(
-        MissingExtra, match=r"onnx on cuda needs .*CUDAExecutionProvider.*\. Nothing was run: .*pip install onnxruntime-gpu"
+        MissingExtra,
+        match=r"onnx on cuda needs .*CUDAExecutionProvider.*\. Nothing was run: .*pip install onnxruntime-gpu",
     ):
         exporter_named("onnx").require("cuda")
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
     exporter_named("onnx").require("cuda")
 
 
@@ -356,7 +385,9 @@ def test_onnx_runs_on_the_gpu_that_is_asked_for_without_tf32(monkeypatch: pytest
 def test_onnx_never_goes_on_silently_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.InferenceSession", Session)
     monkeypatch.setattr(Session, "got", ("CPUExecutionProvider",))
-    with pytest.raises(Misuse, match=r"cannot start its CUDAExecutionProvider on cuda: .*libraries are missing\. Nothing was run\."):
+    with pytest.raises(
+        Misuse, match=r"cannot start its CUDAExecutionProvider on cuda: .*libraries are missing\. Nothing was run\."
+    ):
         exporter_named("onnx").open(artefact(), "cuda")
 
 
@@ -398,7 +429,9 @@ def test_a_verification_says_where_it_ran(monkeypatch: pytest.MonkeyPatch, devic
 
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize(("device", "more"), [("cpu", ""), ("cuda", " (cuda adds up in another order than the CPU")])
-def test_a_failure_on_a_gpu_says_what_it_is_held_against(monkeypatch: pytest.MonkeyPatch, device: str, more: str) -> None:
+def test_a_failure_on_a_gpu_says_what_it_is_held_against(
+    monkeypatch: pytest.MonkeyPatch, device: str, more: str
+) -> None:
     _answering(monkeypatch, 1.0)
     made = subject()
     with pytest.raises(CannotExport) as caught:

@@ -1,4 +1,5 @@
-"""What cannot be exported, or answers otherwise, is a failure with the line or the layer to look at; nothing is left of it."""
+"""What cannot be exported, or answers otherwise, is a failure with the line or the layer to look at; nothing is left of
+it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.export.made import Shades, run_here, subject
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import CannotExport
 from trueloop.export.exporter import Exporter, Given, Runner
 from trueloop.export.make import export
@@ -17,6 +17,7 @@ from trueloop.export.onnx import Onnx
 from trueloop.export.program import Exportable, Observed
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
+from trueloop.results.artifact import Artefact, Port
 
 
 class Planted(Exporter):

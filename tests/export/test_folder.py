@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.export.made import artefact, verification
-from trueloop.artefact import FILE, Artefact
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtefact, CannotSave, Misuse
 from trueloop.export import folder as folders
 from trueloop.export.folder import CARD, read_artefact, verified_file, writing
+from trueloop.results.artifact import FILE, Artefact
 
 
 def _placed(place: Path, **fields: Any) -> Artefact:
@@ -101,7 +101,13 @@ def test_a_folder_without_an_artefact_says_how_to_make_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("version", "match", "refused"),
-    [("2.1.0", "major", False), ("1.9", "major", True), ("3.0", "major", True), ("2.13.9", "minor", False), ("2.1.0", "minor", True)],
+    [
+        ("2.1.0", "major", False),
+        ("1.9", "major", True),
+        ("3.0", "major", True),
+        ("2.13.9", "minor", False),
+        ("2.1.0", "minor", True),
+    ],
 )
 def test_another_version_of_the_runtime_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, match: str, refused: bool
@@ -112,7 +118,9 @@ def test_another_version_of_the_runtime_is_refused(
     if not refused:
         assert _placed(place, runtime=runtime)
         return
-    with pytest.raises(BadArtefact, match=rf"made for torch {version}, and torch 2\.13\.0\+cpu is installed: another {match} version"):
+    with pytest.raises(
+        BadArtefact, match=rf"made for torch {version}, and torch 2\.13\.0\+cpu is installed: another {match} version"
+    ):
         _placed(place, runtime=runtime)
 
 
@@ -127,12 +135,16 @@ def test_what_fails_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> N
     _placed(tmp_path / "out")
     before = (tmp_path / "out" / FILE).read_bytes()
     with pytest.raises(UnicodeDecodeError), writing(tmp_path / "out") as folder:
-        (folder.aside / "model.onnx").write_bytes(b"\xff half") and (folder.aside / "model.onnx").read_text(encoding="utf-8")
+        (folder.aside / "model.onnx").write_bytes(b"\xff half") and (folder.aside / "model.onnx").read_text(
+            encoding="utf-8"
+        )
     assert (tmp_path / "out" / FILE).read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_earlier_export_comes_back_if_the_later_one_cannot_take_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_earlier_export_comes_back_if_the_later_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _placed(tmp_path / "out")
     before = (tmp_path / "out" / FILE).read_bytes()
     rename = Path.rename

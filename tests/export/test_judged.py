@@ -1,4 +1,5 @@
-"""How two sets of answers are judged: differences that are symmetric and never hidden, ties at both sides of their line, layouts, blame."""
+"""How two sets of answers are judged: differences that are symmetric and never hidden, ties at both sides of their
+line, layouts, blame."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.export.made import artefact, subject, verification
-from trueloop.artefact import Port
 from trueloop.errors import CannotExport
 from trueloop.export.blame import SPOKEN, _chain, _first_line, _told, explained
 from trueloop.export.card import MOST, card_of
@@ -23,6 +23,7 @@ from trueloop.export.elsewhere import RuntimeFailure
 from trueloop.export.program import Layout, Observed, Program, exportable, layout_of, scores_of
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import _has_length, _otherwise, _Tried, verify
+from trueloop.results.artifact import Port
 
 numbers = st.floats(width=32)
 finite = st.floats(-1e6, 1e6, width=32)
@@ -73,7 +74,11 @@ def test_the_unit_is_the_largest_number_of_all_batches_and_outputs_and_at_least_
     made = Compared("regression", 0.1)
     made.add([torch.tensor([0.5])], [torch.tensor([0.5])], counted=True)
     assert made.scale == 1.0
-    made.add([torch.tensor([2.0]), torch.tensor([-9.0, math.inf])], [torch.tensor([2.0]), torch.tensor([-9.0, math.inf])], counted=True)
+    made.add(
+        [torch.tensor([2.0]), torch.tensor([-9.0, math.inf])],
+        [torch.tensor([2.0]), torch.tensor([-9.0, math.inf])],
+        counted=True,
+    )
     made.add([torch.tensor([3.0])], [torch.tensor([3.0])], counted=True)
     assert made.scale == 9.0
 
@@ -106,7 +111,9 @@ def test_a_tie_is_what_two_moves_of_the_tolerance_can_turn(task: str, share: flo
 
 
 @given(st.lists(st.lists(finite, min_size=3, max_size=3), min_size=1, max_size=5), st.floats(0, 0.49))
-def test_answers_that_all_moved_by_less_than_the_tolerance_never_disagree(rows: list[list[float]], share: float) -> None:
+def test_answers_that_all_moved_by_less_than_the_tolerance_never_disagree(
+    rows: list[list[float]], share: float
+) -> None:
     ours = torch.tensor(rows, dtype=torch.float64)
     moved = ours + share * torch.linspace(-1, 1, 3).double()
     made = Compared("multiclass", 0.5)
@@ -155,7 +162,9 @@ def test_a_dict_is_parted_by_its_names_whatever_its_order() -> None:
         layout.joined([torch.zeros(1)])
 
 
-@pytest.mark.parametrize("value", [{}, [], (), {"a": 1}, {1: torch.zeros(1)}, [torch.zeros(1), 2], "text", 3, {"a": [torch.zeros(1)]}])
+@pytest.mark.parametrize(
+    "value", [{}, [], (), {"a": 1}, {1: torch.zeros(1)}, [torch.zeros(1), 2], "text", 3, {"a": [torch.zeros(1)]}]
+)
 def test_what_holds_anything_but_tensors_is_refused_by_its_kind(value: Any) -> None:
     with pytest.raises(CannotExport, match=f"The model's output is a {type(value).__name__}, which no target knows"):
         layout_of(value, "output")
@@ -206,7 +215,13 @@ def test_who_looks_leaves_nothing_behind_even_if_the_model_fails() -> None:
 
 @pytest.mark.parametrize(
     ("options", "replaced"),
-    [({"mode": "sum"}, True), ({"mode": "mean"}, True), ({"mode": "max"}, False), ({"padding_idx": 0}, False), ({"max_norm": 1.0}, False)],
+    [
+        ({"mode": "sum"}, True),
+        ({"mode": "mean"}, True),
+        ({"mode": "max"}, False),
+        ({"padding_idx": 0}, False),
+        ({"max_norm": 1.0}, False),
+    ],
 )
 def test_only_bags_that_are_sums_of_lookups_are_said_so(options: dict[str, Any], replaced: bool) -> None:
     model = nn.Sequential(nn.EmbeddingBag(5, 2, **options))
@@ -265,7 +280,10 @@ def test_lengths_are_free_only_where_every_input_has_one() -> None:
     [
         ({"disagreements": 0}, "all predictions are the same. first. Nothing was exported."),
         ({"disagreements": 1200, "samples": 5000}, "1,200 of 5,000 predictions are others. first."),
-        ({"metrics": {"accuracy": (0.5, 0.25), "loss": (1.0, 1.0)}}, "all predictions are the same; accuracy 0.5 became 0.25. first."),
+        (
+            {"metrics": {"accuracy": (0.5, 0.25), "loss": (1.0, 1.0)}},
+            "all predictions are the same; accuracy 0.5 became 0.25. first.",
+        ),
         (
             {"max_error": 0.5, "tolerance": 1e-3, "scale": 20.0},
             "the largest difference is 0.5 (inputs [2, 3] and [2]), the tolerance 0.02;",

@@ -148,7 +148,10 @@ def test_tokens_may_have_any_length_and_images_only_theirs() -> None:
     (port,) = images.given(images.program(), inside=True).ports
     assert (port.dtype, port.shape) == ("uint8", (None, 1, 3, 4))
     numbers = torch.randint(0, 11, (6, 5))
-    text = subject(lambda: Bags("sum", False), Splits(Tensors(numbers, torch.zeros(6).long()), facts=Facts(classes=("a", "b", "c"))))
+    text = subject(
+        lambda: Bags("sum", False),
+        Splits(Tensors(numbers, torch.zeros(6).long()), facts=Facts(classes=("a", "b", "c"))),
+    )
     (port,) = text.given(text.program(), inside=True).ports
     assert (port.shape, port.most) == ((None, None), (None, 5))
 
@@ -162,10 +165,22 @@ def test_without_validation_data_others_are_taken_and_said() -> None:
 @pytest.mark.parametrize(
     ("inputs", "facts", "told"),
     [
-        (torch.zeros(4, 3, 5, 6, dtype=torch.uint8), Facts(), {"kind": "image", "size": [5, 6], "channels": 3, "dtype": "uint8"}),
+        (
+            torch.zeros(4, 3, 5, 6, dtype=torch.uint8),
+            Facts(),
+            {"kind": "image", "size": [5, 6], "channels": 3, "dtype": "uint8"},
+        ),
         (torch.zeros(4, 7, dtype=torch.int64), Facts(vocabulary=9), {"kind": "tokens", "tokens": 9, "dtype": "int64"}),
-        (torch.zeros(4, 7, dtype=torch.int64), Facts(more={"tokens": ["a", "b"]}), {"encoding": "tokens", "vocabulary": ["a", "b"]}),
-        (torch.zeros(4, 7, dtype=torch.int64), Facts(more={"text": {"encoding": "bytes"}}), {"kind": "tokens", "encoding": "bytes"}),
+        (
+            torch.zeros(4, 7, dtype=torch.int64),
+            Facts(more={"tokens": ["a", "b"]}),
+            {"encoding": "tokens", "vocabulary": ["a", "b"]},
+        ),
+        (
+            torch.zeros(4, 7, dtype=torch.int64),
+            Facts(more={"text": {"encoding": "bytes"}}),
+            {"kind": "tokens", "encoding": "bytes"},
+        ),
         (torch.zeros(4, 2), Facts(more={"columns": [{"name": "x", "kind": "number"}]}), {"kind": "table"}),
         (torch.zeros(4, 2), Facts(), {"kind": "tensors", "dtype": "float32"}),
     ],

@@ -1,4 +1,5 @@
-"""What is refused before anything of it runs: descriptions that say too little, archives that are broken or say things twice."""
+"""What is refused before anything of it runs: descriptions that say too little, archives that are broken or say things
+twice."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import artefact, verification
-from trueloop.artefact import FILE
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtefact, CannotSave, Misuse
 from trueloop.export.folder import CARD, read_artefact, verified_file, writing
 from trueloop.export.trust import _calls, _is_arithmetic, _pickles, _sample, trusted_graph, trusted_script
+from trueloop.results.artifact import FILE
 
 # -- descriptions --
 
@@ -118,14 +119,20 @@ def test_a_place_that_cannot_be_taken_is_told_in_a_sentence(tmp_path: Path, monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(CannotSave, match=r"could not be written \(Permission denied\)"), writing(tmp_path / "out") as folder:
+    with (
+        pytest.raises(CannotSave, match=r"could not be written \(Permission denied\)"),
+        writing(tmp_path / "out") as folder,
+    ):
         folder.publish()
     assert list(tmp_path.iterdir()) == []
 
 
 # -- archives --
 
-GRAPH = {"graph_module": {"graph": {"nodes": [{"target": "torch.ops.aten.add.Tensor", "name": "add"}]}}, "guards_code": []}
+GRAPH = {
+    "graph_module": {"graph": {"nodes": [{"target": "torch.ops.aten.add.Tensor", "name": "add"}]}},
+    "guards_code": [],
+}
 
 
 def archive(place: Path, *parts: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
@@ -144,7 +151,9 @@ EVIL = graph(guards_code=["__import__('os').system('true')"])
 
 
 def test_a_plain_graph_is_trusted(tmp_path: Path) -> None:
-    trusted_graph(archive(tmp_path / "a", ("models/model.json", graph()), ("data/weights/weight_0", b"\x00"), ("version", b"1")))
+    trusted_graph(
+        archive(tmp_path / "a", ("models/model.json", graph()), ("data/weights/weight_0", b"\x00"), ("version", b"1"))
+    )
 
 
 @pytest.mark.parametrize("order", [(EVIL, graph()), (graph(), EVIL)])
@@ -182,7 +191,9 @@ def test_settings_that_are_rubbish_are_refused_in_a_sentence(tmp_path: Path, dat
 
 @pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
 @pytest.mark.parametrize("at", [0.2, 0.5, 0.8])
-def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None], at: float) -> None:
+def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(
+    tmp_path: Path, look: Callable[[Path], None], at: float
+) -> None:
     name = "models/model.json" if look is trusted_graph else "code/a.py"
     file = archive(tmp_path / "a", (name, graph() * 50), method=zipfile.ZIP_DEFLATED)
     data = bytearray(file.read_bytes())
@@ -214,7 +225,8 @@ def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look:
 
 
 @pytest.mark.parametrize(
-    "name", ["../models/model.json", "a/../models/model.json", "models/../x", "data/weights/weight_x", "models/a.b.json"]
+    "name",
+    ["../models/model.json", "a/../models/model.json", "models/../x", "data/weights/weight_x", "models/a.b.json"],
 )
 def test_names_that_lead_elsewhere_are_no_part_of_a_graph(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadArtefact, match="is no part of a plain graph"):
@@ -313,7 +325,9 @@ def test_what_a_layer_was_called_by_is_no_call() -> None:
     assert _calls({"signature": {"input_specs": [{"target": "any thing"}]}}) == ""
     assert _calls({"signature": {"target": "any thing"}}) == "calls any thing"
     assert _calls({"nodes": [{"metadata": {"stack_trace": "File x; import os", "target": "x"}}]}) == ""
-    assert _calls({"nodes": [{"inputs": [{"target": ["torch.ops.aten.add.Tensor", "os.system"]}]}]}) == "calls os.system"
+    assert (
+        _calls({"nodes": [{"inputs": [{"target": ["torch.ops.aten.add.Tensor", "os.system"]}]}]}) == "calls os.system"
+    )
 
 
 def test_names_that_are_no_names_are_told_and_cut_short() -> None:

@@ -58,7 +58,10 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Subject:
 @pytest.mark.parametrize("target", ["pt2", "onnx", "torchscript"])
 def test_every_tensor_has_its_name_and_its_answer(both: Subject, tmp_path: Path, target: str) -> None:
     made = export(both, exporter_named(target), tmp_path / "out")
-    assert [(port.name, port.dtype, port.shape) for port in made.inputs] == [("points", "float32", (None, 3)), ("marks", "int64", (None,))]
+    assert [(port.name, port.dtype, port.shape) for port in made.inputs] == [
+        ("points", "float32", (None, 3)),
+        ("marks", "int64", (None,)),
+    ]
     assert [(port.name, port.shape) for port in made.outputs] == [("output_0", (None, 2)), ("output_1", (None, 4))]
     assert made.preprocessing["kind"] == "tensors"
     inputs = both.fetch(torch.arange(5)).inputs

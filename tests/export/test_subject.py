@@ -1,4 +1,5 @@
-"""From a run's folder to the model that leaves: the right checkpoint, the right weights, on the CPU, in evaluation mode."""
+"""From a run's folder to the model that leaves: the right checkpoint, the right weights, on the CPU, in evaluation
+mode."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.data.text import Vocabulary
 from trueloop.errors import BadCheckpoint, Misuse
 from trueloop.export.subject import Subject, subject_of
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.session.folder import read_about
 
 
@@ -69,9 +70,12 @@ def test_checkpoints_differ_and_are_found_by_their_step(run: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("word", "said"), [("worst", "write best, last or a step"), ("9", r"no checkpoint of step 9.*There are those of: 1, 2, 3\.")]
+    ("word", "said"),
+    [("worst", "write best, last or a step"), ("9", r"no checkpoint of step 9.*There are those of: 1, 2, 3\.")],
 )
-def test_a_checkpoint_that_is_not_there_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str) -> None:
+def test_a_checkpoint_that_is_not_there_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str
+) -> None:
     monkeypatch.chdir(run.parent.parent)
     with pytest.raises(Misuse, match=said):
         _subject(run, word)
@@ -92,7 +96,9 @@ def test_building_a_subject_draws_no_random_number(run: Path, monkeypatch: pytes
 
 def test_facts_are_plain_and_hold_no_vocabulary() -> None:
     made = subject()
-    object.__setattr__(made.splits.facts, "more", {"text": {"words": ["a"]}, "tokens": ["a"], "mean": 1.5, "shape": (1, 2)})
+    object.__setattr__(
+        made.splits.facts, "more", {"text": {"words": ["a"]}, "tokens": ["a"], "mean": 1.5, "shape": (1, 2)}
+    )
     assert made.facts()["more"] == {"mean": 1.5, "shape": [1, 2]}
     assert made.facts()["classes"] == ["dark", "grey", "light"]
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.export.made import Shades, run_here, subject
-from trueloop.artefact import answer_of
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadArtefact, CannotExport, MissingExtra, Misuse
@@ -21,13 +20,16 @@ from trueloop.export.catalogue import TARGETS, exporter_named, runner_of
 from trueloop.export.exporter import Exporter, FakeRunner
 from trueloop.export.folder import CARD
 from trueloop.export.make import export
+from trueloop.results.artifact import answer_of
 
 QUICK = ["pt2", "onnx", "torchscript"]
 EXECUTORCH = pytest.param(
     "executorch",
     marks=[
         pytest.mark.long,
-        pytest.mark.skipif(importlib.util.find_spec("executorch") is None, reason="executorch is not installed: `make ship-executorch`"),
+        pytest.mark.skipif(
+            importlib.util.find_spec("executorch") is None, reason="executorch is not installed: `make ship-executorch`"
+        ),
     ],
 )
 SLOW = [pytest.param("aoti", marks=pytest.mark.long), EXECUTORCH]
@@ -110,7 +112,9 @@ def test_fewer_samples_than_the_sizes_of_batches_are_all_tried(tmp_path: Path) -
     assert (made.verification.samples, made.verification.batches) == (5, (1, 2))
 
 
-def test_a_runtime_that_is_not_installed_is_named_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_that_is_not_installed_is_named_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exporter = exporter_named("onnx")
     monkeypatch.setattr(type(exporter), "needs", ("no-such-package",))
     with pytest.raises(MissingExtra, match=r"needs no-such-package.*pip install 'trueloop\[onnx\]'"):
@@ -146,5 +150,7 @@ def test_a_damaged_model_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_what_runs_an_onnx_model_needs_no_torch() -> None:
-    code = "import sys; from trueloop.export import catalogue, elsewhere, folder, onnx; assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from trueloop.export import catalogue, elsewhere, folder, onnx; assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

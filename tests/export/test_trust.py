@@ -1,4 +1,5 @@
-"""A .pt2 file that would run code when torch loads it is refused before torch sees it; so is a checkpoint that would."""
+"""A .pt2 file that would run code when torch loads it is refused before torch sees it; so is a checkpoint that
+would."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def _changed(graph: Path, to: Path, ending: str, change: Callable[[bytes], bytes], more: dict[str, bytes] | None = None) -> Path:
+def _changed(
+    graph: Path, to: Path, ending: str, change: Callable[[bytes], bytes], more: dict[str, bytes] | None = None
+) -> Path:
     """A copy in which one file of the archive is another."""
     with zipfile.ZipFile(graph) as old, zipfile.ZipFile(to, "w") as new:
         for name in old.namelist():
@@ -102,7 +105,9 @@ def _set_attribute(told: Any) -> None:
         (_set_attribute, "evaluates"),
     ],
 )
-def test_a_graph_that_would_run_code_is_refused(graph: Path, tmp_path: Path, change: Callable[[Any], None], said: str) -> None:
+def test_a_graph_that_would_run_code_is_refused(
+    graph: Path, tmp_path: Path, change: Callable[[Any], None], said: str
+) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
     with pytest.raises(BadArtefact, match=f"nothing in it was run: .*{said}"):
         trusted_graph(evil)
@@ -120,7 +125,12 @@ def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_p
 
 def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
     def pickled(told: Any) -> None:
-        told["config"]["evil"] = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
+        told["config"]["evil"] = {
+            "path_name": "opaque_obj_0",
+            "is_param": False,
+            "use_pickle": True,
+            "tensor_meta": None,
+        }
 
     witness = tmp_path / "it-ran"
     more = {"data/constants/opaque_obj_0": pickle.dumps(Evil(witness))}
@@ -146,7 +156,12 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["torch.ops.aten.save.default", "torch.ops.aten.from_file.default", "torch.ops.load_library.__call__", "torch.ops.aten.add.__class__"],
+    [
+        "torch.ops.aten.save.default",
+        "torch.ops.aten.from_file.default",
+        "torch.ops.load_library.__call__",
+        "torch.ops.aten.add.__class__",
+    ],
 )
 def test_operations_that_reach_files_are_refused(graph: Path, tmp_path: Path, target: str) -> None:
     def change(told: Any) -> None:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import artefact, shades, subject, verification
-from trueloop.artefact import Port
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.errors import CannotExport, MissingExtra
 from trueloop.export.elsewhere import RuntimeFailure, _put, _taken
@@ -20,6 +19,7 @@ from trueloop.export.exporter import Exporter
 from trueloop.export.safetensors import Safetensors
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import SIZES, _sizes, _tried, verify
+from trueloop.results.artifact import Port
 
 
 @given(st.integers(1, 2000), st.integers(1, 100))
@@ -89,8 +89,12 @@ def test_within_the_tolerance_it_passes(monkeypatch: pytest.MonkeyPatch, error: 
     assert verified.lengths == ()
 
 
-@pytest.mark.parametrize(("error", "said"), [(3e-4, "all predictions are the same"), (100.0, "predictions are others"), (math.nan, "inf")])
-def test_outside_the_tolerance_it_fails_with_the_layer(monkeypatch: pytest.MonkeyPatch, error: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"), [(3e-4, "all predictions are the same"), (100.0, "predictions are others"), (math.nan, "inf")]
+)
+def test_outside_the_tolerance_it_fails_with_the_layer(
+    monkeypatch: pytest.MonkeyPatch, error: float, said: str
+) -> None:
     _answering(monkeypatch, error)
     made = subject()
     with pytest.raises(CannotExport, match=said) as caught:
@@ -111,7 +115,8 @@ def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.Monkey
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
     made = subject()
     with pytest.raises(
-        CannotExport, match=r"no-such-runtime could not run the batch \[2, 1, 3, 4\]: Invalid dimension\. Nothing was exported"
+        CannotExport,
+        match=r"no-such-runtime could not run the batch \[2, 1, 3, 4\]: Invalid dimension\. Nothing was exported",
     ):
         verify(made, made.program(), Torchscript(), artefact(), 1e-4, None)
 
@@ -130,7 +135,9 @@ def test_arrays_come_over_in_their_order(tmp_path: Path) -> None:
     batches = [[np.full(2, number), np.array([number], dtype=np.uint8)] for number in range(12)]
     _put(tmp_path / "arrays.npz", batches)
     back = _taken(tmp_path / "arrays.npz")
-    assert [[array.tolist() for array in batch] for batch in back] == [[array.tolist() for array in batch] for batch in batches]
+    assert [[array.tolist() for array in batch] for batch in back] == [
+        [array.tolist() for array in batch] for batch in batches
+    ]
     assert back[3][1].dtype == np.uint8
 
 
@@ -141,7 +148,9 @@ class Drawing(Source):
         return 9
 
     def fetch(self, numbers: torch.Tensor) -> Batch:
-        return Batch(torch.randint(0, 256, (len(numbers), 1, 3, 4), dtype=torch.uint8), torch.zeros(len(numbers)).long())
+        return Batch(
+            torch.randint(0, 256, (len(numbers), 1, 3, 4), dtype=torch.uint8), torch.zeros(len(numbers)).long()
+        )
 
 
 def test_samples_that_are_drawn_are_the_same_each_time_and_move_nothing() -> None:

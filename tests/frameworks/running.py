@@ -1,4 +1,5 @@
-"""How a script runs in the environment of the frameworks: what stands beside it, and what `trueloop check` says of it."""
+"""How a script runs in the environment of the frameworks: what stands beside it, and what `trueloop check` says of
+it."""
 
 from __future__ import annotations
 
@@ -47,8 +48,16 @@ def write(folder: Path, script: str) -> str:
 
 
 def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run([str(PYTHON), *words], cwd=folder, capture_output=True, text=True, timeout=300, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    return subprocess.run(
+        [str(PYTHON), *words], cwd=folder, capture_output=True, text=True, timeout=300, env=environment
+    )
 
 
 def found_in(folder: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:

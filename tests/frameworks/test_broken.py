@@ -144,7 +144,9 @@ class Bug(NamedTuple):
 
 
 BODY_AND_HEAD = "self.body = nn.Linear(8, 32); self.head = nn.Linear(32, 3)"
-LISTED = "self.blocks = [nn.Linear(8, 8) for _ in range(2)]; self.head = nn.Linear(8, 3)  # error: [layers-in-a-plain-list]"
+LISTED = (
+    "self.blocks = [nn.Linear(8, 8) for _ in range(2)]; self.head = nn.Linear(8, 3)  # error: [layers-in-a-plain-list]"
+)
 REGISTERED = "self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)); self.head = nn.Linear(8, 3)"
 BLOCKS = "self.head(self.blocks[1](self.blocks[0](x).relu()).relu())"
 CUT = "h = self.body(x).relu().detach()  # error: [loss-not-connected]"
@@ -153,7 +155,9 @@ NUMBER = "self.net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1)
 
 BUGS = {
     # -- Lightning --
-    ("lightning", "softmax"): Bug({"forward": "return torch.softmax(self.net(x), dim=1)  # error: [softmax-before-cross-entropy]"}),
+    ("lightning", "softmax"): Bug(
+        {"forward": "return torch.softmax(self.net(x), dim=1)  # error: [softmax-before-cross-entropy]"}
+    ),
     ("lightning", "plain list"): Bug(
         {"parts": LISTED, "forward": f"return {BLOCKS}"},
         {"parts": REGISTERED, "forward": f"return {BLOCKS}"},
@@ -370,10 +374,14 @@ BUGS = {
     ("accelerate", "train mode"): Bug(
         {"mode": "", "score": "scores = model(x).argmax(1) == y  # error: [evaluated-in-train-mode]"},
     ),
-    ("accelerate", "no reset"): Bug({"reset": "", "backward": "accelerator.backward(loss)  # error: [gradients-never-cleared]"}),
+    ("accelerate", "no reset"): Bug(
+        {"reset": "", "backward": "accelerator.backward(loss)  # error: [gradients-never-cleared]"}
+    ),
 }
 
-needs_frameworks = pytest.mark.skipif(not PYTHON.exists(), reason="there is no .venv-frameworks: `make frameworks` makes it")
+needs_frameworks = pytest.mark.skipif(
+    not PYTHON.exists(), reason="there is no .venv-frameworks: `make frameworks` makes it"
+)
 
 
 def program(framework: str, parts: dict[str, str]) -> str:

@@ -1,6 +1,8 @@
-"""Healthy training by the popular frameworks: under check the weights are the same to the last bit, and nothing is found.
+"""Healthy training by the popular frameworks: under check the weights are the same to the last bit, and nothing is
+found.
 
-They live in an environment of their own, `.venv-frameworks` (torch, lightning, accelerate, transformers, pytorch-ignite).
+They live in an environment of their own, `.venv-frameworks` (torch, lightning, accelerate, transformers,
+pytorch-ignite).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Number formats in loops that a framework runs: the log that hides nan, and mixed precision that is as it should be."""
+"""Number formats in loops that a framework runs: the log that hides nan, and mixed precision that is as it should
+be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Made-up training loops: random orders of reset, backward and step over several optimizers, as scripts, beside a plain oracle.
+"""Made-up training loops: random orders of reset, backward and step over several optimizers, as scripts, beside a plain
+oracle.
 
-The oracle keeps books about numbered backwards; it knows nothing of tensors, versions or hooks. It says which rules must speak, and at
-which line, given only the order of the operations.
+The oracle keeps books about numbered backwards; it knows nothing of tensors, versions or hooks. It says which rules
+must speak, and at which line, given only the order of the operations.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class _Books:
     fed: bool = False
     """Some step found new gradients."""
     idle_step: int | None = None
-    """The line of its latest step that found nothing, though some other model had a backward: one head of several, resting."""
+    """The line of its latest step that found nothing, though some other model had a backward: one head of several,
+    resting."""
     windows: Counter[tuple[int, int]] = field(default_factory=Counter)
     """Windows of undivided means: (line index, length)."""
     averages: bool = False
@@ -154,7 +156,9 @@ def must_be_found(loop: Loop, enough: Enough) -> set[tuple[str, int]]:
                 found |= set(_judge_step(book, number, index, enough))
     never_fed = [book.idle_step for book in books if book.idle_step is not None and not book.fed]
     found |= {("step-without-gradient", line_of(index)) for index in never_fed}
-    return found | {("evaluated-in-train-mode", line_of(i)) for book in books if book.trained for i, _ in book.passes if i >= 0}
+    return found | {
+        ("evaluated-in-train-mode", line_of(i)) for book in books if book.trained for i, _ in book.passes if i >= 0
+    }
 
 
 def _note_backward(book: _Books, number: int, index: int, *, divided: bool) -> None:

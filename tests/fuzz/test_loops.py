@@ -10,11 +10,11 @@ from hypothesis import given
 
 from tests.fuzz.loops import Enough, Loop, loops, must_be_found, script
 from trueloop.doctor.watch import Watch
+from trueloop.results.check import Verdict
 from trueloop.rules.gradient.accumulation_not_averaged import ENOUGH as WINDOWS
 from trueloop.rules.gradient.step_without_gradient import ENOUGH as BARE_STEPS
 from trueloop.rules.mode.trained_in_eval_mode import STEPS
-from trueloop.settings import Settings
-from trueloop.verdict import Verdict
+from trueloop.usercode.settings import Settings
 
 JUDGED = (
     "gradients-never-cleared",

@@ -1,6 +1,7 @@
 """Write the golden losses anew: `python -m tests.golden.record [RECIPE ...]`, when a change of the numbers is meant.
 
-With TRUELOOP_DATA set, the losses on the real data too; without it, those that were recorded stay if the machine is the same.
+With TRUELOOP_DATA set, the losses on the real data too; without it, those that were recorded stay if the machine is the
+same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def main(names: list[str]) -> None:
                 losses[kind] = twice_in_a_fresh_process(name, kind)[0]
                 print(f"{name} ({kind}): {losses[kind][0]:.4f} to {losses[kind][-1]:.4f} in {len(losses[kind])} steps")
             else:
-                print(f"{name} ({kind}): {'as before' if kind in losses else 'not recorded'}; set TRUELOOP_DATA to record it")
+                print(
+                    f"{name} ({kind}): {'as before' if kind in losses else 'not recorded'}; set TRUELOOP_DATA to record it"
+                )
         file.write_text(json.dumps({"fingerprint": fingerprint(), "losses": losses}, indent=2) + "\n", encoding="utf-8")
 
 

@@ -20,10 +20,20 @@ from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from trueloop.engine.assemble import assemble
 from trueloop.engine.train import train
 from trueloop.hook import Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 
-__all__ = ["KINDS", "SHORT", "Kind", "fingerprint", "losses_of", "read_record", "record_file", "short", "twice_in_a_fresh_process"]
+__all__ = [
+    "KINDS",
+    "SHORT",
+    "Kind",
+    "fingerprint",
+    "losses_of",
+    "read_record",
+    "record_file",
+    "short",
+    "twice_in_a_fresh_process",
+]
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -40,7 +50,8 @@ SHORT: Mapping[str, Mapping[str, Any]] = {
     "shakespeare-tiny": {"steps": 8},
     "tabular": {"steps": 20},
 }
-"""Recipe -> what is changed so that it takes seconds on one core. Few CPUs have bf16; torch computes it on the others very slowly."""
+"""Recipe -> what is changed so that it takes seconds on one core. Few CPUs have bf16; torch computes it on the others
+very slowly."""
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"digits": ("real",), "tabular": ("stand-in",)}
 """digits come with scikit-learn, and tabular has no data of its own; the others have both."""
@@ -84,9 +95,12 @@ def losses_of(name: str, kind: Kind) -> list[float]:
 
 
 def twice_in_a_fresh_process(name: str, kind: Kind) -> list[list[float]]:
-    """Two runs, one after the other, in a process that has done nothing else: what tests before it have set up is no part of a recipe."""
+    """Two runs, one after the other, in a process that has done nothing else: what tests before it have set up is no
+    part of a recipe."""
     command = [sys.executable, "-m", "tests.golden.short_runs", name, kind]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return [[float.fromhex(loss) for loss in losses] for losses in json.loads(done.stdout.splitlines()[-1])]
 

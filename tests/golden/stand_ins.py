@@ -56,13 +56,18 @@ def _reviews(folder: Path) -> None:
     draws = np.random.default_rng(0)
     folder.mkdir(parents=True)
     for name, words in (("rt-polarity.pos", PRAISE), ("rt-polarity.neg", AGAINST)):
-        lines = [f"a {draws.choice(words)} and {draws.choice(words)} film, n\u00e9 le {number} mai ." for number in range(60)]
+        lines = [
+            f"a {draws.choice(words)} and {draws.choice(words)} film, n\u00e9 le {number} mai ." for number in range(60)
+        ]
         (folder / name).write_bytes("\n".join(lines).encode("latin-1") + b"\n")
 
 
 def _plays(folder: Path) -> None:
     folder.mkdir(parents=True)
-    lines = [f"KING {number % 7}:\nWhat say you, good lord {number % 11}, to the {number % 13}th of these?\n\n" for number in range(120)]
+    lines = [
+        f"KING {number % 7}:\nWhat say you, good lord {number % 11}, to the {number % 13}th of these?\n\n"
+        for number in range(120)
+    ]
     (folder / "input.txt").write_text("".join(lines), encoding="ascii")
 
 
@@ -71,7 +76,11 @@ def write_table(folder: Path) -> Path:
     draws = np.random.default_rng(0)
     rows = [f"rooms,area,town,{TARGET}"]
     for _ in range(200):
-        rooms, area, town = int(draws.integers(1, 6)), float(draws.uniform(20, 200)), str(draws.choice(["north", "south"]))
+        rooms, area, town = (
+            int(draws.integers(1, 6)),
+            float(draws.uniform(20, 200)),
+            str(draws.choice(["north", "south"])),
+        )
         rows.append(f"{rooms},{area:.2f},{town},{rooms * 10 + area * (2 if town == 'north' else 1):.2f}")
     path = folder / "houses.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -11,7 +11,8 @@ from tests.golden.short_runs import KINDS, SHORT, Kind, fingerprint, read_record
 from trueloop.recipes.catalogue import bundled
 
 NEAR = 1e-3
-"""Relative: how far another machine, or another torch, may be off. Sums in another order differ in the seventh digit; steps add to it."""
+"""Relative: how far another machine, or another torch, may be off. Sums in another order differ in the seventh digit;
+steps add to it."""
 
 SLOW = {"shakespeare", "shakespeare-tiny", "mnist", "fashion-cnn", "sentiment"}
 """Five seconds and more each: digits, fashion-mlp and tabular stay."""
@@ -54,9 +55,13 @@ def test_the_losses_are_the_recorded_ones(name: str, kind: Kind) -> None:
     record = read_record(name)
     losses, recorded = runs(name, kind)[0], record["losses"][kind]
     if record["fingerprint"] == fingerprint():
-        assert [loss.hex() for loss in losses] == [loss.hex() for loss in recorded], "meant? `python -m tests.golden.record` records anew"
+        assert [loss.hex() for loss in losses] == [loss.hex() for loss in recorded], (
+            "meant? `python -m tests.golden.record` records anew"
+        )
     else:
-        print(f"recorded on {record['fingerprint']}, run on {fingerprint()}: compared to {NEAR:g} only, not to the last bit")
+        print(
+            f"recorded on {record['fingerprint']}, run on {fingerprint()}: compared to {NEAR:g} only, not to the last bit"
+        )
         assert losses == pytest.approx(recorded, rel=NEAR)
 
 

@@ -12,7 +12,9 @@ from tests.claims.made import CLASSES, WIDTH, net, of_recipe
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 
@@ -34,7 +36,11 @@ def test_a_healthy_model_computes_the_same_on_both(tmp_path: Path) -> None:
 def test_convolutions_too_with_tf32_off(tmp_path: Path) -> None:
     def built() -> nn.Module:
         return nn.Sequential(
-            nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 64, 3), nn.BatchNorm1d(64), nn.Flatten(), nn.Linear(64 * (WIDTH - 2), 3)
+            nn.Unflatten(1, (1, WIDTH)),
+            nn.Conv1d(1, 64, 3),
+            nn.BatchNorm1d(64),
+            nn.Flatten(),
+            nn.Linear(64 * (WIDTH - 2), 3),
         )
 
     proof = of_recipe("cpu-and-gpu-agree", tmp_path, model=built)

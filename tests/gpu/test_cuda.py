@@ -13,7 +13,9 @@ import torch
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 MODEL = """\
@@ -56,7 +58,18 @@ print(loss.item().hex(), hashlib.sha256(weights).hexdigest(), torch.cuda.get_rng
 def run(folder: Path, text: str, *, watched: bool) -> tuple[str, dict[str, Any]]:
     """stdout, and the report."""
     (folder / "train.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "trueloop", "check", "--fail-on", "never", "--format", "json", "--output", "report.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "trueloop",
+        "check",
+        "--fail-on",
+        "never",
+        "--format",
+        "json",
+        "--output",
+        "report.json",
+    ]
     command = [*command, "train.py"] if watched else [sys.executable, "train.py"]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -124,7 +137,8 @@ with torch.no_grad():
 
 
 def test_watching_waits_for_the_device_no_more_often_than_the_script_does(tmp_path: Path) -> None:
-    """Waits that torch reports itself, in fifty steps after the first looks are over: at most a handful of steps has any.
+    """Waits that torch reports itself, in fifty steps after the first looks are over: at most a handful of steps has
+    any.
 
     What counts is the first wait of a step: it lets the queue of the device run dry, and further reads find it dry.
     """

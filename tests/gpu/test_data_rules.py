@@ -1,4 +1,5 @@
-"""Batches that are copied to a CUDA device are still known there: whose they are, in which order, and what is wrong with them."""
+"""Batches that are copied to a CUDA device are still known there: whose they are, in which order, and what is wrong
+with them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from tests.gpu.test_cuda import run
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 SCRIPT = """\
@@ -40,7 +43,14 @@ for epoch in range(3):
             hits += (out.argmax(1) == yb.cuda()).sum()
 """
 MIXED, SORTED = "torch.randint(0, 5, (400,))", "torch.arange(5).repeat_interleave(80)"
-OURS = {"train-rows-in-validation", "not-shuffled", "same-order-every-epoch", "not-finite-inputs", "one-class-batches", "not-finite"}
+OURS = {
+    "train-rows-in-validation",
+    "not-shuffled",
+    "same-order-every-epoch",
+    "not-finite-inputs",
+    "one-class-batches",
+    "not-finite",
+}
 
 
 @pytest.mark.parametrize(

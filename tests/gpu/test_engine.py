@@ -1,4 +1,5 @@
-"""The engine on a real CUDA device: the same bits twice and after a resume, no wait for the device between two log lines."""
+"""The engine on a real CUDA device: the same bits twice and after a resume, no wait for the device between two log
+lines."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.hook import Ending, Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 
@@ -109,7 +112,9 @@ def test_a_resumed_run_ends_with_the_same_bits() -> None:
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_host_does_not_wait_between_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch itself raises on every wait while its debug mode says so: in all steps of an epoch but those that log."""
-    loop = assemble(replace(RECIPE, batch=8, log_every=20, epochs=None, steps=40, evaluate_every=1000, deterministic=False))
+    loop = assemble(
+        replace(RECIPE, batch=8, log_every=20, epochs=None, steps=40, evaluate_every=1000, deterministic=False)
+    )
     log, watched = loop.log, 0
 
     def logged(*facts: Any) -> None:
@@ -175,7 +180,9 @@ def test_steps_that_the_scaler_refuses_do_not_advance_the_schedule() -> None:
     train(loop)
     assert 0 < loop.state.clock < loop.state.step
     assert loop.state.skipped == 0
-    learned = [loss for loss in kept.losses if math.isfinite(loss)]  # a line of which every step was refused has no loss
+    learned = [
+        loss for loss in kept.losses if math.isfinite(loss)
+    ]  # a line of which every step was refused has no loss
     assert learned[-1] < learned[0] / 3
 
 

@@ -1,4 +1,5 @@
-"""Exported models on a real CUDA device: they answer as the model does, in single precision, and are measured there or told why not."""
+"""Exported models on a real CUDA device: they answer as the model does, in single precision, and are measured there or
+told why not."""
 
 from __future__ import annotations
 
@@ -17,7 +18,6 @@ from torch import Tensor, nn
 import trueloop
 from tests.export.made import RECIPE, run_here, shades, subject
 from tests.export.test_device import Placed, texts
-from trueloop.artefact import Artefact
 from trueloop.cli.main import main
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
@@ -25,11 +25,14 @@ from trueloop.errors import BadArtefact, MissingExtra, Misuse
 from trueloop.export.catalogue import exporter_named, runner_of
 from trueloop.export.folder import read_artefact
 from trueloop.export.make import export
+from trueloop.results.artifact import Artefact
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("ignore"),  # torch's and the compiler's own, which differ from version to version
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 DEVICE = "cuda"

@@ -1,4 +1,5 @@
-"""Steps played as real CUDA graphs: the numbers of steps one by one, the same bits again and after a resume, refusals with their reason."""
+"""Steps played as real CUDA graphs: the numbers of steps one by one, the same bits again and after a resume, refusals
+with their reason."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.errors import BadRecipe
 from trueloop.hook import Ending, Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 
@@ -37,7 +40,9 @@ class Kept(Hook):
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(32, 64, bias=False), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 4))
+    return nn.Sequential(
+        nn.Linear(32, 64, bias=False), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 4)
+    )
 
 
 def samples(count: int = 600) -> tuple[Tensor, Tensor]:
@@ -86,7 +91,8 @@ def test_played_steps_give_the_numbers_of_steps_one_by_one(change: dict[str, Any
     plain, plain_kept, _ = ran(replace(recipe, program="eager"))
     loop, kept, ending = ran(recipe)
     assert ending.reason == "finished"
-    # The same draws of dropout, the same order: only the rounding of the rate differs, which a hundred steps make larger.
+    # The same draws of dropout, the same order: only the rounding of the rate differs, which a hundred steps make
+    # larger.
     assert furthest(plain.model, loop.model) < (1e-3 if recipe.precision == "fp32" else 5e-2)
     for mine, other in zip(kept.rows, plain_kept.rows, strict=True):
         assert (mine.kind, mine.step) == (other.kind, other.step)
@@ -97,7 +103,9 @@ def test_compiled_and_played_learns_as_well() -> None:
     _, plain_kept, _ = ran(replace(RECIPE, program="eager"))
     _, kept, ending = ran(replace(RECIPE, compile="default"))
     assert ending.reason == "finished"
-    best, plain = (max(row.values["accuracy"] for row in each.rows if row.kind == "valid") for each in (kept, plain_kept))
+    best, plain = (
+        max(row.values["accuracy"] for row in each.rows if row.kind == "valid") for each in (kept, plain_kept)
+    )
     assert best >= plain - 0.05
 
 
@@ -146,7 +154,9 @@ class AsksTheHost(nn.Module):
 
 def test_a_model_that_asks_the_host_is_refused_with_the_reason_and_eager_goes_on() -> None:
     loop = assemble(replace(RECIPE, model=AsksTheHost))
-    with pytest.raises(BadRecipe, match=r"cannot be recorded as a CUDA graph: .*captur.* Nothing was trained: give program=eager"):
+    with pytest.raises(
+        BadRecipe, match=r"cannot be recorded as a CUDA graph: .*captur.* Nothing was trained: give program=eager"
+    ):
         train(loop)
     assert loop.state.step == 0
     _, _, ending = ran(replace(RECIPE, model=AsksTheHost, program="eager", epochs=1))

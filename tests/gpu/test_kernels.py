@@ -1,4 +1,5 @@
-"""Fused linear + cross entropy on a real CUDA device: every layout of the kernel against float64, without a wait, captured, compiled."""
+"""Fused linear + cross entropy on a real CUDA device: every layout of the kernel against float64, without a wait,
+captured, compiled."""
 
 from __future__ import annotations
 
@@ -15,14 +16,18 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
 from trueloop.kernels.linear_cross_entropy import linear_cross_entropy, reference
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.shakespeare import GPT
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.filterwarnings("ignore:linear_cross_entropy. torch .* cannot add"),  # slower, and said; the numbers are the same
+    pytest.mark.filterwarnings(
+        "ignore:linear_cross_entropy. torch .* cannot add"
+    ),  # slower, and said; the numbers are the same
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 LAYOUTS = ("stream", "narrow")

@@ -14,7 +14,9 @@ from trueloop.engine.layers import LayerLook, during_forward
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 

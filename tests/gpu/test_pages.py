@@ -1,4 +1,5 @@
-"""The scripts of the rules' pages that need a CUDA device: the rule speaks where it is marked, and no other error or warning appears."""
+"""The scripts of the rules' pages that need a CUDA device: the rule speaks where it is marked, and no other error or
+warning appears."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.pages import EXAMPLES, Example
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 

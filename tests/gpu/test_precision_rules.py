@@ -1,4 +1,5 @@
-"""The precision rules on a real CUDA device: found at the right line, silent where it is right, the same numbers, and hardly a wait."""
+"""The precision rules on a real CUDA device: found at the right line, silent where it is right, the same numbers, and
+hardly a wait."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.gpu.test_cuda import run
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 HEAD = """\
@@ -100,7 +103,9 @@ def said(report: dict[str, Any], text: str) -> dict[str, str]:
     """The findings of these rules, each with its line as written."""
     assert not report["watched"]["failures"], report["watched"]["failures"]
     lines = text.splitlines()
-    return {finding["name"]: lines[finding["line"] - 1].strip() for finding in report["findings"] if finding["name"] in MINE}
+    return {
+        finding["name"]: lines[finding["line"] - 1].strip() for finding in report["findings"] if finding["name"] in MINE
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,11 @@ def said(report: dict[str, Any], text: str) -> dict[str, str]:
         (HALF, "", {"half-without-scaler": "loss.backward()"}),
         (HALF.replace("float16", "bfloat16"), "", {}),
         (SCALED.format(steps=20, kind="float16"), "", {}),
-        (SCALED.format(steps=20, kind="bfloat16"), "", {"scaler-without-half": 'scaler = torch.amp.GradScaler("cuda")'}),
+        (
+            SCALED.format(steps=20, kind="bfloat16"),
+            "",
+            {"scaler-without-half": 'scaler = torch.amp.GradScaler("cuda")'},
+        ),
         (TWINS, "", {"steps-skipped": "scaler.step(optimizer)"}),
         (TWINS, ", fused=True", {"steps-skipped": "scaler.step(optimizer)"}),
         (SCALED.format(steps=80, kind="float16"), ", fused=True", {}),
@@ -132,7 +141,9 @@ def said(report: dict[str, Any], text: str) -> dict[str, str]:
         "clipped before unscale_",
     ],
 )
-def test_the_same_is_found_as_on_the_cpu_and_the_numbers_stay(loop: str, options: str, expected: dict[str, str], tmp_path: Path) -> None:
+def test_the_same_is_found_as_on_the_cpu_and_the_numbers_stay(
+    loop: str, options: str, expected: dict[str, str], tmp_path: Path
+) -> None:
     text = head(options) + loop + PRINTED
     plain, _ = run(tmp_path, text, watched=False)
     checked, report = run(tmp_path, text, watched=True)
@@ -156,7 +167,9 @@ def test_the_share_of_lost_gradients_is_measured_on_the_device(tmp_path: Path) -
         ("torch.backends.cuda.matmul.allow_tf32 = True\n", False),
     ],
 )
-def test_float32_products_are_seen_with_whatever_setting_computes_them(setting: str, spoken: bool, tmp_path: Path) -> None:
+def test_float32_products_are_seen_with_whatever_setting_computes_them(
+    setting: str, spoken: bool, tmp_path: Path
+) -> None:
     if torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("this GPU has no TF32")
     text = f"""\
@@ -173,13 +186,20 @@ for step in range(16):
     optimizer.step()
 """
     _, report = run(tmp_path, text, watched=True)
-    assert said(report, text) == ({"tensor-cores-idle": "loss = nn.functional.mse_loss(model(x), x[:, :8])"} if spoken else {})
+    assert said(report, text) == (
+        {"tensor-cores-idle": "loss = nn.functional.mse_loss(model(x), x[:, :8])"} if spoken else {}
+    )
 
 
 def test_a_scaler_is_watched_without_waiting_for_the_device(tmp_path: Path) -> None:
-    """Steps with a wait that torch reports itself, of fifty past the first looks; a fused optimizer makes the host wait for nothing."""
+    """Steps with a wait that torch reports itself, of fifty past the first looks; a fused optimizer makes the host wait
+    for nothing."""
     scaler, *body = SCALED.format(steps="steps", kind="float16").splitlines()
-    training = [scaler, "def train(steps):", *(f"    {line}" for line in body)]  # one line for both: a new one would be looked at anew
+    training = [
+        scaler,
+        "def train(steps):",
+        *(f"    {line}" for line in body),
+    ]  # one line for both: a new one would be looked at anew
     counting = """
 train(110)
 torch.cuda.set_sync_debug_mode("warn")

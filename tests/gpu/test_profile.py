@@ -1,4 +1,5 @@
-"""`trueloop profile` on a real CUDA device: busy share, kernels, copies, memory, and a script whose numbers stay as they are."""
+"""`trueloop profile` on a real CUDA device: busy share, kernels, copies, memory, and a script whose numbers stay as
+they are."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ import torch
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 MODEL = """
@@ -39,7 +42,18 @@ def train(width, batch, steps, move):
 
 def profile(folder: Path, text: str, *options: str) -> dict[str, Any]:
     (folder / "train.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "trueloop", "profile", *options, "--format", "json", "--output", "report.json", "train.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "trueloop",
+        "profile",
+        *options,
+        "--format",
+        "json",
+        "--output",
+        "report.json",
+        "train.py",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     read: dict[str, Any] = json.loads((folder / "report.json").read_text())
@@ -91,9 +105,14 @@ def test_waiting_for_the_device_is_a_phase_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_the_script_do_not_change(tmp_path: Path) -> None:
-    text = MODEL + "model, loss = train(256, 64, 100, False)\nprint(repr(loss.item()), repr(model[0].weight.double().sum().item()))\n"
+    text = (
+        MODEL
+        + "model, loss = train(256, 64, 100, False)\nprint(repr(loss.item()), repr(model[0].weight.double().sum().item()))\n"
+    )
     (tmp_path / "train.py").write_text(text, encoding="utf-8")
-    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
+    plain = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    ).stdout
     command = [sys.executable, "-m", "trueloop", "profile", "--steps", "40", "--to-end", "train.py"]
     watched = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
     assert watched == plain

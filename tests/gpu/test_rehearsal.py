@@ -1,4 +1,5 @@
-"""Datasets are rehearsed beside CUDA only where the loader itself copies the process; and the run is the run without it."""
+"""Datasets are rehearsed beside CUDA only where the loader itself copies the process; and the run is the run without
+it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ import torch
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 SCRIPT = """\
@@ -53,7 +56,18 @@ def run(folder: Path, workers: int, *, watched: bool) -> tuple[str, dict[str, ob
     context = "'fork'" if workers else "None"
     (folder / "train.py").write_text(SCRIPT.format(workers=workers, context=context), encoding="utf-8")
     plain = [sys.executable, "train.py"]
-    check = [sys.executable, "-m", "trueloop", "check", "--select", "DAT104,DAT107", "--fail-on", "never", "--format", "json"]
+    check = [
+        sys.executable,
+        "-m",
+        "trueloop",
+        "check",
+        "--select",
+        "DAT104,DAT107",
+        "--fail-on",
+        "never",
+        "--format",
+        "json",
+    ]
     command = [*check, "--output", "report.json", "train.py"] if watched else plain
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,5 @@
-"""On a real CUDA device: weights in parts are copied while the training goes on, written in pieces, and read back to the same bits."""
+"""On a real CUDA device: weights in parts are copied while the training goes on, written in pieces, and read back to
+the same bits."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ import torch
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 SCRIPT = """\
@@ -79,7 +82,9 @@ def test_weights_in_parts_on_the_device_come_back_to_the_same_bits(tmp_path: Pat
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    done = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, env=environment, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["again"] == told["after"]

@@ -1,4 +1,5 @@
-"""The speed rules on a real CUDA device: what the numbers in them say, what their patches do, and that looking changes nothing."""
+"""The speed rules on a real CUDA device: what the numbers in them say, what their patches do, and that looking changes
+nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.gpu.test_cuda import run
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 HEAD = """\
@@ -55,7 +58,8 @@ def line(text: str, part: str) -> int:
 
 
 def test_a_read_that_waits_shows_for_how_long(tmp_path: Path) -> None:
-    """A large model: nearly all of the step is spent in the read, and the script's own numbers are not changed by looking."""
+    """A large model: nearly all of the step is spent in the read, and the script's own numbers are not changed by
+    looking."""
     text = (
         LARGE
         + """\
@@ -105,7 +109,9 @@ for step in range(20):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    assert {finding["line"] for finding in of(report, "sync-in-every-step")} == {line(text, f"kept = {way}") for way in ways}
+    assert {finding["line"] for finding in of(report, "sync-in-every-step")} == {
+        line(text, f"kept = {way}") for way in ways
+    }
 
 
 def test_reads_in_a_closure_and_copies_that_do_not_wait_are_not(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Tuning on a real CUDA device: honest variants are the same training, fp16 without its scaler is refused, the search finds the graphs."""
+"""Tuning on a real CUDA device: honest variants are the same training, fp16 without its scaler is refused, the search
+finds the graphs."""
 
 from __future__ import annotations
 
@@ -13,19 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from tests.tune.worlds import FILE, network, recipe
-from trueloop.recipe import DataRequest
-from trueloop.tune.here import look_around
+from trueloop.recipe.recipe import DataRequest
+from trueloop.results.tune import Agreement, Trial
 from trueloop.tune.judge import Shown, judged
+from trueloop.tune.machine_facts import look_around
 from trueloop.tune.process import Process, TrialFailed
 from trueloop.tune.sameness import Order, prove
 from trueloop.tune.spec import Spec
 from trueloop.tune.subject import Subject
 from trueloop.tune.tune import Asked, tune
-from trueloop.tuned import Agreement, Trial
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: run `make gpu-test` on a machine that has one"
+    ),
 ]
 
 STEPS, SEEDS = 40, 2
@@ -135,7 +138,11 @@ def test_the_device_is_looked_at(file: Path) -> None:
 
 def test_a_device_that_is_full_is_a_result(file: Path) -> None:
     large = "class Large(nn.Module):\n    def forward(self, x):\n        return x + torch.zeros(1 << 30, device=x.device)[0]\n\n\n"
-    text = file.read_text().replace("def network", f"{large}def network").replace("return nn.Sequential(", "return nn.Sequential(Large(), ")
+    text = (
+        file.read_text()
+        .replace("def network", f"{large}def network")
+        .replace("return nn.Sequential(", "return nn.Sequential(Large(), ")
+    )
     file.write_text(text)
     process = Process(Spec(str(file), log_every=4, fraction=0.01), 1 << 40)
     with pytest.raises(TrialFailed, match="out of memory"):

@@ -9,7 +9,7 @@ import torch
 
 from trueloop.data.source import Batch, Facts
 from trueloop.inspection.batch import inspect_batch
-from trueloop.sheet import Bars, Picture, Sheet, Table
+from trueloop.results.document import Bars, Picture, Sheet, Table
 
 IMAGES = torch.stack([torch.zeros(3, 2, 2), torch.ones(3, 2, 2), torch.full((3, 2, 2), 0.5)])
 IMAGES[0, 0] = 1.0  # the first is red
@@ -50,22 +50,35 @@ def test_bytes_are_read_as_text_and_other_tokens_as_numbers_or_words() -> None:
     texts = part(inspect_batch(Batch(tokens, tokens), Facts(vocabulary=256), 2, "x"), "The first 2 texts")
     assert [row[2] for row in texts.rows] == ["to be", "or\\nno"]
     small = torch.tensor([[0, 2], [1, 1]])
-    numbers = part(inspect_batch(Batch(small, torch.tensor([0, 1])), Facts(vocabulary=3, classes=("a", "b")), 1, "x"), "The first 1 texts")
+    numbers = part(
+        inspect_batch(Batch(small, torch.tensor([0, 1])), Facts(vocabulary=3, classes=("a", "b")), 1, "x"),
+        "The first 1 texts",
+    )
     assert numbers.rows == ((0, "a", "0 2"),)
     words = part(
-        inspect_batch(Batch(small, small), Facts(vocabulary=3, more={"tokens": ["the", "cat", "sat"]}), 1, "x"), "The first 1 texts"
+        inspect_batch(Batch(small, small), Facts(vocabulary=3, more={"tokens": ["the", "cat", "sat"]}), 1, "x"),
+        "The first 1 texts",
     )
     assert words.rows[0][2] == "the sat"
 
 
 def test_padding_is_no_label() -> None:
     targets = torch.tensor([[1, 2, -100], [2, -100, -100]])
-    labels = part(inspect_batch(Batch(targets.clamp(min=0), targets), Facts(vocabulary=5, ignore=-100), 1, "x"), "Labels")
+    labels = part(
+        inspect_batch(Batch(targets.clamp(min=0), targets), Facts(vocabulary=5, ignore=-100), 1, "x"), "Labels"
+    )
     assert labels == Bars("Labels", ("1", "2"), (1, 2))
 
 
 def test_columns_of_a_table_have_their_names() -> None:
-    facts = Facts(more={"columns": [{"name": "age", "kind": "number"}, {"name": "town", "kind": "category", "categories": ["A", "B"]}]})
+    facts = Facts(
+        more={
+            "columns": [
+                {"name": "age", "kind": "number"},
+                {"name": "town", "kind": "category", "categories": ["A", "B"]},
+            ]
+        }
+    )
     inputs, targets = torch.tensor([[1.0, 0, 1, 0], [3.0, 1, 0, 0]]), torch.tensor([0.5, 1.5])
     sheet = inspect_batch(Batch(inputs, targets), facts, 2, "x")
     assert [row[0] for row in part(sheet, "Columns of inputs").rows] == ["age", "town=A", "town=B", "town=(other)"]
@@ -78,7 +91,9 @@ def test_columns_of_a_table_have_their_names() -> None:
 
 
 def test_inputs_of_several_tensors_are_named_by_where_they_are() -> None:
-    batch = Batch({"ids": torch.tensor([[1, 2]]), "more": [torch.zeros(1, 4)]}, {"x": torch.zeros(1), "y": torch.ones(1)})
+    batch = Batch(
+        {"ids": torch.tensor([[1, 2]]), "more": [torch.zeros(1, 4)]}, {"x": torch.zeros(1), "y": torch.ones(1)}
+    )
     shapes = part(inspect_batch(batch, Facts(), 4, "x"), "The batch")
     assert isinstance(shapes, Table)
     assert [row[0] for row in shapes.rows] == ["inputs.ids", "inputs.more.0", "targets.x", "targets.y"]
@@ -91,5 +106,8 @@ def test_inputs_that_are_all_alike_are_remarked() -> None:
 
 def test_of_many_classes_the_commonest_have_bars() -> None:
     targets = torch.cat([torch.arange(100), torch.full((5,), 99)])
-    labels = part(inspect_batch(Batch(torch.zeros(105, 1), targets), Facts(), 1, "x"), "Labels: the 40 that come most often, of 100")
+    labels = part(
+        inspect_batch(Batch(torch.zeros(105, 1), targets), Facts(), 1, "x"),
+        "Labels: the 40 that come most often, of 100",
+    )
     assert (len(labels.counts), labels.labels[-1], labels.counts[-1]) == (40, "99", 6)

@@ -18,8 +18,8 @@ from trueloop.errors import BadCheckpoint
 from trueloop.inspection.checkpoint import inspect_checkpoint
 from trueloop.inspection.files import open_file
 from trueloop.inspection.tensor import inspect_tensor, split_key
+from trueloop.results.document import Facts, Sheet, Table
 from trueloop.session.train import train
-from trueloop.sheet import Facts, Sheet, Table
 
 
 def table(sheet: Sheet, title: str) -> dict[str, dict[str, Any]]:
@@ -156,7 +156,9 @@ def test_a_wrappers_prefix_is_named(tmp_path: Path, prefix: str, whose: str) -> 
 
 def test_ties_and_numbers_that_are_none_are_counted(tmp_path: Path) -> None:
     shared = torch.tensor([1.0, float("nan"), float("inf"), float("-inf")])
-    torch.save({"state_dict": {"a": shared, "b": shared, "half": torch.zeros(2).half()}, "epoch": 3}, tmp_path / "a.pth")
+    torch.save(
+        {"state_dict": {"a": shared, "b": shared, "half": torch.zeros(2).half()}, "epoch": 3}, tmp_path / "a.pth"
+    )
     sheet = inspect_checkpoint(tmp_path / "a.pth")
     rows = table(sheet, "Tensors")
     assert rows["state_dict.a"]["tied with"] == ("state_dict.b",)
@@ -181,7 +183,14 @@ def test_every_format_can_be_told(tmp_path: Path, dtype: torch.dtype) -> None:
 @pytest.fixture
 def views(tmp_path: Path) -> Path:
     whole = torch.arange(12.0).reshape(3, 4)
-    tensors = {"whole": whole, "turned": whole.t(), "row": whole[1], "last": whole[2], "same": whole[1], "spread": torch.ones(1).expand(5)}
+    tensors = {
+        "whole": whole,
+        "turned": whole.t(),
+        "row": whole[1],
+        "last": whole[2],
+        "same": whole[1],
+        "spread": torch.ones(1).expand(5),
+    }
     torch.save(tensors, tmp_path / "views.pt")
     return tmp_path / "views.pt"
 
@@ -201,7 +210,11 @@ def test_a_view_says_what_it_is_a_view_of(views: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "contiguous", "view"),
-    [("whole", "yes", "owns its storage whole"), ("turned", "no: transposed", "in another order"), ("spread", "no", "stride 0")],
+    [
+        ("whole", "yes", "owns its storage whole"),
+        ("turned", "no: transposed", "in another order"),
+        ("spread", "no", "stride 0"),
+    ],
 )
 def test_order_in_memory(views: Path, key: str, contiguous: str, view: str) -> None:
     told = facts(inspect_tensor(f"{views}:{key}"))

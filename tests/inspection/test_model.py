@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trueloop.inspection.layers import shape_in_words
 from trueloop.inspection.model import inspect_model
-from trueloop.sheet import Facts, Sheet, Table
+from trueloop.results.document import Facts, Sheet, Table
 
 
 class Tied(nn.Module):
@@ -64,7 +64,10 @@ def test_a_view_of_another_parameter_is_tied_too_and_meta_tensors_are_not() -> N
     model = nn.Linear(3, 3)
     model.register_buffer("part", model.weight.data[0])
     assert table(inspect_model(model), "Parameters and buffers")["part"]["tied with"] == ("weight",)
-    rows = table(inspect_model(nn.Sequential(nn.Linear(2, 2, device="meta"), nn.Linear(2, 2, device="meta"))), "Parameters and buffers")
+    rows = table(
+        inspect_model(nn.Sequential(nn.Linear(2, 2, device="meta"), nn.Linear(2, 2, device="meta"))),
+        "Parameters and buffers",
+    )
     assert all(row["tied with"] == () for row in rows.values())
     assert rows["0.weight"]["device"] == "meta"
 

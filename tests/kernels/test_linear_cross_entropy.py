@@ -1,4 +1,5 @@
-"""Fused linear + cross entropy: its numbers against float64, what it never makes, what it refuses; compiled, under autocast, once."""
+"""Fused linear + cross entropy: its numbers against float64, what it never makes, what it refuses; compiled, under
+autocast, once."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def backward(loss: Tensor) -> None:
 
 
 @pytest.mark.parametrize("kind", list(CLOSE), ids=str)
-@pytest.mark.parametrize(("rows", "classes", "chunk"), [(5, 17, 0), (300, 17, 128), (257, 1000, 64), (64, 50257, 48), (64, 50304, 64)])
+@pytest.mark.parametrize(
+    ("rows", "classes", "chunk"), [(5, 17, 0), (300, 17, 128), (257, 1000, 64), (64, 50257, 48), (64, 50304, 64)]
+)
 def test_loss_and_gradients_are_those_of_float64(kind: torch.dtype, rows: int, classes: int, chunk: int) -> None:
     hidden, weight, targets = case(rows, classes, kind)
     loss = linear_cross_entropy(hidden, weight, targets, rows=chunk)
@@ -163,7 +166,9 @@ def test_gradients_add_up_over_several_backwards() -> None:
 
 def test_rows_and_columns_may_lie_anyhow_in_memory() -> None:
     hidden, weight, targets = case(64, 100, torch.float64)
-    loss = linear_cross_entropy(hidden.t().contiguous().t(), weight.t().contiguous().t(), targets.repeat_interleave(2)[::2])
+    loss = linear_cross_entropy(
+        hidden.t().contiguous().t(), weight.t().contiguous().t(), targets.repeat_interleave(2)[::2]
+    )
     backward(loss)
     truth = exact(hidden, weight, targets)
     assert apart(hidden.grad, truth[1]) < 1e-12
@@ -243,7 +248,9 @@ class Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made
 
 
-def made_in_it(hidden: Tensor, weight: Tensor, targets: Tensor, *, of_hidden: bool = True, of_weight: bool = True) -> Made:
+def made_in_it(
+    hidden: Tensor, weight: Tensor, targets: Tensor, *, of_hidden: bool = True, of_weight: bool = True
+) -> Made:
     """A dispatch mode sees the operator as one thing, so its body is called."""
     made = Made()
     with torch.no_grad(), made:
@@ -265,7 +272,9 @@ def test_the_reference_does_hold_them() -> None:
     assert max(made.sizes) == 1024 * 1000
 
 
-@pytest.mark.parametrize(("of_hidden", "of_weight", "products"), [(False, False, 1), (True, False, 2), (False, True, 2), (True, True, 3)])
+@pytest.mark.parametrize(
+    ("of_hidden", "of_weight", "products"), [(False, False, 1), (True, False, 2), (False, True, 2), (True, True, 3)]
+)
 def test_gradients_that_nobody_needs_are_not_computed(of_hidden: bool, of_weight: bool, products: int) -> None:
     hidden, weight, targets = case(256, 100)
     made = made_in_it(hidden, weight, targets, of_hidden=of_hidden, of_weight=of_weight)
@@ -323,7 +332,8 @@ def test_a_chunk_keeps_to_its_memory_and_chunks_are_even(rows: int, classes: int
 
 
 @pytest.mark.parametrize(
-    ("hidden", "weight", "targets"), [((4, 8), (5, 7), (4,)), ((4, 8), (5, 8), (3,)), ((2, 2, 8), (5, 8), (4,)), ((4, 8), (5, 8), (2, 2))]
+    ("hidden", "weight", "targets"),
+    [((4, 8), (5, 7), (4,)), ((4, 8), (5, 8), (3,)), ((2, 2, 8), (5, 8), (4,)), ((4, 8), (5, 8), (2, 2))],
 )
 def test_shapes_that_do_not_fit_are_refused_with_all_three(hidden: Any, weight: Any, targets: Any) -> None:
     with pytest.raises(ValueError, match=r"needs hidden \[N, D\], weight \[V, D\] and targets \[N\]") as caught:
@@ -345,7 +355,9 @@ def test_two_types_without_autocast_are_refused() -> None:
 def test_a_target_that_is_no_class_is_refused_on_the_cpu(wrong: int) -> None:
     hidden, weight, targets = case(10, 17)
     targets[3] = wrong
-    with pytest.raises(IndexError, match=f"target {wrong} is not a class: they go from 0 to 16, and -100 does not count"):
+    with pytest.raises(
+        IndexError, match=f"target {wrong} is not a class: they go from 0 to 16, and -100 does not count"
+    ):
         linear_cross_entropy(hidden, weight, targets)
 
 
@@ -365,7 +377,9 @@ def test_a_second_backward_is_refused_rather_than_scaled_twice() -> None:
 
 def test_the_bare_operator_does_not_keep_silent_about_a_gradient_it_was_told_to_leave_out() -> None:
     hidden, weight, targets = case(10, 17)
-    loss, *_ = torch.ops.trueloop.linear_cross_entropy(hidden, weight, targets, -100, torch.float32, True, False, 0, "stream")
+    loss, *_ = torch.ops.trueloop.linear_cross_entropy(
+        hidden, weight, targets, -100, torch.float32, True, False, 0, "stream"
+    )
     with pytest.raises(RuntimeError, match="told that this gradient is not needed"):
         loss.backward()
 

@@ -1,4 +1,5 @@
-"""Scores to losses and to their own gradient: the plain one, and the Triton kernel's arithmetic, against torch's cross entropy."""
+"""Scores to losses and to their own gradient: the plain one, and the Triton kernel's arithmetic, against torch's cross
+entropy."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ def expected(scores: Tensor, targets: Tensor, ignore: int = -100) -> tuple[Tenso
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("classes", [2, 17, 1000, 1024, 9001, 70_001])
 def test_losses_and_gradient_are_those_of_cross_entropy(way: Way, classes: int, kind: torch.dtype) -> None:
-    scores, targets, losses = scores_of(6, classes, kind), torch.tensor([0, 1, -100, classes - 1, -100, classes // 2]), torch.empty(6)
+    scores, targets, losses = (
+        scores_of(6, classes, kind),
+        torch.tensor([0, 1, -100, classes - 1, -100, classes // 2]),
+        torch.empty(6),
+    )
     truth = expected(scores, targets)
     way(scores, targets, losses, -100, write=True)
     torch.testing.assert_close(losses.double(), truth[0], rtol=1e-5, atol=1e-5)
@@ -122,7 +127,11 @@ def test_the_scores_of_one_row_lie_side_by_side_and_rows_beside_it_are_not_touch
 
 
 def test_float64_is_computed_in_float64() -> None:
-    scores, targets, losses = scores_of(3, 100, torch.float64), torch.tensor([5, 6, -100]), torch.empty(3, dtype=torch.float64)
+    scores, targets, losses = (
+        scores_of(3, 100, torch.float64),
+        torch.tensor([5, 6, -100]),
+        torch.empty(3, dtype=torch.float64),
+    )
     truth = expected(scores, targets)
     plain.softmax_gradient(scores, targets, losses, -100, write=True)
     torch.testing.assert_close(losses, truth[0], rtol=1e-13, atol=1e-13)

@@ -1,7 +1,7 @@
 """As much of Triton as our kernel uses, run by torch on the CPU, one program after the other.
 
-It checks what the kernel computes, and that no address outside a tensor's memory is read or written; not how it compiles, nor its speed:
-tests/gpu does that.
+It checks what the kernel computes, and that no address outside a tensor's memory is read or written; not how it
+compiles, nor its speed: tests/gpu does that.
 """
 
 from __future__ import annotations

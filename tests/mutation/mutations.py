@@ -120,7 +120,9 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
             if is_call_of(node, "backward"):
                 node.keywords.append(ast.keyword("retain_graph", ast.Constant(True)))  # type: ignore[attr-defined]
 
-    yield from copies(tree, lambda node: isinstance(node, ast.Assign) and ast.unparse(node) == "hidden = hidden.detach()", change)
+    yield from copies(
+        tree, lambda node: isinstance(node, ast.Assign) and ast.unparse(node) == "hidden = hidden.detach()", change
+    )
 
 
 # -- losses --
@@ -181,7 +183,9 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and ast.unparse(node) in ("loss_fn(prediction, y)",)
 
-    yield from copies(tree, wanted, lambda site: site.replace(ast.parse("loss_fn(prediction, y.unsqueeze(1))", mode="eval").body))
+    yield from copies(
+        tree, wanted, lambda site: site.replace(ast.parse("loss_fn(prediction, y.unsqueeze(1))", mode="eval").body)
+    )
 
 
 # -- models --
@@ -376,7 +380,8 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
 
 @mutation("dropout that never rests", "dropout-always-on")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
-    yield from copies(tree, lambda node: is_call_of(node, "dropout") and bool(node.keywords), lambda site: site.node.keywords.clear())  # type: ignore[attr-defined]
+    with_keywords = lambda node: is_call_of(node, "dropout") and bool(node.keywords)  # noqa: E731
+    yield from copies(tree, with_keywords, lambda site: site.node.keywords.clear())  # type: ignore[attr-defined]
 
 
 # -- data and checkpoints --
@@ -403,7 +408,11 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     """`data[512:]` becomes `data[384:]`: a quarter more, and seen in training."""
 
     def change(site: Site) -> bool | None:
-        slices = [n for n in ast.walk(site.node) if isinstance(n, ast.Slice) and isinstance(n.lower, ast.Constant) and n.upper is None]
+        slices = [
+            n
+            for n in ast.walk(site.node)
+            if isinstance(n, ast.Slice) and isinstance(n.lower, ast.Constant) and n.upper is None
+        ]
         for part in slices:
             part.lower = ast.Constant(int(part.lower.value * 3 // 4))  # type: ignore[union-attr]
         return bool(slices)

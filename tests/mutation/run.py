@@ -2,9 +2,10 @@
 
     python -m tests.mutation.run [--only WORD ...] [--write docs/mutation.md] [--processes 2]
 
-Each mutant runs plain, for its final weights (parameters and buffers of every model), and checked, for what is found. It is *caught*
-when one of the rules that are named for its mutation speaks; *same* when its weights are the original's, bit for bit, and nothing is
-found; *fails* when it ends with an exception, plain: such a bug is not silent. Everything else is *missed*.
+Each mutant runs plain, for its final weights (parameters and buffers of every model), and checked, for what is found.
+It is *caught* when one of the rules that are named for its mutation speaks; *same* when its weights are the original's,
+bit for bit, and nothing is found; *fails* when it ends with an exception, plain: such a bug is not silent. Everything
+else is *missed*.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def final_weights(text: str) -> str:
         for name, value in sorted(namespace.items()):
             if isinstance(value, nn.Module):
                 for key, tensor in value.state_dict().items():
-                    digest.update(f"{name}.{key}".encode() + tensor.detach().reshape(-1).view(torch.uint8).numpy().tobytes())
+                    digest.update(
+                        f"{name}.{key}".encode() + tensor.detach().reshape(-1).view(torch.uint8).numpy().tobytes()
+                    )
         return digest.hexdigest()
 
     return str(in_child(work))
@@ -104,7 +107,9 @@ def findings(text: str) -> tuple[str, ...]:
 def judge(mutant: Mutant, original: str) -> Answer:
     weights, found = final_weights(mutant.text), findings(mutant.text)
     caught = bool(set(found) & set(mutant.mutation.rules))
-    fate: Fate = "caught" if caught else "fails" if not weights else "same" if weights == original and not found else "missed"
+    fate: Fate = (
+        "caught" if caught else "fails" if not weights else "same" if weights == original and not found else "missed"
+    )
     return Answer(mutant, fate, weights not in ("", original), found)
 
 
@@ -138,12 +143,16 @@ def summary(answers: list[Answer], originals: dict[str, tuple[str, ...]]) -> tup
 
 def page(answers: list[Answer], originals: dict[str, tuple[str, ...]]) -> str:
     text, _ = summary(answers, originals)
-    missed = [f"- {a.mutant.name} (found instead: {', '.join(a.found) or 'nothing'})" for a in answers if a.fate == "missed"]
+    missed = [
+        f"- {a.mutant.name} (found instead: {', '.join(a.found) or 'nothing'})" for a in answers if a.fate == "missed"
+    ]
     rules = "\n".join(f"| {m.name} | {', '.join(m.rules)} |" for m in MUTATIONS)
     return (
         "# Mutation proof\n\nWritten by `make mutate`: mechanical bugs, put into healthy scripts by rewriting their syntax trees.\n\n"
         f"{text}\n\n● caught · ○ missed · = same weights as the original and nothing found · × fails by itself. One sign for each place "
-        f"where the mutation can be made.\n\n{matrix(answers, originals)}\n\n## Missed\n\n" + ("\n".join(missed) or "None.") + "\n\n"
+        f"where the mutation can be made.\n\n{matrix(answers, originals)}\n\n## Missed\n\n"
+        + ("\n".join(missed) or "None.")
+        + "\n\n"
         f"## Which rule has to speak\n\n| mutation | any of |\n|---|---|\n{rules}\n"
     )
 
@@ -162,7 +171,12 @@ def main() -> int:
         assert weights[script.stem] == final_weights(text), f"{script.stem} does not repeat itself"
         if originals[script.stem]:
             print(f"FLAGGED {script.stem}: {', '.join(originals[script.stem])}", flush=True)
-    chosen = [m for script in SCRIPTS for m in mutants(script) if not options.only or any(word in m.name for word in options.only)]
+    chosen = [
+        m
+        for script in SCRIPTS
+        for m in mutants(script)
+        if not options.only or any(word in m.name for word in options.only)
+    ]
     answers = []
     with ThreadPoolExecutor(options.processes) as pool:  # each works in a forked child and waits for it
         for answer in pool.map(lambda mutant: judge(mutant, weights[mutant.script]), chosen):

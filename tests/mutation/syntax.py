@@ -56,7 +56,9 @@ class Site:
                 value[value.index(self.node)] = other
 
 
-def copies(tree: ast.Module, wanted: Callable[[ast.AST], bool], change: Callable[[Site], bool | None]) -> Iterator[ast.Module]:
+def copies(
+    tree: ast.Module, wanted: Callable[[ast.AST], bool], change: Callable[[Site], bool | None]
+) -> Iterator[ast.Module]:
     """A changed copy of the tree for each node that is wanted, unless the change says False: it did not apply."""
     for index, node in enumerate(ast.walk(tree)):
         if not wanted(node):

@@ -36,7 +36,10 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
     """Skips where the system does not let us."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("two hosts need `ip` (iproute2) and root")
-    pair = tuple(Host(f"trueloop-{os.getpid()}-{number}", f"10.213.0.{number + 1}", f"tl{os.getpid()}-{number}") for number in (0, 1))
+    pair = tuple(
+        Host(f"trueloop-{os.getpid()}-{number}", f"10.213.0.{number + 1}", f"tl{os.getpid()}-{number}")
+        for number in (0, 1)
+    )
     try:
         try:
             _lay(pair)
@@ -52,7 +55,20 @@ def _lay(pair: tuple[Host, ...]) -> None:
     for host in pair:
         _ip("netns", "add", host.name)
         _ip("-n", host.name, "link", "set", "lo", "up")
-    _ip("link", "add", pair[0].cable, "netns", pair[0].name, "type", "veth", "peer", "name", pair[1].cable, "netns", pair[1].name)
+    _ip(
+        "link",
+        "add",
+        pair[0].cable,
+        "netns",
+        pair[0].name,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        pair[1].cable,
+        "netns",
+        pair[1].name,
+    )
     for host in pair:
         _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", host.cable)
         host.plug("up")

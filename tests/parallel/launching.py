@@ -61,7 +61,8 @@ class Ended:
 
 
 def recipe_in(folder: Path, fault: str = "pass") -> Path:
-    """A folder with shared.py. `fault`: what the guilty rank does in its nth training forward, as a line of Python that knows `seen`."""
+    """A folder with shared.py. `fault`: what the guilty rank does in its nth training forward, as a line of Python that
+    knows `seen`."""
     folder.mkdir(exist_ok=True)
     (folder / "shared.py").write_text(RECIPE.replace("    pass\n", f"    {fault}\n"), encoding="utf-8")
     return folder
@@ -129,5 +130,7 @@ def about(folder: Path, name: str) -> dict[str, object]:
 
 def losses(folder: Path, name: str) -> dict[int, float]:
     """Step -> loss; of a step that was done again, the last."""
-    rows = [json.loads(line) for line in (folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line) for line in (folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     return {row["step"]: row["loss"] for row in rows if row["kind"] == "train"}

@@ -43,7 +43,9 @@ def on_ranks(work: Callable[[int], Any], world: int = 2) -> list[Any]:
 
 def _be(rank: int, world: int, store: Path, work: Callable[[int], Any], writing: int) -> None:
     try:
-        dist.init_process_group("gloo", store=FileStore(str(store), world), rank=rank, world_size=world, timeout=timedelta(seconds=60))
+        dist.init_process_group(
+            "gloo", store=FileStore(str(store), world), rank=rank, world_size=world, timeout=timedelta(seconds=60)
+        )
         answer = pickle.dumps((True, work(rank)))
         dist.barrier()
     except BaseException:

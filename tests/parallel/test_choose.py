@@ -1,4 +1,5 @@
-"""Which strategy a run has: every word of `parallel`, with one process and with several, which are only pretended here."""
+"""Which strategy a run has: every word of `parallel`, with one process and with several, which are only pretended
+here."""
 
 from __future__ import annotations
 
@@ -53,19 +54,25 @@ def test_one_process_says_nothing_where_nothing_was_asked(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("asked", ["ddp", "fsdp", "tp", "fsdp+tp"])
-def test_one_process_says_that_it_is_alone_where_more_were_asked_for(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+def test_one_process_says_that_it_is_alone_where_more_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
     found = chosen(monkeypatch, 1, parallel=asked)
     assert isinstance(found, Single)
     assert found.note == f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
 
 
 def test_several_processes_cannot_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadRecipe, match=r"parallel=none is for one process, and there are 3\. Nothing was run: give parallel=ddp"):
+    with pytest.raises(
+        BadRecipe, match=r"parallel=none is for one process, and there are 3\. Nothing was run: give parallel=ddp"
+    ):
         chosen(monkeypatch, 3, parallel="none")
 
 
 @pytest.mark.parametrize(("asked", "why"), [("auto", " (auto)"), ("ddp", "")])
-def test_several_processes_have_copies_unless_they_are_told_otherwise(monkeypatch: pytest.MonkeyPatch, asked: str, why: str) -> None:
+def test_several_processes_have_copies_unless_they_are_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, asked: str, why: str
+) -> None:
     found = chosen(monkeypatch, 2, parallel=asked, batch=4096)
     assert isinstance(found, Replicated)
     assert found.note == f"parallel: ddp{why} over 2 processes, which share each batch of 4,096"
@@ -75,7 +82,9 @@ def test_several_processes_have_copies_unless_they_are_told_otherwise(monkeypatc
 
 
 @pytest.mark.parametrize(("program", "after"), [("whole", True), ("plain", False)])
-def test_a_program_with_gradients_of_its_own_sends_them_afterwards(monkeypatch: pytest.MonkeyPatch, program: str, after: bool) -> None:
+def test_a_program_with_gradients_of_its_own_sends_them_afterwards(
+    monkeypatch: pytest.MonkeyPatch, program: str, after: bool
+) -> None:
     found = chosen(monkeypatch, 2, parallel="ddp", program=program)
     assert isinstance(found, Strategy)
     forward = object()
@@ -88,7 +97,9 @@ def test_a_program_with_gradients_of_its_own_sends_them_afterwards(monkeypatch: 
     ("asked", "world", "ranks", "layers"),
     [("fsdp", 4, 2, 1), ("tp", 4, 2, 4), ("fsdp+tp", 4, 2, 2), ("fsdp+tp", 6, 2, 2), ("fsdp+tp", 6, 3, 3)],
 )
-def test_so_many_processes_split_a_layer(monkeypatch: pytest.MonkeyPatch, asked: str, world: int, ranks: int, layers: int) -> None:
+def test_so_many_processes_split_a_layer(
+    monkeypatch: pytest.MonkeyPatch, asked: str, world: int, ranks: int, layers: int
+) -> None:
     plan = {"0": "column", "2": "row"}
     found = chosen(monkeypatch, world, parallel=asked, tensor_ranks=ranks, precision="bf16", tensor_plan=plan)
     assert found.options == {"tensor_ranks": layers, "precision": "bf16", "plan": plan}

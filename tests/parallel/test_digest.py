@@ -201,7 +201,9 @@ def test_nothing_is_drawn_from_the_training() -> None:
 # -- the number --
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int8, torch.bool]
+)
 def test_every_type_of_number_has_a_number_of_its_bits(dtype: torch.dtype) -> None:
     one = torch.ones(4, 3).to(dtype)
     other = one.clone()
@@ -278,4 +280,6 @@ def test_complex_numbers_have_a_distance_too() -> None:
 )
 def test_a_drift_names_its_ranks(ranks: tuple[tuple[int, ...], ...], others: int, words: str) -> None:
     assert words in Drift("weight", ranks, 0.5, others).sentence(12_000)
-    assert "after 12,000 steps, weight differs by 0.5 of its size" in Drift("weight", ranks, 0.5, others).sentence(12_000)
+    assert "after 12,000 steps, weight differs by 0.5 of its size" in Drift("weight", ranks, 0.5, others).sentence(
+        12_000
+    )

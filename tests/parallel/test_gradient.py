@@ -37,7 +37,9 @@ def test_the_length_is_that_of_all_numbers_in_a_row(rows: list[list[float]]) -> 
 
 @given(st.lists(numbers, min_size=1, max_size=5), st.floats(1e-3, 1e3))
 @settings(max_examples=80)
-def test_after_clipping_no_gradient_is_longer_than_the_limit_and_none_has_turned(rows: list[list[float]], limit: float) -> None:
+def test_after_clipping_no_gradient_is_longer_than_the_limit_and_none_has_turned(
+    rows: list[list[float]], limit: float
+) -> None:
     parameters = graded(*map(torch.tensor, rows))
     before = [torch.tensor(row) for row in rows]
     norm = norm_of(parameters)
@@ -102,7 +104,9 @@ def test_rows_that_were_looked_up_twice_count_as_their_sum() -> None:
 
 
 def test_types_of_numbers_may_be_mixed() -> None:
-    parameters = graded(torch.full((2,), 3.0), torch.full((2,), 3.0, dtype=torch.bfloat16), torch.full((1,), 8.0, dtype=torch.float64))
+    parameters = graded(
+        torch.full((2,), 3.0), torch.full((2,), 3.0, dtype=torch.bfloat16), torch.full((1,), 8.0, dtype=torch.float64)
+    )
     assert length(parameters) == pytest.approx(10.0, rel=0.01)
     clip(parameters, norm_of(parameters), 1.0)
     assert length(parameters) == pytest.approx(1.0, rel=0.02)

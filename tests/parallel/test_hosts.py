@@ -1,4 +1,5 @@
-"""Two hosts for real: network namespaces of this machine, gloo between them, and a cable that is pulled in the middle of a run."""
+"""Two hosts for real: network namespaces of this machine, gloo between them, and a cable that is pulled in the middle
+of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +27,18 @@ def hosts() -> Iterator[tuple[Host, Host]]:
 
 def command(number: int, first: Host, *words: str, restarts: int = 0, wait: int = 60) -> tuple[str, ...]:
     """What is typed on one host."""
-    place = ("--nnodes", "2", "--node-rank", str(number), "--rendezvous", f"{first.address}:{PORT}", "--nproc", "1", "--wait", str(wait))
+    place = (
+        "--nnodes",
+        "2",
+        "--node-rank",
+        str(number),
+        "--rendezvous",
+        f"{first.address}:{PORT}",
+        "--nproc",
+        "1",
+        "--wait",
+        str(wait),
+    )
     return ("launch", *place, "--restarts", str(restarts), "--", *words, "--hang-after", "3")
 
 
@@ -66,9 +78,7 @@ def test_a_cable_that_is_pulled_is_named_within_the_time_and_the_run_goes_on_to_
 def cut_paragraph(ended: Ended, rank: int, other: Host) -> bool:
     """One paragraph, and no page of C++."""
     said = " ".join(ended.err.split())
-    waits = (
-        rf"Rank {rank} waits in [a-z_ A-Z]+ #\d+ \([^)]*\) for rank {1 - rank} on node {1 - rank} \({re.escape(other.address)}\), and that "
-    )
+    waits = rf"Rank {rank} waits in [a-z_ A-Z]+ #\d+ \([^)]*\) for rank {1 - rank} on node {1 - rank} \({re.escape(other.address)}\), and that "
     why = r"machine cannot be reached since \d\d:\d\d:\d\d \([A-Za-z ]+\): the network between the two is cut, or it is down\."
     return re.search(waits + why, said) is not None and said.count("error PAR106") == 1 and "frame #" not in said
 
@@ -106,8 +116,14 @@ def test_a_node_that_never_comes_back_ends_the_job_on_both_sides(tmp_path: Path,
     recipe_in(tmp_path)
     train = ("train", "shared.py", "--set", STEPS)
     with (
-        begun(tmp_path, *command(0, hosts[0], *train, restarts=2, wait=8), name="0", host=hosts[0], SLOW="1") as (_, end0),
-        begun(tmp_path, *command(1, hosts[0], *train, restarts=2, wait=8), name="1", host=hosts[1], SLOW="1") as (_, end1),
+        begun(tmp_path, *command(0, hosts[0], *train, restarts=2, wait=8), name="0", host=hosts[0], SLOW="1") as (
+            _,
+            end0,
+        ),
+        begun(tmp_path, *command(1, hosts[0], *train, restarts=2, wait=8), name="1", host=hosts[1], SLOW="1") as (
+            _,
+            end1,
+        ),
     ):
         wait_for(tmp_path / "runs" / "shared" / "metrics.jsonl", '"step": 12,')
         hosts[1].plug("down")
@@ -117,7 +133,9 @@ def test_a_node_that_never_comes_back_ends_the_job_on_both_sides(tmp_path: Path,
         assert "Nothing was trained since the last checkpoint" in end1().err
 
 
-def test_a_node_that_is_alone_waits_for_a_bounded_time_and_says_what_is_missing(tmp_path: Path, hosts: tuple[Host, Host]) -> None:
+def test_a_node_that_is_alone_waits_for_a_bounded_time_and_says_what_is_missing(
+    tmp_path: Path, hosts: tuple[Host, Host]
+) -> None:
     recipe_in(tmp_path)
     with begun(tmp_path, *command(0, hosts[0], "train", "shared.py", wait=1), name="0", host=hosts[0]) as (_, end):
         assert end().code == 4, end().err

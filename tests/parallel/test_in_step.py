@@ -13,7 +13,7 @@ from trueloop.data.source import size_of
 from trueloop.engine.batches import IDLE, Batches, InOrder, Window
 from trueloop.engine.state import State
 from trueloop.parallel.peers import Alone, Peers
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 HOST = torch.device("cpu")
 
@@ -39,7 +39,9 @@ def windows(recipe: Recipe, rank: int, world: int, *, in_step: bool = True) -> I
 @pytest.mark.parametrize("samples", [17, 18, 23, 32, 33])
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_all_have_equally_many_micro_batches_and_each_sample_counts_once(samples: int, accumulate: int, world: int) -> None:
+def test_all_have_equally_many_micro_batches_and_each_sample_counts_once(
+    samples: int, accumulate: int, world: int
+) -> None:
     recipe = replace(SMALL, data=Read(samples=samples), batch=8, accumulate=accumulate)
     seats = [list(windows(recipe, rank, world)) for rank in range(world)]
     for step in zip(*seats, strict=True):

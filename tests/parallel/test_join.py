@@ -31,7 +31,14 @@ def kept_store() -> TCPStore:
 
 
 def as_rank(rank: int, port: int, **more: str) -> None:
-    said = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), WAIT: "1"}
+    said = {
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        WAIT: "1",
+    }
     os.environ.update({**said, **more})
     os.environ.pop(INTERFACE, None)
 
@@ -54,7 +61,10 @@ def test_under_a_launcher_which_keeps_the_store_the_missing_one_is_named(rank: i
     store = kept_store()
     said = alone(rank, store.port, TORCHELASTIC_USE_AGENT_STORE="True")
     where = f"127.0.0.1:{store.port}"
-    assert said == f"Rank {missing} has not come to {where} within 1 s. Nothing was trained: {WAIT}=2 (or --wait 2) waits longer."
+    assert (
+        said
+        == f"Rank {missing} has not come to {where} within 1 s. Nothing was trained: {WAIT}=2 (or --wait 2) waits longer."
+    )
 
 
 def test_a_first_process_that_keeps_the_store_itself_says_how_many_came() -> None:
@@ -99,7 +109,9 @@ def test_processes_meet_again_after_a_restart_in_a_store_that_remembers_the_dead
 def _join_and_leave(rank: int, port: int, attempt: int) -> None:
     code = 9
     try:
-        as_rank(rank, port, TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT=str(attempt), **{WAIT: "20"})
+        as_rank(
+            rank, port, TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT=str(attempt), **{WAIT: "20"}
+        )
         with joined():
             assert dist.get_world_size() == 2
             dist.barrier()
@@ -144,7 +156,9 @@ def test_processes_wait_as_long_as_launchers_do() -> None:
 # -- which way --
 
 
-def found_way(monkeypatch: pytest.MonkeyPatch, world: int, environment: dict[str, str], way: Callable[[str], Route | None]) -> str | None:
+def found_way(
+    monkeypatch: pytest.MonkeyPatch, world: int, environment: dict[str, str], way: Callable[[str], Route | None]
+) -> str | None:
     for name in ("LOCAL_WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.setenv(name, environment[name])
     os.environ.update({name: value for name, value in environment.items() if name == INTERFACE})

@@ -69,7 +69,8 @@ def test_a_wrong_number_of_processes_is_refused_with_what_to_type(word: str, mac
 
 
 @pytest.mark.parametrize(
-    ("text", "host", "port"), [("node0:29500", "node0", 29500), ("10.0.0.1:1", "10.0.0.1", 1), ("[fe80::1]:65535", "fe80::1", 65535)]
+    ("text", "host", "port"),
+    [("node0:29500", "node0", 29500), ("10.0.0.1:1", "10.0.0.1", 1), ("[fe80::1]:65535", "fe80::1", 65535)],
 )
 def test_a_rendezvous_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
     assert rendezvous_of(text) == Rendezvous(host, port)
@@ -193,7 +194,9 @@ def test_only_what_a_launcher_started_is_a_rank() -> None:
 
 def run_script(folder: Path, text: str, *arguments: str, **options: object) -> tuple[int, list[str]]:
     """The exit code, and what the launcher says."""
-    (folder / "script.py").write_text(f"import os, signal, sys, time\nrank = int(os.environ['RANK'])\n{text}", encoding="utf-8")
+    (folder / "script.py").write_text(
+        f"import os, signal, sys, time\nrank = int(os.environ['RANK'])\n{text}", encoding="utf-8"
+    )
     plan = replace(Plan((str(folder / "script.py"), *arguments), nproc=2), **options)  # type: ignore[arg-type]
     said: list[str] = []
 
@@ -250,11 +253,15 @@ def test_the_exit_code_is_that_of_the_process_to_blame(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_is_told_by_the_signals_name(tmp_path: Path) -> None:
     code, said = run_script(tmp_path, "if rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)")
     assert code == 128 + signal.SIGKILL
-    assert said == ["rank 1 was killed by SIGKILL (memory may have run out), and said nothing; the other here was ended."]
+    assert said == [
+        "rank 1 was killed by SIGKILL (memory may have run out), and said nothing; the other here was ended."
+    ]
 
 
 def test_of_a_long_error_the_end_is_shown_and_the_rest_is_kept(tmp_path: Path) -> None:
-    _, [said] = run_script(tmp_path, "if rank == 1:\n    sys.exit('\\n'.join(f'line {i}' for i in range(100)))\ntime.sleep(60)")
+    _, [said] = run_script(
+        tmp_path, "if rank == 1:\n    sys.exit('\\n'.join(f'line {i}' for i in range(100)))\ntime.sleep(60)"
+    )
     lines = said.splitlines()
     assert lines[1:] == [f"    line {i}" for i in range(60, 100)]
     kept = re.search(r"the last 40 lines; all: (.*)\)", lines[0])
@@ -354,7 +361,14 @@ def test_slurm_starts_one_launcher_a_node_with_the_words_as_they_were(job: Job, 
         (tmp_path / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "1234567", "SLURM_JOB_NODELIST": "node[0-1]"}
     done = subprocess.run(
-        ["bash"], input=written_for("slurm", job), env=environment, cwd=tmp_path, text=True, capture_output=True, check=True, timeout=60
+        ["bash"],
+        input=written_for("slurm", job),
+        env=environment,
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     words = done.stdout.splitlines()
     assert words[0] == "launch"
@@ -368,8 +382,12 @@ def test_slurm_starts_one_launcher_a_node_with_the_words_as_they_were(job: Job, 
 
 
 def documents(text: str) -> list[Any]:
-    """The YAML that we write: maps, lists, scalars; comments after two spaces. PyYAML reads it too, where it is installed."""
-    parts = [[line for line in part.splitlines() if line.strip() and not line.lstrip().startswith("#")] for part in text.split("\n---\n")]
+    """The YAML that we write: maps, lists, scalars; comments after two spaces. PyYAML reads it too, where it is
+    installed."""
+    parts = [
+        [line for line in part.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        for part in text.split("\n---\n")
+    ]
     return [_block(lines)[0] for lines in parts]
 
 
@@ -406,7 +424,11 @@ def test_kubernetes_gets_a_headless_service_and_an_indexed_job(job: Job) -> None
     service, work = documents(text)
     assert (service["kind"], work["kind"], work["apiVersion"]) == ("Service", "Job", "batch/v1")
     spec = work["spec"]
-    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", str(job.nnodes), str(job.nnodes))
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == (
+        "Indexed",
+        str(job.nnodes),
+        str(job.nnodes),
+    )
     assert spec["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert service["spec"]["clusterIP"] == "None"
     container = spec["template"]["spec"]["containers"][0]
@@ -474,7 +496,9 @@ def test_a_job_that_cannot_be_is_not_written(nproc: str, nnodes: int, restarts: 
 
 def test_torchrun_on_several_nodes_asks_for_what_it_must_know() -> None:
     text = written_for("torchrun", JOBS[1])
-    done = subprocess.run(["bash"], input=text, env={"PATH": "/usr/bin:/bin"}, text=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["bash"], input=text, env={"PATH": "/usr/bin:/bin"}, text=True, capture_output=True, timeout=60
+    )
     assert done.returncode != 0
     assert "NODE_RANK=0 on the first, up to 1" in done.stderr
 
@@ -483,9 +507,16 @@ def test_torchrun_on_several_nodes_asks_for_what_it_must_know() -> None:
 def test_the_torchrun_script_trains(tmp_path: Path) -> None:
     """Two processes under plain torchrun, started by the file that `--print` writes."""
     recipe_in(tmp_path)
-    assert trueloop(tmp_path, "launch", "--print", "torchrun", "--nproc", "2", "--output", "job.sh", "--", "train", "shared.py").code == 0
+    assert (
+        trueloop(
+            tmp_path, "launch", "--print", "torchrun", "--nproc", "2", "--output", "job.sh", "--", "train", "shared.py"
+        ).code
+        == 0
+    )
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(["bash", "job.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("finished") == 1
     assert len(losses(tmp_path, "shared")) == 20

@@ -15,7 +15,19 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 from tests.parallel.one import world_of_one
 from trueloop.parallel.gradient import norm_of
-from trueloop.parallel.parts import PART, PLACES, clip_parts, divided, divided_form, in_one_form, norm_of_parts, own, part_of, where, whole
+from trueloop.parallel.parts import (
+    PART,
+    PLACES,
+    clip_parts,
+    divided,
+    divided_form,
+    in_one_form,
+    norm_of_parts,
+    own,
+    part_of,
+    where,
+    whole,
+)
 
 HOST = torch.device("cpu")
 
@@ -110,11 +122,16 @@ def graded(*gradients: Tensor | None) -> list[nn.Parameter]:
     return parameters
 
 
-@given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=5), min_size=1, max_size=4), st.integers(0, 15))
+@given(
+    st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.integers(0, 15),
+)
 @settings(max_examples=40)
 def test_the_length_does_not_depend_on_which_gradients_are_in_parts(rows: list[list[float]], chosen: int) -> None:
     plain = graded(*(torch.tensor(row) for row in rows))
-    parts = graded(*(split(torch.tensor(row)) if chosen >> place & 1 else torch.tensor(row) for place, row in enumerate(rows)))
+    parts = graded(
+        *(split(torch.tensor(row)) if chosen >> place & 1 else torch.tensor(row) for place, row in enumerate(rows))
+    )
     found = norm_of_parts(parts, HOST)
     assert float(found) == pytest.approx(float(norm_of(plain)), rel=1e-5, abs=1e-30)
     assert (found.dtype, found.shape) == (torch.float32, ())
@@ -159,7 +176,10 @@ def laid_out(layout: Layout) -> list[dict[str, Any]]:
     meshes = mesh("data"), mesh("tensor")
     full = torch.zeros(2)
     return [
-        {"params": [nn.Parameter(split(full, meshes[kind - 1]) if kind else full.clone()) for kind in kinds], "weight_decay": number / 8}
+        {
+            "params": [nn.Parameter(split(full, meshes[kind - 1]) if kind else full.clone()) for kind in kinds],
+            "weight_decay": number / 8,
+        }
         for number, kinds in enumerate(layout)
     ]
 

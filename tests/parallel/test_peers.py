@@ -41,7 +41,14 @@ def test_a_group_adds_numbers_tensors_and_opinions() -> None:
         assert isinstance(peers, Group)
         whole = peers.sum(rank + 1)
         both = peers.sum(torch.tensor([1.5, 2.0]) * (rank + 1))
-        return int(whole), both.tolist(), peers.any(rank == 1), peers.any(False), peers.gather({"rank": rank}), peers.first
+        return (
+            int(whole),
+            both.tolist(),
+            peers.any(rank == 1),
+            peers.any(False),
+            peers.gather({"rank": rank}),
+            peers.first,
+        )
 
     assert on_ranks(work) == [
         (3, [4.5, 6.0], True, False, [{"rank": 0}, {"rank": 1}], True),
@@ -50,7 +57,8 @@ def test_a_group_adds_numbers_tensors_and_opinions() -> None:
 
 
 def test_gradients_become_their_sum_and_what_nobody_has_stays_missing() -> None:
-    """The second is missing on one process, the third on both: zeros there would let momentum and weight decay move it."""
+    """The second is missing on one process, the third on both: zeros there would let momentum and weight decay move
+    it."""
 
     def work(rank: int) -> Any:
         weights = [parameter(1.0 + rank), parameter(5.0 if rank else None), parameter(None), parameter(0.25).double()]

@@ -28,7 +28,7 @@ from trueloop.parallel.plan import (
     row_of,
     why_not,
 )
-from trueloop.planned import Plan, Way
+from trueloop.results.plan import Plan, Way
 
 BLOCKS = facts(1_000_000_000, blocks=24)
 SHARED = (Way("ddp"), Way("fsdp"), Way("fsdp+tp", tensor=2), Way("fsdp+tp", tensor=8))
@@ -41,7 +41,7 @@ WAYS = [replace(way, recompute=recompute) for way in SHARED for recompute in (Fa
 def test_the_gradients_of_the_example_are_1_4_gigabytes_and_2_1_go_over_the_wire() -> None:
     row = row_of(EXAMPLE, Way("ddp"), terms(4))
     assert row.memory.gradients.value == pytest.approx(1.4e9)
-    assert row.wire.value == pytest.approx(2 * (4 - 1) / 4 * 1.4e9) == pytest.approx(2.1e9)
+    assert row.bus.value == pytest.approx(2 * (4 - 1) / 4 * 1.4e9) == pytest.approx(2.1e9)
 
 
 def test_its_ring_all_reduce_takes_three_and_a_half_milliseconds() -> None:
@@ -51,7 +51,9 @@ def test_its_ring_all_reduce_takes_three_and_a_half_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(("step", "speedup"), [(0.040, 3.68), (0.043, 3.70), (0.045, 3.71)])
-def test_without_overlap_it_is_3_7_times_as_fast_for_steps_of_40_to_45_milliseconds(step: float, speedup: float) -> None:
+def test_without_overlap_it_is_3_7_times_as_fast_for_steps_of_40_to_45_milliseconds(
+    step: float, speedup: float
+) -> None:
     row = row_of(EXAMPLE, Way("ddp"), terms(4, step=step))
     assert row.speedup_unhidden.value == pytest.approx(4 * step / (step + 3.5e-3))
     assert row.speedup_unhidden.value == pytest.approx(speedup, abs=0.005)
@@ -87,21 +89,23 @@ def test_nobody_sends_to_itself() -> None:
 
 
 def test_fsdp_in_fp32_sends_half_as_much_again_as_ddp_and_as_much_in_bf16() -> None:
-    ddp = row_of(BLOCKS, Way("ddp"), terms(8)).wire.value
-    assert row_of(BLOCKS, Way("fsdp"), terms(8)).wire.value == pytest.approx(1.5 * ddp)
-    assert row_of(BLOCKS, Way("fsdp"), terms(8, precision="bf16")).wire.value == pytest.approx(ddp)
+    ddp = row_of(BLOCKS, Way("ddp"), terms(8)).bus.value
+    assert row_of(BLOCKS, Way("fsdp"), terms(8)).bus.value == pytest.approx(1.5 * ddp)
+    assert row_of(BLOCKS, Way("fsdp"), terms(8, precision="bf16")).bus.value == pytest.approx(ddp)
 
 
 def test_accumulation_costs_ddp_nothing_and_fsdp_a_gather_more() -> None:
     for way, times in ((Way("ddp"), 1), (Way("fsdp"), 4)):
-        once, four = (row_of(BLOCKS, way, terms(8, accumulate=count)).wire.value for count in (1, 4))
+        once, four = (row_of(BLOCKS, way, terms(8, accumulate=count)).bus.value for count in (1, 4))
         assert four == pytest.approx(times * once)
 
 
 def test_tp_sends_four_all_reduces_for_each_block_and_six_where_it_is_computed_again() -> None:
     message = 1e6 * 64 * 4
-    assert row_of(BLOCKS, Way("tp", tensor=8), terms(8)).wire.value == pytest.approx(4 * 24 * ring_all_reduce(message, 8))
-    assert row_of(BLOCKS, Way("tp", True, 8), terms(8)).wire.value == pytest.approx(6 * 24 * ring_all_reduce(message, 8))
+    assert row_of(BLOCKS, Way("tp", tensor=8), terms(8)).bus.value == pytest.approx(
+        4 * 24 * ring_all_reduce(message, 8)
+    )
+    assert row_of(BLOCKS, Way("tp", True, 8), terms(8)).bus.value == pytest.approx(6 * 24 * ring_all_reduce(message, 8))
 
 
 def test_nothing_hides_what_tp_sends() -> None:
@@ -112,7 +116,7 @@ def test_nothing_hides_what_tp_sends() -> None:
 
 def test_a_faster_link_takes_less_time_and_sends_the_same() -> None:
     slow, fast = (row_of(BLOCKS, Way("ddp"), terms(8, bandwidth=rate)) for rate in (25e9, 600e9))
-    assert slow.wire.value == fast.wire.value
+    assert slow.bus.value == fast.bus.value
     assert slow.wire_seconds.value == pytest.approx(24 * fast.wire_seconds.value)
     assert slow.speedup.value < fast.speedup.value
 
@@ -145,7 +149,7 @@ def test_fsdp_holds_its_share_of_the_states(gpus: int) -> None:
 def test_ddp_on_one_gpu_is_the_plain_training(recompute: bool) -> None:
     assert memory_of(BLOCKS, Way("ddp", recompute), terms(1)) == memory_of(BLOCKS, Way("none", recompute), terms(1))
     alone, ddp = (row_of(BLOCKS, way, terms(1)) for way in (Way("none", recompute), Way("ddp", recompute)))
-    assert (ddp.speedup, ddp.step, ddp.wire.value) == (alone.speedup, alone.step, 0.0)
+    assert (ddp.speedup, ddp.step, ddp.bus.value) == (alone.speedup, alone.step, 0.0)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -177,13 +181,17 @@ def test_checkpointing_keeps_what_enters_blocks_and_one_block_at_a_time() -> Non
 def test_copies_of_weights_do_not_grow_with_the_batch_and_fsdp_has_none() -> None:
     copied = replace(BLOCKS, kept=replace(BLOCKS.kept, fixed=1e9))
     for batch in (8, 64):
-        more, plain = (memory_of(each, Way("ddp"), terms(8, batch=batch)).activations.value for each in (copied, BLOCKS))
+        more, plain = (
+            memory_of(each, Way("ddp"), terms(8, batch=batch)).activations.value for each in (copied, BLOCKS)
+        )
         assert more - plain == pytest.approx(1e9)
     assert memory_of(copied, Way("fsdp"), terms(8)).activations == memory_of(BLOCKS, Way("fsdp"), terms(8)).activations
 
 
 def test_scores_of_a_fused_loss_take_no_more_than_a_chunk() -> None:
-    scored = replace(BLOCKS, kept=replace(BLOCKS.kept, scores=1e9, scores_most=4e8, scores_fixed=1e7, largest_tensor=1.0))
+    scored = replace(
+        BLOCKS, kept=replace(BLOCKS.kept, scores=1e9, scores_most=4e8, scores_fixed=1e7, largest_tensor=1.0)
+    )
     assert memory_of(scored, Way("none"), terms(1, batch=1)).workspace.value == pytest.approx(4.1e8 + LIBRARIES)
     assert memory_of(scored, Way("none"), terms(1, batch=64)).workspace.value == pytest.approx(4.1e8 + LIBRARIES)
 
@@ -229,7 +237,7 @@ def test_a_batch_that_cannot_be_split_evenly_is_as_slow_as_its_largest_share() -
 
 def test_one_gpu_does_alone_what_all_would_share() -> None:
     row = row_of(BLOCKS, Way("none"), terms(8, step=0.1))
-    assert (row.share, row.wire.value) == (64, 0.0)
+    assert (row.share, row.bus.value) == (64, 0.0)
     assert row.speedup.value == pytest.approx(1.0)
     assert row.step.value == pytest.approx(0.8)
 
@@ -263,7 +271,10 @@ def test_what_does_not_fit_is_sharded_and_the_reasons_say_so() -> None:
     made = plan(LARGE, terms(8, precision="bf16"))
     assert made.recommended is not None
     assert made.recommended.way.sharded
-    assert any(reason.startswith("Simpler ways do not fit: one GPU takes ") and "ddp takes 1" in reason for reason in made.reasons)
+    assert any(
+        reason.startswith("Simpler ways do not fit: one GPU takes ") and "ddp takes 1" in reason
+        for reason in made.reasons
+    )
     assert all(row.memory.total > 73.6e9 for row in made.rows if not row.fits)
 
 
@@ -371,7 +382,15 @@ def test_a_plan_for_1024_gpus_is_made() -> None:
 def test_every_number_says_where_it_is_from() -> None:
     made = plan(BLOCKS, terms(8))
     for row in made.rows:
-        for figure in (*row.memory.parts, row.wire, row.wire_seconds, row.exposed, row.step, row.speedup, row.efficiency):
+        for figure in (
+            *row.memory.parts,
+            row.bus,
+            row.wire_seconds,
+            row.exposed,
+            row.step,
+            row.speedup,
+            row.efficiency,
+        ):
             assert figure.basis in ("computed", "measured", "assumed")
             assert figure.how
 
@@ -387,5 +406,5 @@ def test_the_assumptions_follow_what_was_given() -> None:
 
 
 def test_the_arithmetic_needs_no_torch() -> None:
-    code = "import sys, trueloop.planned, trueloop.parallel.plan; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    code = "import sys, trueloop.results.plan, trueloop.parallel.plan; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

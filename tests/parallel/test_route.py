@@ -45,7 +45,12 @@ Pretend = Callable[..., Asking]
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def make(
-        address: str, *, failure: OSError | None = None, four: dict[str, str] | None = None, six: str = "", to: str = "10.0.0.9"
+        address: str,
+        *,
+        failure: OSError | None = None,
+        four: dict[str, str] | None = None,
+        six: str = "",
+        to: str = "10.0.0.9",
     ) -> Asking:
         asking, known = Asking(address, failure), four or {}
         family = socket.AF_INET6 if ":" in to else socket.AF_INET
@@ -90,7 +95,9 @@ def test_long_addresses_are_found_however_they_are_written(pretend: Pretend) -> 
     assert route_to("first.host") == Route("2001:db8::4", "eth1")
 
 
-def test_a_system_that_keeps_no_list_of_long_addresses_has_no_name_for_them(pretend: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_keeps_no_list_of_long_addresses_has_no_name_for_them(
+    pretend: Pretend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend("2001:db8::4", four=FOUR, to="2001:db8::9")
 
     def missing(*_: Any, **__: Any) -> Any:
@@ -126,7 +133,9 @@ def test_an_address_with_a_zone_is_no_loopback(pretend: Pretend) -> None:
     assert found.address.startswith("fe80::")
 
 
-def test_an_interface_with_a_long_name_is_asked_for_by_what_the_system_keeps_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interface_with_a_long_name_is_asked_for_by_what_the_system_keeps_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[bytes] = []
 
     def ioctl(_: int, __: int, packed: bytes) -> bytes:

@@ -1,4 +1,5 @@
-"""Checkpoints of runs that are spread over processes: any layout is read into any other, and all or nothing is written."""
+"""Checkpoints of runs that are spread over processes: any layout is read into any other, and all or nothing is
+written."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ def spread(layout: str) -> nn.Module:
 def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
     # Weights in parts apart from whole ones: torch's kernels take no mixture. The order is the same in all layouts.
     groups = [list(net.get_submodule(name).parameters()) for name in ("up", "norm")]
-    return torch.optim.AdamW([{"params": group} for group in (*groups, [net.down.weight], [net.down.bias])], lr=0.01, foreach=False)  # type: ignore[union-attr]
+    down = net.get_submodule("down")
+    groups += [[down.get_parameter("weight")], [down.get_parameter("bias")]]
+    return torch.optim.AdamW([{"params": group} for group in groups], lr=0.01, foreach=False)
 
 
 def losses(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int, seed: int) -> list[float]:
@@ -135,7 +138,11 @@ def loaded(layout: str, folder: Path) -> list[float]:
 
 
 def run(layout: str, work: Callable[[str, Path], Any], folder: Path) -> list[Any]:
-    return [in_child(lambda: work(layout, folder))] if layout == "alone" else on_ranks(lambda _: work(layout, folder), world_of(layout))
+    return (
+        [in_child(lambda: work(layout, folder))]
+        if layout == "alone"
+        else on_ranks(lambda _: work(layout, folder), world_of(layout))
+    )
 
 
 Made = Callable[[str], tuple[Path, list[float]]]
@@ -153,7 +160,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return make
 
 
-QUICK = {("fsdp", "alone"), ("alone", "fsdp of 3"), ("fsdp", "fsdp of 3"), ("tp", "fsdp"), ("fsdp", "tp"), ("fsdp", "fsdp")}
+QUICK = {
+    ("fsdp", "alone"),
+    ("alone", "fsdp of 3"),
+    ("fsdp", "fsdp of 3"),
+    ("tp", "fsdp"),
+    ("fsdp", "tp"),
+    ("fsdp", "fsdp"),
+}
 PAIRS = [
     pytest.param(one, other, marks=() if (one, other) in QUICK else pytest.mark.long, id=f"{one} to {other}")
     for one in LAYOUTS
@@ -174,10 +188,13 @@ def test_every_layout_is_read_into_every_other(made: Made, before: str, after: s
 def test_each_process_writes_its_own_part_and_what_all_have_is_written_once(made: Made) -> None:
     store = Folder(made("fsdp")[0])
     manifest = store.manifest(NAME)
-    assert sorted(manifest["files"]) == [f"{group}-{rank}-of-2.safetensors" for group in ("model", "optimizer") for rank in (0, 1)] + [
-        TRAINING
-    ]
-    assert manifest["pieces"]["model/up.weight"]["pieces"] == {"model-0-of-2.safetensors": "0+7 0+5", "model-1-of-2.safetensors": "7+7 0+5"}
+    assert sorted(manifest["files"]) == [
+        f"{group}-{rank}-of-2.safetensors" for group in ("model", "optimizer") for rank in (0, 1)
+    ] + [TRAINING]
+    assert manifest["pieces"]["model/up.weight"]["pieces"] == {
+        "model-0-of-2.safetensors": "0+7 0+5",
+        "model-1-of-2.safetensors": "7+7 0+5",
+    }
     assert len(manifest["pieces"]["model/norm.running_mean"]["pieces"]) == 1
     assert {path.name for path in store.folder.iterdir()} == {NAME}, "nothing is left aside"
 
@@ -192,7 +209,9 @@ def test_one_process_puts_together_what_it_could_have_had_alone(made: Made) -> N
             assert torch.allclose(contents.weights["model"][name], value, rtol=1e-5), name
         theirs, ours = (each.training["optimizer"] for each in (contents, alone))
         assert theirs["param_groups"] == ours["param_groups"]
-        assert {key: set(state) for key, state in theirs["state"].items()} == {key: set(state) for key, state in ours["state"].items()}
+        assert {key: set(state) for key, state in theirs["state"].items()} == {
+            key: set(state) for key, state in ours["state"].items()
+        }
 
 
 # -- in the background --
@@ -220,7 +239,8 @@ def test_the_training_goes_on_while_all_write_and_old_ones_go(tmp_path: Path) ->
 
 
 def failing(folder: Path, work: Callable[[int], object]) -> list[Any]:
-    """A good checkpoint, then one that fails after `work(rank)`: what each process is told, and what there is afterwards."""
+    """A good checkpoint, then one that fails after `work(rank)`: what each process is told, and what there is
+    afterwards."""
 
     def rank_work(rank: int) -> Any:
         saver = Saver(Folder(folder), 5, any_of=find_peers(CPU).any)
@@ -250,7 +270,10 @@ def test_a_disk_that_is_full_for_one_process_is_a_sentence_on_all(tmp_path: Path
     (words, _), (other, _) = told
     assert words == other
     place = tmp_path / name_of(2)
-    assert words == f"The checkpoint {place} could not be written (process 1: File too large); {tmp_path / name_of(1)} is untouched."
+    assert (
+        words
+        == f"The checkpoint {place} could not be written (process 1: File too large); {tmp_path / name_of(1)} is untouched."
+    )
     assert [path.name for path in tmp_path.iterdir()] == [name_of(1)], "nothing is left aside"
     assert read_contents(Folder(tmp_path), name_of(1)).about["step"] == 1
 
@@ -314,7 +337,10 @@ def test_processes_that_do_not_see_one_folder_are_told_so(tmp_path: Path) -> Non
         return _refused(tmp_path / str(rank))
 
     first, second = on_ranks(work)
-    assert "process 1: No such file or directory; it does not see the folder: all processes need one that all can write to" in first
+    assert (
+        "process 1: No such file or directory; it does not see the folder: all processes need one that all can write to"
+        in first
+    )
     assert "all processes need one" in second
     assert not list(tmp_path.glob("*/*"))
 
@@ -417,11 +443,17 @@ def _bytes(data: bytes) -> Any:
     return lambda out: out.write(data)
 
 
-def test_a_pickle_planted_as_a_piece_with_a_manifest_that_vouches_for_it_is_refused(two: Folder, tmp_path: Path) -> None:
+def test_a_pickle_planted_as_a_piece_with_a_manifest_that_vouches_for_it_is_refused(
+    two: Folder, tmp_path: Path
+) -> None:
     trace = tmp_path / "it-ran"
     manifest, piece = two.manifest(name_of(9)), "model-1-of-2.safetensors"
     bomb = pickle.dumps((Attack(trace), b"\0" * 400))
-    two.write(name_of(9), manifest, {file: _bytes(bomb if file == piece else two.read(name_of(9), file)) for file in manifest["files"]})
+    two.write(
+        name_of(9),
+        manifest,
+        {file: _bytes(bomb if file == piece else two.read(name_of(9), file)) for file in manifest["files"]},
+    )
 
     def work(rank: int) -> str:
         opened = open_checkpoint(two, name_of(9), find_peers(CPU), dist.new_group(backend="gloo"))

@@ -1,4 +1,5 @@
-"""Runs whose weights are spread over processes: stopped, they go on to the same bits; at another number or way, to the same losses."""
+"""Runs whose weights are spread over processes: stopped, they go on to the same bits; at another number or way, to the
+same losses."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from trueloop.checkpoint.sharded import is_sharded
 from trueloop.checkpoint.store import Folder, Memory
 from trueloop.cli.main import main
 from trueloop.errors import BadCheckpoint, CannotSave
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.session.train import resume, train
 
 
@@ -68,7 +69,9 @@ def cut(recipe: Recipe, way: str, folder: Path) -> int:
     def work(rank: int) -> int:
         loop, _, _ = begin(spread(recipe, way), Folder(folder))
         asked = rank + 1 == WORLDS[way]
-        loop.optimizer.register_step_post_hook(lambda *_: loop.stop.ask(15) if asked and loop.state.step + 1 == 10 else None)
+        loop.optimizer.register_step_post_hook(
+            lambda *_: loop.stop.ask(15) if asked and loop.state.step + 1 == 10 else None
+        )
         return loop.train().step
 
     return int(on_ways(way, work)[0])
@@ -131,17 +134,25 @@ def test_a_run_of_two_goes_on_with_three(cuts: Cuts, tmp_path: Path, after: str)
 
 
 def test_what_is_in_parts_is_saved_in_pieces_and_what_is_not_is_saved_whole(cuts: Cuts) -> None:
-    forms = {way: is_sharded(Folder(folder).manifest(Folder(folder).names()[-1])) for way in WAYS for folder, _ in [cuts(way)]}
+    forms = {
+        way: is_sharded(Folder(folder).manifest(Folder(folder).names()[-1]))
+        for way in WAYS
+        for folder, _ in [cuts(way)]
+    }
     assert forms == {"alone": False, "ddp": False, "fsdp": True, "tp": True}
 
 
 @pytest.mark.parametrize("way", ["fsdp", "tp"])
 def test_one_process_reads_from_pieces_what_it_would_have_saved_itself(cuts: Cuts, way: str) -> None:
-    ours, theirs = (read_contents(Folder(folder), Folder(folder).names()[-1]) for folder, _ in (cuts("alone"), cuts(way)))
+    ours, theirs = (
+        read_contents(Folder(folder), Folder(folder).names()[-1]) for folder, _ in (cuts("alone"), cuts(way))
+    )
     assert ours.about["step"] == theirs.about["step"] == 10
     for model in ("model", "ema"):
         assert ours.weights[model].keys() == theirs.weights[model].keys()
-        assert all(torch.allclose(value, theirs.weights[model][name], atol=1e-5) for name, value in ours.weights[model].items())
+        assert all(
+            torch.allclose(value, theirs.weights[model][name], atol=1e-5) for name, value in ours.weights[model].items()
+        )
     one, other = ours.training["optimizer"], theirs.training["optimizer"]
     assert one["param_groups"] == other["param_groups"]
     assert all(torch.allclose(value, other["state"][number][word], atol=1e-5) for number, word, value in states(one))
@@ -166,7 +177,9 @@ def test_uneven_parts_of_parts_are_put_together(tmp_path: Path) -> None:
     ours, theirs = (read_contents(store, store.names()[-1]) for store in stores)
     blocks = stores[1].manifest(stores[1].names()[-1])["pieces"]["model/0.weight"]["pieces"].values()
     assert sorted(blocks) == ["0+2 0+6", "2+1 0+6", "3+2 0+6", "5+1 0+6"]
-    assert all(torch.allclose(value, theirs.weights["model"][name], atol=1e-5) for name, value in ours.weights["model"].items())
+    assert all(
+        torch.allclose(value, theirs.weights["model"][name], atol=1e-5) for name, value in ours.weights["model"].items()
+    )
 
 
 @pytest.mark.parametrize("way", ["fsdp", pytest.param("tp", marks=pytest.mark.long)])
@@ -224,7 +237,9 @@ def test_a_full_disk_on_one_process_ends_the_run_of_all_and_it_goes_on_later(tmp
 
     def full(rank: int) -> Any:
         loop, _, _ = begin(recipe, Folder(tmp_path))
-        loop.optimizer.register_step_post_hook(lambda *_: limit_files(100) if rank == 1 and loop.state.step + 1 == 8 else None)
+        loop.optimizer.register_step_post_hook(
+            lambda *_: limit_files(100) if rank == 1 and loop.state.step + 1 == 8 else None
+        )
         with pytest.raises(CannotSave) as refusal:
             loop.train()
         limit_files(None)
@@ -266,7 +281,10 @@ def test_a_finished_run_has_its_best_weights_and_one_process_can_ship_them(finis
 
 def test_another_run_begins_from_weights_in_pieces(finished: Path) -> None:
     over = in_child(lambda: ran(replace(RECIPE, start_from=str(finished), steps=1)).kept.notes)
-    assert any(note.startswith(f"start_from {finished / 'checkpoints'}") and "6 of the model's 6 tensors loaded" in note for note in over)
+    assert any(
+        note.startswith(f"start_from {finished / 'checkpoints'}") and "6 of the model's 6 tensors loaded" in note
+        for note in over
+    )
 
 
 def test_a_longer_recipe_goes_on_where_the_run_ended_in_one_process(finished: Path) -> None:

@@ -1,4 +1,5 @@
-"""The pieces of spreading a run, each alone: which layers are split, what a state looks like in parts, when copies have drifted apart."""
+"""The pieces of spreading a run, each alone: which layers are split, what a state looks like in parts, when copies have
+drifted apart."""
 
 from __future__ import annotations
 
@@ -19,12 +20,22 @@ from trueloop.errors import BadRecipe
 from trueloop.parallel.choose import choose
 from trueloop.parallel.digest import APART, Drift, drift
 from trueloop.parallel.gradient import norm_of
-from trueloop.parallel.parts import clip_parts, divided, divided_form, in_one_form, norm_of_parts, own, part_of, where, whole
+from trueloop.parallel.parts import (
+    clip_parts,
+    divided,
+    divided_form,
+    in_one_form,
+    norm_of_parts,
+    own,
+    part_of,
+    where,
+    whole,
+)
 from trueloop.parallel.peers import Alone, Group
 from trueloop.parallel.sharded import Sharded
 from trueloop.parallel.strategy import Single
 from trueloop.parallel.tensor import plan_tensors
-from trueloop.vet import idle, mistakes_of
+from trueloop.recipe.validate import idle, mistakes_of
 
 HOST = torch.device("cpu")
 
@@ -106,7 +117,12 @@ def on_a_mesh(rank: int) -> Any:
     assert isinstance(back, DTensor)
     assert part_of("a word", part) == "a word"
     assert part_of(torch.zeros(()), part).shape == (), "a counter is everybody's"
-    return where(part), own(part).shape, bool(torch.equal(own(back), own(part))), bool(torch.equal(whole({"a": [part]})["a"][0], full))
+    return (
+        where(part),
+        own(part).shape,
+        bool(torch.equal(own(back), own(part))),
+        bool(torch.equal(whole({"a": [part]})["a"][0], full)),
+    )
 
 
 def test_a_part_is_cut_out_of_the_whole_and_the_whole_put_together_from_parts() -> None:
@@ -146,7 +162,9 @@ def groups_in_parts(rank: int) -> Any:
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tensor",))
     split = [nn.Parameter(distribute_tensor(torch.full((4, 2), float(each)), mesh, [Shard(0)])) for each in range(2)]
     kept = [nn.Parameter(torch.full((2, 2), 5.0)), nn.Parameter(torch.full((3,), 7.0))]
-    made = divided([{"params": [split[0], kept[0], split[1]], "weight_decay": 0.1}, {"params": [kept[1]], "weight_decay": 0.0}])
+    made = divided(
+        [{"params": [split[0], kept[0], split[1]], "weight_decay": 0.1}, {"params": [kept[1]], "weight_decay": 0.0}]
+    )
     optimizer = torch.optim.AdamW(made)
     for parameter in (*split, *kept):
         parameter.grad = torch.ones_like(parameter)
@@ -156,7 +174,13 @@ def groups_in_parts(rank: int) -> Any:
     shapes = {number: tuple(entry["exp_avg"].shape) for number, entry in sorted(one["state"].items())}
     back = divided_form(one, optimizer.state_dict()["param_groups"])
     same = all(torch.equal(back["state"][key]["exp_avg"], state["state"][key]["exp_avg"]) for key in state["state"])
-    return len(made), [group["params"] for group in one["param_groups"]], shapes, same, back["param_groups"] == state["param_groups"]
+    return (
+        len(made),
+        [group["params"] for group in one["param_groups"]],
+        shapes,
+        same,
+        back["param_groups"] == state["param_groups"],
+    )
 
 
 def test_groups_are_divided_for_kernels_and_saved_as_if_they_were_not() -> None:
@@ -171,7 +195,10 @@ def test_groups_are_divided_for_kernels_and_saved_as_if_they_were_not() -> None:
 def test_groups_of_one_kind_stay_as_they_are() -> None:
     groups = [{"params": [nn.Parameter(torch.zeros(2))], "weight_decay": 0.1}]
     assert divided(groups) == groups
-    assert in_one_form({"state": {}, "param_groups": [{"params": [0]}]}) == {"state": {}, "param_groups": [{"params": [0]}]}
+    assert in_one_form({"state": {}, "param_groups": [{"params": [0]}]}) == {
+        "state": {},
+        "param_groups": [{"params": [0]}],
+    }
 
 
 # -- the seam --

@@ -1,4 +1,5 @@
-"""One word changes, the numbers do not: a run over several processes is the run of one, however its weights are spread."""
+"""One word changes, the numbers do not: a run over several processes is the run of one, however its weights are
+spread."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from tests.parallel.ranks import on_ranks
 from trueloop.checkpoint.store import Folder
 from trueloop.engine.train import train
 from trueloop.errors import BadRecipe
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.shakespeare import GPT
 
 WAYS = ["ddp", "fsdp", "tp"]
@@ -85,7 +86,9 @@ def weights(said: dict[str, Any]) -> dict[str, Tensor]:
 def assert_the_run_of_one(said: dict[str, Any], alone: Ran, steps: int = 50) -> None:
     assert len(said["losses"]) == steps
     assert said["losses"] == pytest.approx(alone.losses, abs=1e-5)
-    assert said["norms"] == pytest.approx(alone.kept.values("gradient_norm"), rel=1e-4), "the norm is of the whole gradient"
+    assert said["norms"] == pytest.approx(alone.kept.values("gradient_norm"), rel=1e-4), (
+        "the norm is of the whole gradient"
+    )
     assert said["valid"] == pytest.approx(alone.kept.values(kind="valid"), abs=1e-5)
     assert furthest(alone.weights, weights(said)) < 1e-4
 
@@ -143,13 +146,16 @@ def one_by_one(samples: int) -> Recipe:
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp"])
 def test_three_processes_and_a_last_batch_that_is_smaller_than_they_are(way: str) -> None:
-    """Neither does anybody wait for the processes without samples, nor is a sample counted twice; the same where they evaluate two."""
+    """Neither does anybody wait for the processes without samples, nor is a sample counted twice; the same where they
+    evaluate two."""
     recipe = one_by_one(9)
     assert_the_run_of_one(spread(recipe, way, 3)[0], ran(recipe), steps=9)
 
 
 def dropping() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 8), nn.Dropout(0.2), nn.Linear(8, CLASSES))
+    return nn.Sequential(
+        nn.Linear(WIDTH, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 8), nn.Dropout(0.2), nn.Linear(8, CLASSES)
+    )
 
 
 def test_processes_that_split_layers_draw_the_dropout_of_one() -> None:
@@ -172,7 +178,9 @@ def test_a_gpt_learns_the_same_with_what_counts_spread_unevenly(way: str) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at gathered weights
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf"
+)  # torch's compiler looks at gathered weights
 @pytest.mark.parametrize("way", ["ddp", "fsdp"])
 def test_compiled_blocks_give_the_same_numbers(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # processes that are forked from a pool of compilers hang
@@ -197,14 +205,17 @@ def test_what_was_chosen_is_said() -> None:
     notes = {way: spread(recipe, way)[0]["note"] for way in ("auto", "fsdp", "tp")}
     assert notes["auto"] == ("parallel: ddp (auto) over 2 processes, which share each batch of 16")
     unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
-    assert notes["fsdp"] == f"parallel: fsdp over 2 processes, weights, gradients and optimizer state in 2 parts; {unseen}"
+    assert (
+        notes["fsdp"] == f"parallel: fsdp over 2 processes, weights, gradients and optimizer state in 2 parts; {unseen}"
+    )
     assert notes["tp"] == (
         f"parallel: tp over 2 processes, 4 of 5 linear layers split over 2 (0.0, 0.2, 1.1 and 1 more); whole on each: 2; {unseen}"
     )
 
 
 def test_gradients_are_sent_once_per_step_and_while_the_backward_goes_on() -> None:
-    """With ddp: torch's reducer is asked only for the last micro-batch, and a step that leaves a process out does without it."""
+    """With ddp: torch's reducer is asked only for the last micro-batch, and a step that leaves a process out does
+    without it."""
 
     def work(rank: int) -> Any:
         loop, _, _ = begin(replace(FIFTY, parallel="ddp", accumulate=4, steps=4))
@@ -270,7 +281,9 @@ def test_what_cannot_be_shared_is_refused_with_what_to_write() -> None:
     assert "parallel=none is for one process, and there are 2" in refused({"parallel": "none"})
     assert "0 gives 7 numbers, which 2 processes cannot share evenly" in refused({"parallel": "tp", "model": odd})
     assert "tensor_plan={'blocks.*.up': 'column'" in refused({"parallel": "tp", "model": Pair})
-    assert "no layer is called so. Nothing was run: there are 0.0, 0.2" in refused({"parallel": "tp", "tensor_plan": {"up": "column"}})
+    assert "no layer is called so. Nothing was run: there are 0.0, 0.2" in refused(
+        {"parallel": "tp", "tensor_plan": {"up": "column"}}
+    )
     assert "a Tanh; only nn.Linear can be split" in refused({"parallel": "tp", "tensor_plan": {"0.1": "column"}})
     assert "2.bias" not in refused({"parallel": "tp", "tensor_plan": {"2": "column"}})
     assert "needs 4, 6, ... processes, and there are 2" in refused({"parallel": "fsdp+tp"})
@@ -291,7 +304,9 @@ def test_one_process_trains_alone_whatever_is_asked_and_says_so() -> None:
     recipe = replace(FIFTY, steps=3)
     over = ran(replace(recipe, parallel="fsdp"))
     assert over.losses == ran(recipe).losses
-    assert over.loop.strategy.note == "parallel: none, though fsdp is asked for: there is one process (--nproc N has more)"
+    assert (
+        over.loop.strategy.note == "parallel: none, though fsdp is asked for: there is one process (--nproc N has more)"
+    )
     assert ran(recipe).loop.strategy.note == ""
 
 
@@ -355,7 +370,10 @@ def gone_on(recipe: Recipe, folder: Path, _: int) -> Any:
 
 @pytest.mark.parametrize("way", ["fsdp", "tp"])
 def test_a_checkpoint_is_whole_and_another_strategy_goes_on_with_it(tmp_path: Path, way: str) -> None:
-    short, recipe = replace(FIFTY, steps=8, schedule="constant", save_every=4), replace(FIFTY, steps=12, schedule="constant")
+    short, recipe = (
+        replace(FIFTY, steps=8, schedule="constant", save_every=4),
+        replace(FIFTY, steps=12, schedule="constant"),
+    )
     whole = ran(recipe)
     on_ranks(lambda _: ran(replace(short, parallel=cast("Any", way)), Folder(tmp_path / "spread")).ending)
     over = ran(recipe, Folder(tmp_path / "spread"), go_on=True)

@@ -1,5 +1,5 @@
-"""Tar shards over several processes, by counting: every sample is trained on once in an epoch, none twice, none never, also by a run that
-was killed in the middle of one. And shards that no memory holds."""
+"""Tar shards over several processes, by counting: every sample is trained on once in an epoch, none twice, none never,
+also by a run that was killed in the middle of one. And shards that no memory holds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ from trueloop.data.source import Splits
 from trueloop.engine.loop import Loop
 from trueloop.engine.state import State
 from trueloop.engine.train import train
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 UNEVEN = (1, 17, 5, 11, 3)
 """Samples in each shard: one shard has a single one, and no number of processes or workers divides them."""
 SAMPLES, BATCH, EPOCHS = sum(UNEVEN), 8, 2
 STEPS = -(-SAMPLES // BATCH)
 KILLED_AT = 8
-"""Steps that the first attempt begins: the third batch of the second epoch is its last. It saves after every third step."""
+"""Steps that the first attempt begins: the third batch of the second epoch is its last. It saves after every third
+step."""
 
 
 def net() -> nn.Module:
@@ -47,7 +48,8 @@ def net() -> nn.Module:
 
 
 def shards_in(folder: Path) -> str:
-    """Written front to back as WebDataset writes them: a folder in the key, its owner in the heads, members of a sample side by side."""
+    """Written front to back as WebDataset writes them: a folder in the key, its owner in the heads, members of a sample
+    side by side."""
     folder.mkdir(exist_ok=True)
     number = 0
     for shard, samples in enumerate(UNEVEN):
@@ -72,7 +74,8 @@ def recipe(folder: Path, workers: int) -> Recipe:
 
 
 def attempt(folder: Path, what: Recipe, world: int, name: str, killed_at: int = 0) -> list[int]:
-    """Trains, from the newest checkpoint if there is one; what each process trains on is in `name-RANK`. Their exit codes."""
+    """Trains, from the newest checkpoint if there is one; what each process trains on is in `name-RANK`. Their exit
+    codes."""
     children = []
     for rank in range(world):
         child = os.fork()
@@ -101,7 +104,8 @@ def _be(folder: Path, what: Recipe, rank: int, world: int, name: str, killed_at:
 
 
 def _write_down(loop: Loop, file: Any, rank: int, killed_at: int) -> None:
-    """What counts of each step, when the loop takes it. The last process kills itself in the middle of a step, the others lose it."""
+    """What counts of each step, when the loop takes it. The last process kills itself in the middle of a step, the
+    others lose it."""
     windows = loop.batches.windows
 
     def noted(state: State) -> Iterator[Any]:
@@ -148,7 +152,9 @@ def test_every_sample_is_trained_on_once_an_epoch_also_by_a_run_that_was_killed_
     assert attempt(tmp_path, what, world, "second") == [0] * world
     before, after = seen(tmp_path, "first", world), seen(tmp_path, "second", world)
     assert max(before) == (1, KILLED_AT - 1 - STEPS)
-    assert min(after) in [(0, 3), (1, 1)], "from the newest checkpoint that was whole when it was killed, in the middle of an epoch"
+    assert min(after) in [(0, 3), (1, 1)], (
+        "from the newest checkpoint that was whole when it was killed, in the middle of an epoch"
+    )
     assert_each_once(before | after)
     for position in before.keys() & after.keys() - {max(before)}:
         assert before[position] == after[position], "done again with the same samples, each on the same process"

@@ -1,4 +1,5 @@
-"""Layers that are split: what a plan says, what is refused, and that the split model is the same function, on a mesh of one."""
+"""Layers that are split: what a plan says, what is refused, and that the split model is the same function, on a mesh of
+one."""
 
 from __future__ import annotations
 
@@ -39,8 +40,12 @@ class Block(nn.Module):
 
 
 @given(st.lists(st.sampled_from(["linear", "act", "norm"]), min_size=1, max_size=10))
-def test_between_the_two_layers_of_every_pair_that_is_found_there_are_only_functions_of_single_numbers(words: list[str]) -> None:
-    model = nn.Sequential(*({"linear": nn.Linear(4, 4), "act": nn.GELU(), "norm": nn.LayerNorm(4)}[word] for word in words))
+def test_between_the_two_layers_of_every_pair_that_is_found_there_are_only_functions_of_single_numbers(
+    words: list[str],
+) -> None:
+    model = nn.Sequential(
+        *({"linear": nn.Linear(4, 4), "act": nn.GELU(), "norm": nn.LayerNorm(4)}[word] for word in words)
+    )
     try:
         plan = plan_tensors(model, 2, {})
     except BadRecipe:
@@ -71,7 +76,9 @@ def test_an_activation_that_is_used_twice_parts_none() -> None:
 def test_a_dropout_that_is_also_used_where_numbers_are_whole_is_never_between() -> None:
     """It would draw for a part of the numbers in both places."""
     dropout = nn.Dropout(0.5)
-    model = nn.Sequential(dropout, nn.Linear(4, 8), nn.ReLU(), dropout, nn.Linear(8, 4), nn.Linear(4, 8), nn.Linear(8, 4))
+    model = nn.Sequential(
+        dropout, nn.Linear(4, 8), nn.ReLU(), dropout, nn.Linear(8, 4), nn.Linear(4, 8), nn.Linear(8, 4)
+    )
     plan = plan_tensors(model, 2, {})
     assert plan.styles == {"4": "column", "5": "row"}, "the next pair begins after it"
     assert plan.between == []
@@ -110,7 +117,9 @@ def test_after_a_width_that_cannot_be_shared_the_next_pair_is_looked_for() -> No
 
 
 def test_where_nothing_can_be_split_the_words_to_write_are_given() -> None:
-    with pytest.raises(BadRecipe, match=r"Block has none that 2 processes can share\. Nothing was run: .*tensor_plan=.*parallel=fsdp"):
+    with pytest.raises(
+        BadRecipe, match=r"Block has none that 2 processes can share\. Nothing was run: .*tensor_plan=.*parallel=fsdp"
+    ):
         plan_tensors(Block(), 2, {})
 
 
@@ -127,9 +136,15 @@ def test_a_pattern_names_every_layer_that_fits_it() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"middle": "column"}, r"tensor_plan names 'middle', and no layer is called so\. Nothing was run: there are up, down\."),
+        (
+            {"middle": "column"},
+            r"tensor_plan names 'middle', and no layer is called so\. Nothing was run: there are up, down\.",
+        ),
         ({"": "column"}, "only nn.Linear can be split"),
-        ({"up": "column", "down": "row"}, "splits up by column, and that is 9 numbers, which 2 processes cannot share evenly"),
+        (
+            {"up": "column", "down": "row"},
+            "splits up by column, and that is 9 numbers, which 2 processes cannot share evenly",
+        ),
         ({"down": "row"}, "splits down by row, and that is 9 numbers"),
     ],
 )
@@ -150,7 +165,9 @@ def test_only_the_side_that_is_split_must_be_even() -> None:
 
 
 def test_dropouts_are_between_only_after_columns_and_before_rows() -> None:
-    model = nn.Sequential(nn.Dropout(), nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4), nn.Dropout())
+    model = nn.Sequential(
+        nn.Dropout(), nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4), nn.Dropout()
+    )
     plan = plan_tensors(model, 2, {"1": "column", "3": "row"})
     assert list(plan.between) == ["2"]
     assert list(plan.left) == ["5"]
@@ -164,7 +181,11 @@ def test_dropouts_are_between_only_after_columns_and_before_rows() -> None:
     [
         (["a", "b"], [], "2 of 2 linear layers split over 4 (a, b)"),
         (["a", "b"], ["head"], "2 of 3 linear layers split over 4 (a, b); whole on each: head"),
-        (["a", "b", "c", "d"], ["1", "2", "3", "4", "5"], "4 of 9 linear layers split over 4 (a, b, c and 1 more); whole on each: 1, 2, 3"),
+        (
+            ["a", "b", "c", "d"],
+            ["1", "2", "3", "4", "5"],
+            "4 of 9 linear layers split over 4 (a, b, c and 1 more); whole on each: 1, 2, 3",
+        ),
     ],
 )
 def test_a_plan_says_what_it_splits(styles: list[str], left: list[str], said: str) -> None:
@@ -180,7 +201,9 @@ def test_a_split_model_is_the_same_function_with_the_same_gradients(apart: bool)
     inputs = torch.randn(5, 4)
     plain, split = Block(), Block()
     split.load_state_dict(plain.state_dict())
-    split_layers(split, plan_tensors(split, 1, {"up": "column", "down": "row"}), init_device_mesh("cpu", (1,)), apart=apart)
+    split_layers(
+        split, plan_tensors(split, 1, {"up": "column", "down": "row"}), init_device_mesh("cpu", (1,)), apart=apart
+    )
     assert isinstance(split.up.weight, DTensor)
     answers = plain(inputs), split(inputs)
     assert torch.equal(*answers)
@@ -194,17 +217,23 @@ def test_a_split_model_is_the_same_function_with_the_same_gradients(apart: bool)
 def test_answers_that_are_changed_in_place_are_of_their_own_memory_where_that_is_asked_for() -> None:
     handed: list[Tensor] = []
     model = Block()
-    split_layers(model, plan_tensors(model, 1, {"up": "column", "down": "row"}), init_device_mesh("cpu", (1,)), apart=True)
+    split_layers(
+        model, plan_tensors(model, 1, {"up": "column", "down": "row"}), init_device_mesh("cpu", (1,)), apart=True
+    )
     model.down.register_forward_hook(lambda _, __, answer: handed.append(answer))
     answer = model(torch.ones(2, 4))
     assert handed[0] is answer
     assert answer._base is None
-    assert len(model.up._forward_hooks) == len(Block().up._forward_hooks) + 1, "only what parallelize_module itself needs"
+    assert len(model.up._forward_hooks) == len(Block().up._forward_hooks) + 1, (
+        "only what parallelize_module itself needs"
+    )
 
 
 @given(ranks=st.integers(1, 5), width=st.integers(1, 6), rows=st.integers(1, 4), share=st.floats(0.05, 0.95))
 @settings(max_examples=60)
-def test_the_parts_of_a_dropout_are_together_what_one_process_would_draw(ranks: int, width: int, rows: int, share: float) -> None:
+def test_the_parts_of_a_dropout_are_together_what_one_process_would_draw(
+    ranks: int, width: int, rows: int, share: float
+) -> None:
     dropout = nn.Dropout(share)
     inputs = torch.ones(rows, width * ranks)
     torch.manual_seed(7)

@@ -14,7 +14,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.engine.small import CLASSES, SMALL, WIDTH, Of, Ran, Read, begin, furthest, ran, reading, same_bits, with_dropout, with_norm
+from tests.engine.small import (
+    CLASSES,
+    SMALL,
+    WIDTH,
+    Of,
+    Ran,
+    Read,
+    begin,
+    furthest,
+    ran,
+    reading,
+    same_bits,
+    with_dropout,
+    with_norm,
+)
 from tests.parallel.ranks import on_ranks
 from trueloop.checkpoint.store import Folder
 from trueloop.data.dataset import Dataset
@@ -22,7 +36,9 @@ from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.train import train
 
-UNEVEN = replace(SMALL, data=Read(samples=49, valid=21), epochs=None, steps=20, evaluate_every=6, schedule="linear", clip=0.5)
+UNEVEN = replace(
+    SMALL, data=Read(samples=49, valid=21), epochs=None, steps=20, evaluate_every=6, schedule="linear", clip=0.5
+)
 """49 samples in batches of 16: each fourth step holds one sample, and one process none."""
 
 
@@ -44,7 +60,9 @@ def weights(said: dict[str, Any]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(value) for name, value in said["weights"].items()}
 
 
-@pytest.mark.parametrize("options", [{}, {"accumulate": 4}, {"optimizer": "sgd", "lr": 0.3}, {"where": "loader"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"accumulate": 4}, {"optimizer": "sgd", "lr": 0.3}, {"where": "loader"}], ids=str
+)
 def test_two_processes_are_one_run(options: dict[str, Any]) -> None:
     recipe = replace(UNEVEN, **options)
     alone = ran(recipe)
@@ -82,7 +100,9 @@ def test_uneven_tokens_over_two_processes_give_the_one_big_batch() -> None:
 
 def test_a_dataset_is_not_asked_for_nothing() -> None:
     """The process without a sample must not collate an empty list."""
-    data = Of(Splits(Dataset(list(zip(*[iter(torch.randn(17, WIDTH)), [n % CLASSES for n in range(17)]], strict=True)))))
+    data = Of(
+        Splits(Dataset(list(zip(*[iter(torch.randn(17, WIDTH)), [n % CLASSES for n in range(17)]], strict=True))))
+    )
     recipe = replace(SMALL, data=data, epochs=2)
     alone = ran(recipe)
     first, _ = on_ranks(lambda _: told(ran(recipe)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from trueloop.parallel.plan import Terms
-from trueloop.planned import Kept, ModelFacts
+from trueloop.results.plan import Kept, ModelFacts
 
 __all__ = ["EXAMPLE", "LARGE", "PLAIN", "facts", "terms"]
 

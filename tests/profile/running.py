@@ -16,7 +16,7 @@ from trueloop.doctor.launch import find_script, run
 from trueloop.profile.clock import Timed
 from trueloop.profile.conclude import conclude
 from trueloop.profile.observer import Observer
-from trueloop.profiled import Profile
+from trueloop.results.profile import Profile
 
 MLP = """
 import time, torch

@@ -11,7 +11,7 @@ import torch
 
 from trueloop.profile import ceilings
 from trueloop.profile.ceilings import ceilings_of
-from trueloop.profiled import Ceilings
+from trueloop.results.profile import Ceilings
 
 CPU = torch.device("cpu")
 
@@ -42,6 +42,8 @@ def test_measured_again_the_better_of_each_number_is_kept(cache: Path, monkeypat
     ceilings_of(CPU)
     monkeypatch.setattr(ceilings, "_cpu", high)
     again = ceilings_of(CPU, again=True)
-    assert again == Ceilings({"float32": 10.0, "bfloat16": 3.0}, bandwidth=2.0, launch=0.1, flops_all_cores=20.0, cold=0.5)
+    assert again == Ceilings(
+        {"float32": 10.0, "bfloat16": 3.0}, bandwidth=2.0, launch=0.1, flops_all_cores=20.0, cold=0.5
+    )
     assert list(json.loads(cache.read_text()).values()) == [asdict(again)]
     assert ceilings_of(CPU) == again

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trueloop.profile.clock import ENOUGH, Clock, Timed, no_shorter_than, summary
-from trueloop.profiled import PHASES, Phase
+from trueloop.results.profile import PHASES, Phase
 
 CALL: Any = SimpleNamespace(grad=True)
 QUIET: Any = SimpleNamespace(grad=False)

@@ -21,14 +21,14 @@ from trueloop.profile.memory import Kept, own_parameters
 from trueloop.profile.sampler import Sampler
 from trueloop.profile.scope import Scope
 from trueloop.profile.work import WorkCounter
-from trueloop.profiled import Ceilings
-from trueloop.taps.wire import Wire
+from trueloop.results.profile import Ceilings
+from trueloop.taps.bus import Bus
 
 # -- work --
 
 
 def counted(work: Any) -> WorkCounter:
-    counter = WorkCounter(Wire(lambda _: None))
+    counter = WorkCounter(Bus(lambda _: None))
     counter.begin(set())
     try:
         work()
@@ -67,7 +67,7 @@ def test_updates_in_place_that_hand_nothing_back_are_counted() -> None:
 def test_what_is_kept_for_the_backward_and_the_peak() -> None:
     layer, value = nn.Linear(8, 16), torch.ones(4, 8)
     own = {each.untyped_storage().data_ptr() for each in layer.parameters()}
-    counter = WorkCounter(Wire(lambda _: None))
+    counter = WorkCounter(Bus(lambda _: None))
     counter.begin(own)
     layer(value).tanh().sum().backward()
     counter.end()
@@ -97,7 +97,7 @@ def test_nothing_is_left_behind() -> None:
 def test_modules_have_their_names_in_the_model() -> None:
     model = nn.ModuleDict({"body": nn.Sequential(nn.Linear(2, 2), nn.ReLU())})
 
-    class Whole(nn.Module):
+    class CompiledStep(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -114,10 +114,10 @@ def test_modules_have_their_names_in_the_model() -> None:
 
     scope = Scope(enter, lambda token: entered.append(f"/{token}"))
     scope.install()
-    Whole()(torch.ones(1, 2))
+    CompiledStep()(torch.ones(1, 2))
     assert scope.inside is None
     scope.remove()
-    Whole()(torch.ones(1, 2))
+    CompiledStep()(torch.ones(1, 2))
     body = "model.body"
     assert entered == ["", body, f"{body}.0", f"/{body}.0", f"{body}.1", f"/{body}.1", f"/{body}", "/"]
     assert scope.kinds[f"{body}.1"] == "ReLU"
@@ -191,7 +191,9 @@ def test_outside_of_the_main_thread_another_thread_looks() -> None:
 def test_ceilings_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(measuring, "PATIENCE", 0.01)
-    first: Ceilings = in_child(lambda: measuring.ceilings_of(torch.device("cpu")))  # its threads must not be this process's
+    first: Ceilings = in_child(
+        lambda: measuring.ceilings_of(torch.device("cpu"))
+    )  # its threads must not be this process's
     assert first.flops["float32"] > 0
     assert first.bandwidth > 0
     assert 0 < first.launch < 0.01

@@ -1,4 +1,5 @@
-"""Whatever was measured, a verdict is a verdict and a prediction promises no more than the time that it would take away."""
+"""Whatever was measured, a verdict is a verdict and a prediction promises no more than the time that it would take
+away."""
 
 from __future__ import annotations
 
@@ -15,7 +16,20 @@ from trueloop.event import Place
 from trueloop.profile.advice import ADVISERS, LEAST, SHOWN, TIMES, advice_for
 from trueloop.profile.reckon import COMPUTING, reckon
 from trueloop.profile.verdict import BUSY, WAITS, bound_of, python_lines
-from trueloop.profiled import PHASES, Advice, Host, HotLine, Loading, Memory, Operation, Phase, Profile, Steps, Updating, Work
+from trueloop.results.profile import (
+    PHASES,
+    Advice,
+    Host,
+    HotLine,
+    Loading,
+    Memory,
+    Operation,
+    Phase,
+    Profile,
+    Steps,
+    Updating,
+    Work,
+)
 
 FEW = settings(max_examples=60)
 """A profile is made of some forty draws."""
@@ -44,7 +58,10 @@ def profiles(draw: st.DrawFn) -> Profile:
         else None
     )
     machine = replace(
-        CUDA if cuda else CPU, cores=draw(st.integers(1, 64)), threads=draw(st.integers(1, 64)), ranks=draw(st.integers(1, 3))
+        CUDA if cuda else CPU,
+        cores=draw(st.integers(1, 64)),
+        threads=draw(st.integers(1, 64)),
+        ranks=draw(st.integers(1, 3)),
     )
     loading = Loading(
         draw(st.integers(0, 8)),
@@ -70,9 +87,17 @@ def profiles(draw: st.DrawFn) -> Profile:
         fused_bytes=int(moved * draw(share)),
         flops_by_type={"float32": 1},
     )
-    ceilings = replace(CEILINGS, cold=draw(st.sampled_from([0.0, 1e-6, 1e-3])), flops_all_cores=draw(st.sampled_from([0.0, 1e11, 4e11])))
-    adam = Updating("Adam", fused=draw(st.booleans()), foreach=False, fusable=draw(st.booleans()), tensors=40, place=HERE)
-    lines = tuple(HotLine(Place("/x.py", number), draw(st.sampled_from(sorted(PHASES))), draw(share)) for number in range(2))
+    ceilings = replace(
+        CEILINGS,
+        cold=draw(st.sampled_from([0.0, 1e-6, 1e-3])),
+        flops_all_cores=draw(st.sampled_from([0.0, 1e11, 4e11])),
+    )
+    adam = Updating(
+        "Adam", fused=draw(st.booleans()), foreach=False, fusable=draw(st.booleans()), tensors=40, place=HERE
+    )
+    lines = tuple(
+        HotLine(Place("/x.py", number), draw(st.sampled_from(sorted(PHASES))), draw(share)) for number in range(2)
+    )
     return Profile(
         "train.py",
         machine,

@@ -12,9 +12,9 @@ import pytest
 from tests.profile.test_verdict import HERE, loaded, on_cuda
 from trueloop.profile.advice import advice_for
 from trueloop.profile.verdict import bound_of
-from trueloop.profiled import Compiled, CompilerNote, HotLine, Machine, ModuleCost, Profile, Span
 from trueloop.report import profile_html, profile_json, profile_terminal
 from trueloop.report.units import bytes_of, rate_of, seconds_of
+from trueloop.results.profile import Compiled, CompilerNote, HotLine, Machine, ModuleCost, Profile, Span
 
 
 def whole() -> Profile:
@@ -23,7 +23,11 @@ def whole() -> Profile:
         modules=(ModuleCost("encoder.0", "Linear", 0.001, 0.002, 5, 1_000_000, 4000),),
         compiled=Compiled(2, 1.5, (CompilerNote("a <print>", HERE),), (CompilerNote("another size", None),)),
         lines=(HotLine(HERE, "data", 0.6),),
-        timeline=(Span("host", "data", 0.0, 0.007), Span("host", "forward", 0.007, 0.01), Span("device", "kernels", 0.008, 0.009)),
+        timeline=(
+            Span("host", "data", 0.0, 0.007),
+            Span("host", "forward", 0.007, 0.01),
+            Span("device", "kernels", 0.008, 0.009),
+        ),
         notes=("the run ended <early>",),
         batch=10,
     )
@@ -50,7 +54,9 @@ def test_text_tells_the_verdict_first_and_every_part() -> None:
 
 def test_text_of_a_device_tells_how_busy_it_is() -> None:
     profile = on_cuda(busy=0.25)
-    assert "the device computes in 25% of it, 300 kernels" in profile_terminal.document(replace(profile, bound=bound_of(profile)))
+    assert "the device computes in 25% of it, 300 kernels" in profile_terminal.document(
+        replace(profile, bound=bound_of(profile))
+    )
 
 
 def test_json_holds_everything() -> None:
@@ -108,6 +114,12 @@ def test_a_profile_of_nothing_is_shown_too(report: object) -> None:
 
 
 def test_numbers_have_units() -> None:
-    assert [seconds_of(value) for value in (2.5, 0.00125, 3.2e-5, 4e-9, 0)] == ["2.5 s", "1.25 ms", "32 µs", "4 ns", "0 s"]
+    assert [seconds_of(value) for value in (2.5, 0.00125, 3.2e-5, 4e-9, 0)] == [
+        "2.5 s",
+        "1.25 ms",
+        "32 µs",
+        "4 ns",
+        "0 s",
+    ]
     assert [bytes_of(value) for value in (12, 3_200_000)] == ["12 B", "3.2 MB"]
     assert rate_of(4.14e14, "FLOP/s") == "414 TFLOP/s"

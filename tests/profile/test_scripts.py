@@ -1,4 +1,5 @@
-"""`Observer` on scripts that really run: phases, verdicts, lines, memory; and the script's own numbers, which stay as they are."""
+"""`Observer` on scripts that really run: phases, verdicts, lines, memory; and the script's own numbers, which stay as
+they are."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.profile.running import MLP, line_of, plain, profiled
-from trueloop.profiled import PHASES
+from trueloop.results.profile import PHASES
 
 SLEEPY = (
     MLP

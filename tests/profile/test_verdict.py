@@ -10,7 +10,7 @@ import pytest
 from trueloop.event import Place
 from trueloop.profile.advice import NODE, advice_for
 from trueloop.profile.verdict import BUSY, LAUNCHED, PYTHON, ROOF, WAITS, WRAPPED, bound_of
-from trueloop.profiled import (
+from trueloop.results.profile import (
     PHASES,
     Advice,
     Ceilings,
@@ -30,7 +30,9 @@ from trueloop.profiled import (
 HERE = Place("/somewhere/train.py", 7)
 CPU = Machine("cpu", "a processor", cores=8, threads=8, torch="2.13", python="3.12")
 CUDA = replace(CPU, device="cuda:0", name="a device")
-CEILINGS = Ceilings({"float32": 1e11, "bfloat16": 4e11}, bandwidth=1e10, launch=1e-6, flops_all_cores=1e11, pinned=2e10, pageable=5e9)
+CEILINGS = Ceilings(
+    {"float32": 1e11, "bfloat16": 4e11}, bandwidth=1e10, launch=1e-6, flops_all_cores=1e11, pinned=2e10, pageable=5e9
+)
 """The ridge is at 10 FLOPs per byte."""
 PRODUCT = Operation("addmm", 10, 0.008, flops=800_000_000, bytes=1_000_000)
 ADDITION = Operation("add", 10, 0.002, flops=0, bytes=20_000_000)
@@ -60,7 +62,9 @@ def on_cpu(*, inside: float = 1.0, **phases: float) -> Profile:
 def on_cuda(*, busy: float, inside: float = 0.8, copying: float = 0.0, **phases: float) -> Profile:
     profile = on_cpu(inside=inside, **phases)
     assert profile.host is not None
-    return replace(profile, machine=CUDA, host=replace(profile.host, busy=busy * 0.01, launches=300, copying=copying * 0.01))
+    return replace(
+        profile, machine=CUDA, host=replace(profile.host, busy=busy * 0.01, launches=300, copying=copying * 0.01)
+    )
 
 
 def kind(profile: Profile) -> str:
@@ -124,7 +128,11 @@ def test_a_host_that_is_too_slow_for_its_device_launches_or_computes_in_python()
 
 @pytest.mark.parametrize(
     ("launched", "roof", "expected"),
-    [(LAUNCHED + 0.01, ROOF - 0.01, "launch"), (LAUNCHED - 0.01, ROOF - 0.01, "compute"), (LAUNCHED + 0.01, ROOF + 0.01, "compute")],
+    [
+        (LAUNCHED + 0.01, ROOF - 0.01, "launch"),
+        (LAUNCHED - 0.01, ROOF - 0.01, "compute"),
+        (LAUNCHED + 0.01, ROOF + 0.01, "compute"),
+    ],
 )
 def test_many_small_operations_bound_a_processor(launched: float, roof: float, expected: str) -> None:
     work = Work(round(launched * 0.01 / CEILINGS.launch), 800_000_000, 21_000_000, roof=roof * 0.01)
@@ -149,7 +157,10 @@ def test_a_verdict_is_a_sentence_with_its_evidence() -> None:
     loading = Loading(0, False, 1000, 10, 4000, 0.0, HERE)
     bound = bound_of(replace(on_cpu(data=0.6), loading=loading, lines=(HotLine(Place("/x.py", 3), "data", 0.5),)))
     assert bound is not None
-    assert bound.sentence == "data-bound: the loop waits for data in 60% of each step: the loader with no workers is slower than the model."
+    assert (
+        bound.sentence
+        == "data-bound: the loop waits for data in 60% of each step: the loader with no workers is slower than the model."
+    )
     assert bound.evidence["loader"] == HERE
     assert bound.evidence["line"] == Place("/x.py", 3)
 
@@ -170,7 +181,15 @@ def test_phases_alone_are_enough_for_a_verdict() -> None:
 
 
 def loaded(share: float, **facts: Any) -> Profile:
-    known = {"workers": 0, "pinned": False, "samples": 1000, "batch_size": 10, "batch_bytes": 4000, "computed": 0.0, "place": HERE}
+    known = {
+        "workers": 0,
+        "pinned": False,
+        "samples": 1000,
+        "batch_size": 10,
+        "batch_bytes": 4000,
+        "computed": 0.0,
+        "place": HERE,
+    }
     return replace(on_cpu(data=share), loading=Loading(**{**known, **facts}))
 
 
@@ -190,7 +209,9 @@ def test_workers_that_compute_need_cores() -> None:
 def test_more_workers_where_there_are_some_already() -> None:
     advice = advised(loaded(0.5, workers=2), "workers")
     assert advice is not None
-    assert "num_workers=4" in advice.what  # two of them make a batch in 10 ms, so one takes 20; the rest of the step takes 5
+    assert (
+        "num_workers=4" in advice.what
+    )  # two of them make a batch in 10 ms, so one takes 20; the rest of the step takes 5
 
 
 def test_resident_data_leave_nothing_to_wait_for() -> None:
@@ -219,13 +240,17 @@ def test_who_copies_while_the_host_waits_saves_no_more_than_the_host_waited() ->
     copied = 0.0097 * device.pageable
     found = advised(profile, "resident")
     assert found is not None
-    assert found.gain == pytest.approx(0.01 / (0.0007 + 2 * copied / 4e12 + 4 * device.launch), rel=0.01)  # the host's own 7 %, a gather
+    assert found.gain == pytest.approx(
+        0.01 / (0.0007 + 2 * copied / 4e12 + 4 * device.launch), rel=0.01
+    )  # the host's own 7 %, a gather
     assert "9.8 ms of waiting and copying become a gather of 48.5 MB" in found.computed_from
     assert gain(profile, "pin") == pytest.approx(0.01 / (copied / 5.5e10), rel=0.01)  # as long as the faster copy takes
     cooled = replace(device, cold_share=0.4)  # the copying has emptied the caches
     after = 0.0007 * 0.6 + 2 * copied / 4e12 + 4 * device.launch
     assert gain(replace(profile, ceilings=cooled), "resident") == pytest.approx(0.01 / after, rel=0.01)
-    busier = on_cuda(busy=0.99, copying=0.9, copy=0.92, data=0.01)  # a device with work of its own is no faster for a warm host
+    busier = on_cuda(
+        busy=0.99, copying=0.9, copy=0.92, data=0.01
+    )  # a device with work of its own is no faster for a warm host
     assert gain(replace(busier, loading=loading, ceilings=cooled), "resident") == pytest.approx(0.01 / 0.0009, rel=0.05)
 
 
@@ -293,7 +318,9 @@ def test_gradients_are_exchanged_less_often() -> None:
 
 def test_three_changes_the_largest_gain_first_and_nothing_that_noise_hides() -> None:
     adam = Updating("Adam", fused=False, foreach=False, fusable=True, tensors=40, place=HERE)
-    many = replace(loaded(0.6), updating=adam, machine=replace(CPU, threads=2), ceilings=replace(CEILINGS, flops_all_cores=3e11))
+    many = replace(
+        loaded(0.6), updating=adam, machine=replace(CPU, threads=2), ceilings=replace(CEILINGS, flops_all_cores=3e11)
+    )
     found = advice_for(many)
     assert len(found) == 3
     assert [each.gain for each in found] == sorted((each.gain for each in found), reverse=True)

@@ -12,8 +12,20 @@ from torch import nn
 
 from tests.conftest import in_child
 from trueloop.profile.clock import Piece
-from trueloop.profile.window import Seen, Window, _by_launcher, _Entry, _host, _merged, _modules_of, _overlap, _Sums, _timeline, _walk
-from trueloop.profiled import Phase
+from trueloop.profile.window import (
+    Seen,
+    Window,
+    _by_launcher,
+    _Entry,
+    _host,
+    _merged,
+    _modules_of,
+    _overlap,
+    _Sums,
+    _timeline,
+    _walk,
+)
+from trueloop.results.profile import Phase
 
 
 def entry(name: str, start: int, end: int, **more: object) -> _Entry:
@@ -32,7 +44,12 @@ def test_intervals_are_merged_and_measured() -> None:
 
 def test_an_operation_has_the_time_that_its_children_have_not() -> None:
     sums = _Sums()
-    entries = [entry("aten::linear", 0, 100), entry("aten::t", 10, 20), entry("aten::addmm", 30, 90), entry("aten::addmm", 200, 210)]
+    entries = [
+        entry("aten::linear", 0, 100),
+        entry("aten::t", 10, 20),
+        entry("aten::addmm", 30, 90),
+        entry("aten::addmm", 200, 210),
+    ]
     _walk(entries, None, sums, {})
     assert sums.self_ns == {"linear": 30, "t": 10, "addmm": 70}
     assert sums.calls["addmm"] == 2

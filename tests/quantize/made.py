@@ -42,7 +42,9 @@ class Sides(nn.Module):
         self.last = nn.Linear(2, 2)
         with torch.no_grad():
             self.first.weight.copy_(torch.stack((-plane, plane)))
-            self.first.weight[:, 0] = outlier  # of an input that is always 0: it changes nothing but the steps of the others
+            self.first.weight[:, 0] = (
+                outlier  # of an input that is always 0: it changes nothing but the steps of the others
+            )
             self.first.bias.zero_()
             self.last.weight.copy_(torch.eye(2))
             self.last.bias.zero_()
@@ -56,13 +58,16 @@ def sides(outlier: float = 0.0, **fields: Any) -> Subject:
     given = rows(dead=True)
     with torch.no_grad():
         labels = Sides()(given).argmax(1)
-    splits = Splits(Tensors(given, labels), Tensors(given, labels), facts=Facts(inputs=(WIDTH,), classes=("left", "right")))
+    splits = Splits(
+        Tensors(given, labels), Tensors(given, labels), facts=Facts(inputs=(WIDTH,), classes=("left", "right"))
+    )
     return subject(lambda: Sides(outlier), splits, name="sides", **fields)
 
 
 class Shifted(nn.Module):
-    """On which side of a plane a row of numbers about 1 lies. A large weight, of an input that is always 0, makes steps so long that many
-    small weights are rounded to nothing: what they add up to on the average is then missing, and the plane lies elsewhere."""
+    """On which side of a plane a row of numbers about 1 lies. A large weight, of an input that is always 0, makes steps
+    so long that many small weights are rounded to nothing: what they add up to on the average is then missing, and the
+    plane lies elsewhere."""
 
     def __init__(self, outlier: float = 200.0) -> None:
         super().__init__()
@@ -89,7 +94,9 @@ def shifted(count: int = 1000) -> Subject:
     with torch.no_grad():
         labels = Shifted()(given).argmax(1)
     train, valid = Tensors(given[:count], labels[:count]), Tensors(given[count:], labels[count:])
-    return subject(Shifted, Splits(train, valid, facts=Facts(inputs=(WIDTH,), classes=("left", "right"))), name="shifted")
+    return subject(
+        Shifted, Splits(train, valid, facts=Facts(inputs=(WIDTH,), classes=("left", "right"))), name="shifted"
+    )
 
 
 def spoiled() -> Subject:
@@ -134,7 +141,10 @@ class Tied(nn.Module):
 def tied() -> Subject:
     tokens = torch.randint(0, 200, (60, 10), generator=torch.Generator().manual_seed(3))
     return subject(
-        Tied, Splits(Tensors(tokens, tokens), Tensors(tokens, tokens), facts=Facts(vocabulary=200)), name="tied", task="language"
+        Tied,
+        Splits(Tensors(tokens, tokens), Tensors(tokens, tokens), facts=Facts(vocabulary=200)),
+        name="tied",
+        task="language",
     )
 
 
@@ -155,7 +165,10 @@ def bagged() -> Subject:
     tokens = torch.randint(0, 100, (60, 8), generator=torch.Generator().manual_seed(4))
     labels = (tokens.sum(1) % 2).float()
     return subject(
-        Bagged, Splits(Tensors(tokens, labels), Tensors(tokens, labels), facts=Facts(vocabulary=100)), name="bagged", task="binary"
+        Bagged,
+        Splits(Tensors(tokens, labels), Tensors(tokens, labels), facts=Facts(vocabulary=100)),
+        name="bagged",
+        task="binary",
     )
 
 

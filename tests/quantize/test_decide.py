@@ -49,7 +49,9 @@ def test_one_weight_that_spoils_its_row_is_seen_in_the_metric_and_in_its_layer()
 def test_the_refusal_has_the_numbers_the_layer_and_the_next_command() -> None:
     told = _spoiled().told
     said = refusal(told, ())
-    assert said.startswith(f"sides by int8-weight: accuracy goes from 1 to {told.after:.6g} on 200 valid samples: a drop of ")
+    assert said.startswith(
+        f"sides by int8-weight: accuracy goes from 1 to {told.after:.6g} on 200 valid samples: a drop of "
+    )
     assert "and 1 point is allowed. Nothing was written." in said
     assert "these cost most: first (" in said
     assert "--keep-float first, or --keep-float auto" in said
@@ -102,7 +104,9 @@ def test_a_name_that_no_layer_has_is_refused_with_the_nearest() -> None:
 
 
 def test_the_name_of_a_block_keeps_all_layers_in_it() -> None:
-    of = subject(lambda: nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(12, 40), nn.Linear(40, 40)), nn.Linear(40, 3)))
+    of = subject(
+        lambda: nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(12, 40), nn.Linear(40, 40)), nn.Linear(40, 3))
+    )
     told = decide(of, _int8(), "pt2", max_drop=1.0, keep=["1"]).told
     assert [layer.name for layer in told.kept] == ["1.0", "1.1"]
 

@@ -1,4 +1,5 @@
-"""The bar on real pictures: fashion-cnn in 8 bits is at least twice as small, and loses one point of accuracy at most."""
+"""The bar on real pictures: fashion-cnn in 8 bits is at least twice as small, and loses one point of accuracy at
+most."""
 
 from __future__ import annotations
 

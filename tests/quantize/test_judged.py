@@ -1,4 +1,5 @@
-"""By what a quantized model is judged: which samples, which side of the limit, which layer is to blame; and that it is the same twice."""
+"""By what a quantized model is judged: which samples, which side of the limit, which layer is to blame; and that it is
+the same twice."""
 
 from __future__ import annotations
 
@@ -22,13 +23,15 @@ from trueloop.quantize.decide import decide
 from trueloop.quantize.make import written
 from trueloop.quantize.measure import yardstick_of
 from trueloop.quantize.scheme import Calibration
-from trueloop.quantized import Quantization, allowed_of, drop_of
+from trueloop.results.quantize import Quantization, allowed_of, drop_of
 
 # -- the limit --
 
 
 def _told(metric: str, before: float, after: float, max_drop: float, *, higher: bool = True) -> Quantization:
-    return Quantization("made", "int8-weight", "pt2", metric, higher, before, after, max_drop, "valid", 100, 0, 400, 100, (), 0.0)
+    return Quantization(
+        "made", "int8-weight", "pt2", metric, higher, before, after, max_drop, "valid", 100, 0, 400, 100, (), 0.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,9 @@ def _told(metric: str, before: float, after: float, max_drop: float, *, higher: 
         ("loss", False, 0.0, 0.01, 0.0101),
     ],
 )
-def test_one_point_or_one_hundredth_is_allowed_and_no_more(metric: str, higher: bool, before: float, least: float, past: float) -> None:
+def test_one_point_or_one_hundredth_is_allowed_and_no_more(
+    metric: str, higher: bool, before: float, least: float, past: float
+) -> None:
     assert _told(metric, before, least, 0.01, higher=higher).within
     assert not _told(metric, before, past, 0.01, higher=higher).within
     assert _told(metric, before, before, 0.0, higher=higher).within
@@ -77,7 +82,9 @@ def _quantities() -> Subject:
     exact = Answered()
     with torch.no_grad():
         train, valid = (Tensors(part, exact(part) + 5.0 * part[:, :1]) for part in torch.split(rows(200), 100))
-    return subject(Answered, Splits(train, valid, facts=Facts(inputs=(WIDTH,), outputs=1)), name="quantities", task="regression")
+    return subject(
+        Answered, Splits(train, valid, facts=Facts(inputs=(WIDTH,), outputs=1)), name="quantities", task="regression"
+    )
 
 
 def test_where_less_is_better_more_is_refused_on_the_right_side() -> None:
@@ -124,7 +131,9 @@ def test_the_layer_that_cannot_be_rounded_is_named_first_and_in_float_gives_the_
 @pytest.mark.long
 def test_qat_wins_most_of_the_points_back_that_int8_static_loses() -> None:
     """Rounding moves the plane; a few dozen updates move it back."""
-    static, learned = (decide(shifted(), usable_scheme(name), "pt2", max_drop=1.0).told for name in ("int8-static", "qat"))
+    static, learned = (
+        decide(shifted(), usable_scheme(name), "pt2", max_drop=1.0).told for name in ("int8-static", "qat")
+    )
     assert static.before == learned.before == 1.0
     assert static.drop > 0.2
     assert learned.drop < static.drop / 2
@@ -206,7 +215,9 @@ def test_a_single_sample_is_not_enough_to_calibrate_and_to_judge() -> None:
 def test_the_same_run_gives_the_same_file_twice(name: str, target: str, tmp_path: Path) -> None:
     def made(place: Path) -> str:
         of, scheme = subject(Pictured), usable_scheme(name)
-        file = written(of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), place).file
+        file = written(
+            of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), place
+        ).file
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
     assert made(tmp_path / "one") == made(tmp_path / "other")
@@ -215,14 +226,22 @@ def test_the_same_run_gives_the_same_file_twice(name: str, target: str, tmp_path
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("target", [pytest.param("pt2", marks=pytest.mark.long), "onnx"])
 @pytest.mark.parametrize(
-    "name", ["int8-weight", *(pytest.param(name, marks=pytest.mark.long) for name in ("int4-weight", "int8-static", "fp8"))]
+    "name",
+    ["int8-weight", *(pytest.param(name, marks=pytest.mark.long) for name in ("int4-weight", "int8-static", "fp8"))],
 )
-def test_bags_of_short_numbers_reach_every_target_in_batches_of_any_size(name: str, target: str, tmp_path: Path) -> None:
+def test_bags_of_short_numbers_reach_every_target_in_batches_of_any_size(
+    name: str, target: str, tmp_path: Path
+) -> None:
     """Tokens of 32 bits, as the sentiment recipe has them."""
     tokens = torch.randint(1, 100, (120, 8), generator=torch.Generator().manual_seed(4), dtype=torch.int32)
     train, valid = (Tensors(part, (part.sum(1) % 2).float()) for part in torch.split(tokens, 60))
-    of, scheme = subject(Bagged, Splits(train, valid, facts=Facts(vocabulary=100)), name="bagged", task="binary"), usable_scheme(name)
-    made = written(of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), tmp_path / "made")
+    of, scheme = (
+        subject(Bagged, Splits(train, valid, facts=Facts(vocabulary=100)), name="bagged", task="binary"),
+        usable_scheme(name),
+    )
+    made = written(
+        of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), tmp_path / "made"
+    )
     assert made.verification is not None
     assert made.verification.passed
     assert made.verification.batches[0] == 1

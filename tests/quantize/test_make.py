@@ -59,7 +59,9 @@ def test_targets_without_quantized_models_are_refused_before_anything_is_compute
 
 
 @pytest.mark.usefixtures("here")
-def test_a_program_that_answers_otherwise_than_the_quantized_model_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_answers_otherwise_than_the_quantized_model_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def off(folder: Path, batches: list[list[object]], device: str) -> list[list[object]]:
         return [[array + 1.0 for array in answered] for answered in run_here(folder, batches)]  # type: ignore[arg-type]
 

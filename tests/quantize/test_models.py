@@ -79,7 +79,9 @@ def _pairs() -> Subject:
 
 def _quantities() -> Subject:
     data = Tensors(rows(), rows().sum(1, keepdim=True))
-    return subject(Quantities, Splits(data, data, facts=Facts(inputs=(WIDTH,), outputs=1)), name="quantities", task="regression")
+    return subject(
+        Quantities, Splits(data, data, facts=Facts(inputs=(WIDTH,), outputs=1)), name="quantities", task="regression"
+    )
 
 
 def _headless() -> Subject:

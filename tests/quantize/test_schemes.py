@@ -21,7 +21,8 @@ from trueloop.quantize.simulated import ranges_of, rounding, simulated
 from trueloop.quantize.static import Graphed
 
 CLOSE = {"int8-dynamic": 0.03, "int8-weight": 0.02, "int4-weight": 0.25, "int8-static": 0.05, "qat": 0.6, "fp8": 0.1}
-"""How far the outputs of random models may be off, as a part of them; qat learns on, and answers otherwise on purpose."""
+"""How far the outputs of random models may be off, as a part of them; qat learns on, and answers otherwise on
+purpose."""
 
 
 @pytest.fixture(params=sorted(SCHEMES))
@@ -49,14 +50,19 @@ def _prepared(of: Subject, count: int = 20) -> Tensor:
     return prepared
 
 
-@pytest.mark.parametrize("made", [sides, lambda: subject(Pictured), tied, bagged], ids=["linear", "pictures", "tied", "bag"])
+@pytest.mark.parametrize(
+    "made", [sides, lambda: subject(Pictured), tied, bagged], ids=["linear", "pictures", "tied", "bag"]
+)
 def test_a_scheme_answers_nearly_alike_from_fewer_bytes(scheme: Scheme, made: Callable[[], Subject]) -> None:
     of = made()
     names = list(known_layers(of.model, scheme.layers))
     quantized = scheme.quantized(of.model, names, calibration(of))
     off = _off(of.model, quantized, _prepared(of))
     assert 0 < off < CLOSE[scheme.name], off
-    if made is not tied or scheme.name not in ("int8-static", "qat"):  # which leave tables in float, and a head that is tied to one doubles
+    if made is not tied or scheme.name not in (
+        "int8-static",
+        "qat",
+    ):  # which leave tables in float, and a head that is tied to one doubles
         assert nbytes_of(quantized) < nbytes_of(of.model)
 
 
@@ -83,7 +89,8 @@ def test_the_same_scheme_gives_the_same_numbers_twice(scheme: Scheme) -> None:
 
 
 def test_a_layer_that_is_kept_is_not_touched(scheme: Scheme) -> None:
-    """With none but the last layer quantized, what comes before it is the same to the bit; and so are the bytes told for it."""
+    """With none but the last layer quantized, what comes before it is the same to the bit; and so are the bytes told
+    for it."""
     of = subject(Pictured)
     made = scheme.alone(of.model, "last", calibration(of))
     given = _prepared(of)
@@ -159,7 +166,9 @@ class Mirrored(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(96, 3))
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(96, 3)
+        )
         norm = self.layers[1]
         assert isinstance(norm, nn.BatchNorm2d)
         assert norm.running_mean is not None

@@ -1,4 +1,5 @@
-"""A weight in fewer bits: how far it is from what it was, how many bytes it takes, and that every layer can still read it."""
+"""A weight in fewer bits: how far it is from what it was, how many bytes it takes, and that every layer can still read
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reads a note as a sceptic would: every link is opened, every number looked up or computed again, by code of its own."""
+"""Reads a note as a sceptic would: every link is opened, every number looked up or computed again, by code of its
+own."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 
 import torch
 
-from trueloop.statement import Readiness, Shown, Statement
+from trueloop.results.readiness import Readiness, Shown, Statement
 
 __all__ = ["NOT_THERE", "check_html", "check_markdown", "check_statements", "look_up"]
 
@@ -121,7 +122,9 @@ def check_statements(made: Readiness, folder: Path) -> None:
 def check_missing(statement: Statement, folder: Path) -> None:
     """What is called missing is not there."""
     if absent := NOT_THERE.search(statement.text):
-        assert not (look_up(folder, absent[1]) if absent[1] != "checkpoints/" else list(folder.glob("checkpoints/step-*")))
+        assert not (
+            look_up(folder, absent[1]) if absent[1] != "checkpoints/" else list(folder.glob("checkpoints/step-*"))
+        )
 
 
 def unnumbered(statement: Statement) -> str:
@@ -168,7 +171,9 @@ class _Links(HTMLParser):
         told = dict(attrs)
         if tag == "a":
             self.found.append(told["href"] or "")
-        self.fetched += [value for name, value in told.items() if name == "src" or (tag in ("link", "script") and value) if value]
+        self.fetched += [
+            value for name, value in told.items() if name == "src" or (tag in ("link", "script") and value) if value
+        ]
 
 
 def check_html(note: Path, made: Readiness) -> None:

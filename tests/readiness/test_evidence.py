@@ -11,18 +11,22 @@ from tests.readiness.made import made, readiness
 from trueloop.errors import NotARun
 from trueloop.readiness.record import Record
 from trueloop.report.readiness_markdown import document
-from trueloop.statement import Figure, Readiness, Statement, stated
+from trueloop.results.readiness import Figure, Readiness, Statement, stated
 
 UNTRUE = {
     "a wrong number": stated("data", "good", "{best:.2f}", best=Figure(0.8, "[run.json#best]")),
     "a rounding too far": stated("data", "good", "{value:.3f}", value=Figure(0.991, "[facts.json#baseline.value]")),
     "a wrong word": stated("model", "good", "{name}", name=Figure("Other", "[facts.json#model.class]")),
-    "a wrong computation": stated("data", "good", "{most:.1f}", most=Figure(0.6, "largest([metrics.jsonl?train#gradient_norm])")),
+    "a wrong computation": stated(
+        "data", "good", "{most:.1f}", most=Figure(0.6, "largest([metrics.jsonl?train#gradient_norm])")
+    ),
     "a number from nowhere": stated("data", "good", "12 samples").and_see("run.json"),
     "a dead link": stated("data", "good", "all is well").and_see("facts.json#no.such"),
     "a line that is not there": stated("data", "good", "all is well").and_see("metrics.jsonl:99#loss"),
     "no evidence": stated("data", "good", "all is well"),
-    "missing, and there": Statement("data", "missing", "x: not known, `facts.json#data.train` is not there", command="do"),
+    "missing, and there": Statement(
+        "data", "missing", "x: not known, `facts.json#data.train` is not there", command="do"
+    ),
     "missing, and nobody says how": Statement("data", "missing", "x: not tried"),
 }
 

@@ -13,10 +13,10 @@ from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from tests.readiness.evidence import check_html, check_markdown, check_statements, parts_by_torch
 from trueloop.claims.catalogue import ORDER, names
 from trueloop.cli.main import main
-from trueloop.proof import Proof, Proofs, write_proofs
 from trueloop.readiness.checkpoints import NEEDED, parts_of
 from trueloop.readiness.gather import readiness_of
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.results.proof import Proof, Proofs, write_proofs
 from trueloop.session.train import train
 
 QUICK = ("digits", "tabular", "fashion-mlp", "sentiment", "shakespeare-tiny")
@@ -81,7 +81,10 @@ def test_a_second_run_is_held_against_the_first_and_proofs_are_quoted(tmp_path: 
     notes_of(second, "--baseline", str(tmp_path / "runs" / "first"))
     made = readiness_of(second, names())
     assert {each.status for each in made.statements if each.section == "contract"} == {"good"}
-    assert any("of the last good run, first" in each.text and "../first/run.json#best" in each.links for each in made.statements)
+    assert any(
+        "of the last good run, first" in each.text and "../first/run.json#best" in each.links
+        for each in made.statements
+    )
     assert any(each.text.startswith("with seed 1 the best is") for each in made.of("good"))
     assert not made.of("missing"), "everything that can be asked was tried"
 

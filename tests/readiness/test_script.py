@@ -13,14 +13,14 @@ import pytest
 from tests.readiness.evidence import check_html, check_markdown, check_statements
 from trueloop.claims.catalogue import names
 from trueloop.cli.ready_script import EVIDENCE, drop_old_proofs
-from trueloop.proof import Proof, Proofs
 from trueloop.readiness.question import Run
 from trueloop.readiness.record import Record
 from trueloop.readiness.script import PROBE, readiness_of_script
 from trueloop.report.proof_json import document
-from trueloop.settings import Settings
-from trueloop.statement import Readiness
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
+from trueloop.results.proof import Proof, Proofs
+from trueloop.results.readiness import Readiness
+from trueloop.usercode.settings import Settings
 
 HEALTHY = """
 import sys
@@ -100,8 +100,12 @@ def test_what_a_script_prints_is_not_in_the_note(healthy: Path) -> None:
 
 def test_what_a_script_cannot_show_is_missing_with_what_to_type(healthy: Path) -> None:
     missing = {each.text: each.command for each in read(healthy).of("missing")}
-    assert any("a script keeps its metric to itself" in text and "as a recipe" in command for text, command in missing.items())
-    assert [command for text, command in missing.items() if text.startswith("not tried: ")] == [PROBE.format(run="train.py")]
+    assert any(
+        "a script keeps its metric to itself" in text and "as a recipe" in command for text, command in missing.items()
+    )
+    assert [command for text, command in missing.items() if text.startswith("not tried: ")] == [
+        PROBE.format(run="train.py")
+    ]
 
 
 def test_a_switched_off_rule_proves_nothing(healthy: Path) -> None:
@@ -111,7 +115,9 @@ def test_a_switched_off_rule_proves_nothing(healthy: Path) -> None:
     assert not any(each.text.startswith("evaluated-in-train-mode") for each in made.of("good"))
 
 
-def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(
+    healthy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(healthy)
     tried = Proofs("train.py", (Proof("overfit-one-batch", "holds", "from 0.7 to 0.001", "it falls"),))
     (EVIDENCE / "proofs.json").write_text(document(tried), encoding="utf-8")
@@ -129,7 +135,10 @@ def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(heal
 
 @pytest.mark.long
 def test_without_a_checkpoint_a_script_that_fails_is_not_ready(tmp_path: Path) -> None:
-    assert reviewed(tmp_path, HEALTHY + "raise SystemExit(3)\n", options=("--fail-under", "risks")).returncode == ExitCode.FINDINGS
+    assert (
+        reviewed(tmp_path, HEALTHY + "raise SystemExit(3)\n", options=("--fail-under", "risks")).returncode
+        == ExitCode.FINDINGS
+    )
     made = read(tmp_path)
     check_statements(made, tmp_path)
     assert made.verdict == "not ready"

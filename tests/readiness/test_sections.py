@@ -1,4 +1,5 @@
-"""Each section on files made by hand: what is said of them, on both sides of every limit, and what is missing without them."""
+"""Each section on files made by hand: what is said of them, on both sides of every limit, and what is missing without
+them."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 
 from tests.readiness.evidence import check_statements
 from tests.readiness.made import ABOUT, FACTS, REPORT, ROWS, changed, line, made, readiness
-from trueloop.proof import Proof
 from trueloop.readiness.record import Absent, Record
+from trueloop.results.proof import Proof
 
 
 def told(folder: Path, **files: Any) -> Any:
@@ -30,7 +31,14 @@ def test_where_all_is_well_it_is_ready(tmp_path: Path) -> None:
     with_twin(tmp_path)
     read = told(tmp_path)
     assert read.verdict == "ready", read.reasons()
-    assert {each.section for each in read.statements} >= {"model", "data", "contract", "validation", "checkpoints", "larger data"}
+    assert {each.section for each in read.statements} >= {
+        "model",
+        "data",
+        "contract",
+        "validation",
+        "checkpoints",
+        "larger data",
+    }
 
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
@@ -90,7 +98,8 @@ def test_what_is_said(file: str, values: dict[str, Any], text: str, status: str,
 
 
 @pytest.mark.parametrize(
-    ("severity", "status", "verdict"), [("error", "bad", "not ready"), ("warning", "risk", "ready with risks"), ("advice", "note", "ready")]
+    ("severity", "status", "verdict"),
+    [("error", "bad", "not ready"), ("warning", "risk", "ready with risks"), ("advice", "note", "ready")],
 )
 def test_a_finding_counts_by_its_severity(severity: str, status: str, verdict: str, tmp_path: Path) -> None:
     with_twin(tmp_path)
@@ -105,7 +114,9 @@ def test_gradients_that_leap_are_a_risk_where_nobody_clips(tmp_path: Path) -> No
     about = changed("run.json", recipe__clip=None)
     rows = copy.deepcopy(ROWS)
     rows[2]["gradient_norm"] = 10.0
-    assert line(told(tmp_path, run=about, metrics=rows), "their norm is 0.5 in the middle and 10 at most").status == "good"
+    assert (
+        line(told(tmp_path, run=about, metrics=rows), "their norm is 0.5 in the middle and 10 at most").status == "good"
+    )
     rows[2]["gradient_norm"] = 10.1
     assert line(told(tmp_path / "more", run=about, metrics=rows), "and 10.1 at most, over 5 rows").status == "risk"
     assert line(told(tmp_path / "few", run=about, metrics=rows[1:]), "4 rows are too few").status == "missing"
@@ -149,7 +160,9 @@ def test_without_any_proof_one_line_names_all_that_was_not_tried(tmp_path: Path)
 
 
 def test_what_the_run_does_is_asked_for(tmp_path: Path) -> None:
-    facts = changed("facts.json", device__compile="default", device__precision="bf16", data__workers=2, device__processes=2)
+    facts = changed(
+        "facts.json", device__compile="default", device__precision="bf16", data__workers=2, device__processes=2
+    )
     said = line(told(tmp_path, proofs=None, facts=facts), "not tried: ").text
     assert all(claim in said for claim in ("eager-and-compiled-agree", "precision-agrees", "workers-draw-differently"))
 
@@ -191,11 +204,19 @@ def test_the_baseline_that_the_run_was_held_against_comes_first(tmp_path: Path) 
     read = told(tmp_path, run={**ABOUT, "baseline": baseline})
     assert line(read, "of the last good run, before").status == "bad"
     alone = told(tmp_path / "alone", run={**ABOUT, "baseline": baseline})
-    assert line(alone, "against 0.93 of the last good run, good-3; equally good runs lie up to 0.05 apart").status == "good"
+    assert (
+        line(alone, "against 0.93 of the last good run, good-3; equally good runs lie up to 0.05 apart").status
+        == "good"
+    )
 
 
 def test_other_data_than_before_are_a_risk(tmp_path: Path) -> None:
-    made(tmp_path, "before", run={**ABOUT, "name": "before", "started": 900.0}, facts=changed("facts.json", samples__train__digest="zz"))
+    made(
+        tmp_path,
+        "before",
+        run={**ABOUT, "name": "before", "started": 900.0},
+        facts=changed("facts.json", samples__train__digest="zz"),
+    )
     assert line(told(tmp_path), "the training data are others than those of before").status == "risk"
 
 
@@ -267,7 +288,10 @@ def test_a_checkpoint_without_an_optimizer_is_bad(tmp_path: Path) -> None:
     import torch
 
     path = made(tmp_path)
-    torch.save({"state": {}, "random": {}, "precision": {}, "guard": {}}, path / "checkpoints" / "step-00000020" / "training.pt")
+    torch.save(
+        {"state": {}, "random": {}, "precision": {}, "guard": {}},
+        path / "checkpoints" / "step-00000020" / "training.pt",
+    )
     assert line(readiness(path), "to go on, it lacks the optimizer").status == "bad"
 
 
@@ -281,7 +305,13 @@ def test_a_row_that_a_kill_has_cut_is_left_out(tmp_path: Path) -> None:
 def test_null_is_absent_and_zero_is_not(tmp_path: Path) -> None:
     record = Record(made(tmp_path, facts=changed("facts.json", data__test=None)))
     assert record.figure("facts.json#data.workers").value == 0
-    for address in ("facts.json#data.test", "facts.json#data.no", "nothing.json#x", "metrics.jsonl:99#loss", "metrics.jsonl?train#no"):
+    for address in (
+        "facts.json#data.test",
+        "facts.json#data.no",
+        "nothing.json#x",
+        "metrics.jsonl:99#loss",
+        "metrics.jsonl?train#no",
+    ):
         with pytest.raises(Absent):
             record.figure(address)
 

@@ -6,13 +6,15 @@ from itertools import product
 
 import pytest
 
-from trueloop.statement import Figure, Readiness, Statement, Status, condensed, middle_of, stated, verdict_of
+from trueloop.results.readiness import Figure, Readiness, Statement, Status, condensed, middle_of, stated, verdict_of
 
 
 def test_a_figure_knows_how_it_was_made() -> None:
     made = (Figure(6, "[a.json#x]") * 2 + 1 - Figure(3, "[b.json#y]")) / Figure(5, "[a.json#x]")
     assert made.value == 2.0
-    assert made.source == "((((([a.json#x] * 2)) + 1) - [b.json#y]) / [a.json#x])".replace("(((([a", "((([a").replace("2))", "2)")
+    assert made.source == "((((([a.json#x] * 2)) + 1) - [b.json#y]) / [a.json#x])".replace("(((([a", "((([a").replace(
+        "2))", "2)"
+    )
     assert made.addresses == ("a.json#x", "b.json#y")
 
 
@@ -23,7 +25,12 @@ def test_a_median_says_of_what() -> None:
 
 def test_a_statement_keeps_each_figure_as_it_is_shown() -> None:
     made = stated(
-        "data", "good", "{many:,} of {name}, {share:.1%}", many=Figure(1234, "[a#m]"), name=Figure("x", "[a#n]"), share=Figure(0.5, "[b]")
+        "data",
+        "good",
+        "{many:,} of {name}, {share:.1%}",
+        many=Figure(1234, "[a#m]"),
+        name=Figure("x", "[a#n]"),
+        share=Figure(0.5, "[b]"),
     )
     assert made.text == "1,234 of x, 50.0%"
     assert [each.text for each in made.shown] == ["1,234", "x", "50.0%"]
@@ -58,7 +65,9 @@ def test_nothing_known_is_not_ready() -> None:
     assert verdict_of(()) == "not ready"
 
 
-@pytest.mark.parametrize(("status", "essential"), list(product(("good", "note", "risk", "missing", "bad"), (False, True))))
+@pytest.mark.parametrize(
+    ("status", "essential"), list(product(("good", "note", "risk", "missing", "bad"), (False, True)))
+)
 def test_the_verdict_follows_the_worst_line(status: Status, essential: bool) -> None:
     verdict = verdict_of((of("good"), of("note"), of(status, essential=essential)))
     if status == "bad" or (status == "missing" and essential):

@@ -1,4 +1,5 @@
-"""Every bundled recipe: named after its file, sound, of the size it says, and able to take steps on small made-up data."""
+"""Every bundled recipe: named after its file, sound, of the size it says, and able to take steps on small made-up
+data."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from trueloop.data.source import Facts
 from trueloop.engine.assemble import assemble, build_model
 from trueloop.engine.train import train
 from trueloop.errors import BadData
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipe.validate import vetted
 from trueloop.recipes import fashion_cnn, fashion_mlp, mnist, sentiment, shakespeare, shakespeare_tiny
 from trueloop.recipes.catalogue import bundled, find_recipe
-from trueloop.vet import vetted
 
 FOUND = ("fashion-mlp", "fashion-cnn", "mnist", "sentiment", "shakespeare", "shakespeare-tiny")
 """Recipes whose data are looked for."""

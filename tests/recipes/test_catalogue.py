@@ -1,4 +1,5 @@
-"""Where recipes are found: by the name of a bundled one, or in a file of the user's; whatever is wrong there is said in a sentence."""
+"""Where recipes are found: by the name of a bundled one, or in a file of the user's; whatever is wrong there is said in
+a sentence."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from trueloop.errors import BadRecipe
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe, summaries
 
 GOOD = """\
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 recipe = Recipe(name="mine", model=dict, data=str, epochs=1)
 """
@@ -125,7 +126,10 @@ def test_its_classes_can_be_found_again_by_workers(tmp_path: Path) -> None:
     import pickle
 
     recipe = find_recipe(
-        written(tmp_path, GOOD.replace("recipe =", "class Net:\n    pass\n\nrecipe =").replace("model=dict", "model=Net")), {}
+        written(
+            tmp_path, GOOD.replace("recipe =", "class Net:\n    pass\n\nrecipe =").replace("model=dict", "model=Net")
+        ),
+        {},
     )
     assert pickle.loads(pickle.dumps(recipe.model)) is recipe.model
 

@@ -20,7 +20,7 @@ from trueloop.cli.main import main
 from trueloop.data.source import Facts
 from trueloop.errors import BadData
 from trueloop.hook import Ending, Hook, Row
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.recipes.tabular import Network, recipe
 from trueloop.session import train as session
@@ -85,7 +85,8 @@ def test_quantities_are_learned_in_their_own_unit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "task", "outputs"), [("warm", "multiclass", 2), ("season", "multiclass", 2), ("degrees", "regression", 1)]
+    ("target", "task", "outputs"),
+    [("warm", "multiclass", 2), ("season", "multiclass", 2), ("degrees", "regression", 1)],
 )
 def test_the_column_decides_the_task_before_anything_runs(tmp_path: Path, target: str, task: str, outputs: int) -> None:
     made = recipe(str(write(tmp_path, weather())), target)
@@ -125,7 +126,9 @@ def test_a_relative_path_is_made_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(made.data(DataRequest()).train) == 280
 
 
-def test_a_mistake_in_the_file_is_a_sentence_and_leaves_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_in_the_file_is_a_sentence_and_leaves_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     columns = weather(40)
     columns["warm"][7] = ""
     path = write(tmp_path, columns)

@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.test_benched import FORMS, MACHINE, form
-from tests.test_benched import TOLD as BENCH
-from trueloop.benched import Bench, Form, Pace
+from tests.results.test_bench import FORMS, MACHINE, form
+from tests.results.test_bench import TOLD as BENCH
 from trueloop.report import bench_html
 from trueloop.report.bench_charts import COLOURS, NAMES, NUMBERS, WORST, colours_of, latency_chart, throughput_chart
 from trueloop.report.svg import WIDE, box, legend, text
+from trueloop.results.bench import Bench, Form, Pace
 
 CUDA = replace(BENCH, machine={**MACHINE, "device": "cuda:0 (NVIDIA H200)"})
 
@@ -86,7 +86,10 @@ def test_a_form_that_could_not_be_measured_is_told_with_its_reason() -> None:
 
 def test_the_caption_says_how_it_was_measured_and_that_copies_count() -> None:
     here, there = bench_html.document(BENCH), bench_html.document(CUDA)
-    assert "<caption>3 s for each form and batch, in 10 rounds in turn; warm-up apart, each form in a process of its own.</caption>" in here
+    assert (
+        "<caption>3 s for each form and batch, in 10 rounds in turn; warm-up apart, each form in a process of its own.</caption>"
+        in here
+    )
     assert "All on cuda:0 (NVIDIA H200), in fp32 with TF32 off" in there
     assert "both copies are counted, and waited for.</caption>" in there
     assert '<p class="soft">cuda:0 (NVIDIA H200); a processor, Linux, 2 cores, 1 thread</p>' in there

@@ -18,9 +18,22 @@ from trueloop.cli.options import FORMATS
 from trueloop.report import github, html, markdown, sarif
 from trueloop.report import json as json_report
 from trueloop.report.evidence import LONGEST, as_json, as_words
-from trueloop.verdict import Outcome, Verdict
+from trueloop.results.check import Outcome, Verdict
 
-KEYS = {"code", "name", "severity", "path", "line", "source", "message", "evidence", "fix", "diff", "first_step", "count"}
+KEYS = {
+    "code",
+    "name",
+    "severity",
+    "path",
+    "line",
+    "source",
+    "message",
+    "evidence",
+    "fix",
+    "diff",
+    "first_step",
+    "count",
+}
 
 
 @pytest.fixture
@@ -40,14 +53,27 @@ def strictly(text: str) -> Any:
 
 def odd(script: Path) -> Verdict:
     verdict = ordinary(script)
-    return replace(verdict, findings=(*verdict.findings, ODD), overhead=math.inf, failures=("rule X failed:\nTraceback <b>",))
+    return replace(
+        verdict, findings=(*verdict.findings, ODD), overhead=math.inf, failures=("rule X failed:\nTraceback <b>",)
+    )
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format_can_show_anything_and_ends_with_a_newline(name: str, script: Path) -> None:
     render = import_module(FORMATS[name]).document
-    crashed = replace(ordinary(script), crash=CRASH, notes=("rank 1 is <missing>.",), outcome=Outcome("exception", 1, "RuntimeError: x"))
-    for verdict in (CLEAN, ordinary(script), odd(script), crashed, replace(CLEAN, outcome=Outcome("exception", 1, "ValueError: <no>"))):
+    crashed = replace(
+        ordinary(script),
+        crash=CRASH,
+        notes=("rank 1 is <missing>.",),
+        outcome=Outcome("exception", 1, "RuntimeError: x"),
+    )
+    for verdict in (
+        CLEAN,
+        ordinary(script),
+        odd(script),
+        crashed,
+        replace(CLEAN, outcome=Outcome("exception", 1, "ValueError: <no>")),
+    ):
         text: str = render(verdict)
         assert text.endswith("\n")
         assert not text.endswith("\n\n")
@@ -57,7 +83,9 @@ def test_every_format_can_show_anything_and_ends_with_a_newline(name: str, scrip
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format_explains_a_crash_and_shows_the_notes(name: str, script: Path) -> None:
     outcome = Outcome("exception", 1, "RuntimeError: mat1 and mat2")
-    text = import_module(FORMATS[name]).document(replace(CLEAN, crash=CRASH, notes=("the report of rank 1 is missing.",), outcome=outcome))
+    text = import_module(FORMATS[name]).document(
+        replace(CLEAN, crash=CRASH, notes=("the report of rank 1 is missing.",), outcome=outcome)
+    )
     for said in (
         "fc takes 8 features and got 4",
         "its input was made in line 2",
@@ -225,10 +253,20 @@ def test_html_of_a_clean_run_says_what_was_watched() -> None:
 # -- evidence --
 
 
-def test_evidence_for_people_is_short_and_leaves_out_what_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_for_people_is_short_and_leaves_out_what_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = as_words(
-        {"a_b": 0.123456789, "none": None, "flag": True, "at": f"{tmp_path}/x.py:3", "long": "x" * 500, "map": {"k": 1}, "many": [1, 2]}
+        {
+            "a_b": 0.123456789,
+            "none": None,
+            "flag": True,
+            "at": f"{tmp_path}/x.py:3",
+            "long": "x" * 500,
+            "map": {"k": 1},
+            "many": [1, 2],
+        }
     )
     assert said["a b"] == "0.1235"
     assert "none" not in said

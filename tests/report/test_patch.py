@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.verdicts import CLEAN, CRASH, with_diffs
 from trueloop.report.patch import document, remark
-from trueloop.source import Edit, diff
+from trueloop.usercode.source import Edit, diff
 
 LINES = [f"line{i} = {i}" for i in range(1, 21)]
 
@@ -33,7 +33,10 @@ def apply(patch: str) -> None:
 
 def test_edits_near_one_another_are_gathered_into_one_patch_that_applies(file: Path) -> None:
     verdict = with_diffs(
-        edited(file, 4, 3, "new = 1"), edited(file, 6, 6, "six = 6"), edited(file, 17, 18), edited(file, 8, 7, "a = 1", "b = 2")
+        edited(file, 4, 3, "new = 1"),
+        edited(file, 6, 6, "six = 6"),
+        edited(file, 17, 18),
+        edited(file, 8, 7, "a = 1", "b = 2"),
     )
     apply(document(verdict))
     expected = [*LINES[:3], "new = 1", *LINES[3:5], "six = 6", LINES[6], "a = 1", "b = 2", *LINES[7:16], *LINES[18:]]
@@ -58,9 +61,17 @@ def test_of_two_edits_to_the_same_lines_the_first_is_taken(file: Path, second: t
 
 
 def test_what_is_written_beside_the_lines_of_another_edit_is_kept(file: Path) -> None:
-    verdict = with_diffs(edited(file, 5, 5, "five = 5"), edited(file, 5, 4, "before = 1"), edited(file, 6, 5, "after = 1"))
+    verdict = with_diffs(
+        edited(file, 5, 5, "five = 5"), edited(file, 5, 4, "before = 1"), edited(file, 6, 5, "after = 1")
+    )
     apply(document(verdict))
-    assert file.read_text(encoding="utf-8").splitlines()[3:8] == [LINES[3], "before = 1", "five = 5", "after = 1", LINES[5]]
+    assert file.read_text(encoding="utf-8").splitlines()[3:8] == [
+        LINES[3],
+        "before = 1",
+        "five = 5",
+        "after = 1",
+        LINES[5],
+    ]
 
 
 def test_two_insertions_at_one_spot_wait_for_one_another(file: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.parallel.worlds import EXAMPLE, LARGE, PLAIN, facts, terms
 from trueloop.parallel.plan import plan
-from trueloop.planned import Plan
 from trueloop.report import plan_json, plan_terminal
 from trueloop.report.units import bytes_of
+from trueloop.results.plan import Plan
 
 FULL = plan(LARGE, terms(8, precision="bf16"), "large.py", "adamw")
 
@@ -113,7 +113,9 @@ def test_colours_are_for_terminals_only() -> None:
 # -- JSON --
 
 
-@pytest.mark.parametrize("made", [FULL, plan(PLAIN, terms(1)), plan(LARGE, terms(2, memory=1e9)), plan(facts(10**6, blocks=2), terms(16))])
+@pytest.mark.parametrize(
+    "made", [FULL, plan(PLAIN, terms(1)), plan(LARGE, terms(2, memory=1e9)), plan(facts(10**6, blocks=2), terms(16))]
+)
 def test_json_says_the_same(made: Plan) -> None:
     told = json.loads(plan_json.document(made))
     assert told["version"] == 1
@@ -131,6 +133,6 @@ def test_json_says_the_same(made: Plan) -> None:
 
 def test_each_number_in_json_has_its_basis() -> None:
     row = json.loads(plan_json.document(FULL))["rows"][1]
-    for name in ("wire", "wire_seconds", "exposed", "step", "speedup", "speedup_unhidden", "efficiency"):
+    for name in ("bus", "wire_seconds", "exposed", "step", "speedup", "speedup_unhidden", "efficiency"):
         assert set(row[name]) == {"value", "basis", "how"}
         assert row[name]["basis"] in ("computed", "measured", "assumed")

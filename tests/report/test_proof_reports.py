@@ -8,9 +8,9 @@ from importlib import import_module
 
 import pytest
 
-from tests.test_proof import ALL, FAILS
+from tests.results.test_proof import ALL, FAILS
 from trueloop.cli.probe import FORMATS
-from trueloop.proof import Proofs
+from trueloop.results.proof import Proofs
 
 
 def document(name: str, made: Proofs) -> str:

@@ -18,7 +18,7 @@ import pytest
 from tests.ecosystem.checkout import NotMirrored, check_out
 from tests.report.verdicts import CLEAN, CRASH, ODD, broken_loop, ordinary
 from trueloop.report import html, sarif
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
 
 pytestmark = pytest.mark.long
 SCHEMA = "sarif-2.1/schema/sarif-schema-2.1.0.json"
@@ -29,14 +29,21 @@ def verdicts(folder: Path) -> list[Verdict]:
     from dataclasses import replace
 
     usual = ordinary(broken_loop(folder))
-    return [CLEAN, usual, replace(usual, findings=(*usual.findings, ODD)), replace(CLEAN, crash=CRASH, failures=("rule X failed",))]
+    return [
+        CLEAN,
+        usual,
+        replace(usual, findings=(*usual.findings, ODD)),
+        replace(CLEAN, crash=CRASH, failures=("rule X failed",)),
+    ]
 
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     mirror = os.environ.get("TRUELOOP_MIRROR", "")
     if not mirror:
-        pytest.skip("the published schema is not here: `make reports MIRROR=folder` reads it from a checkout of oasis-tcs/sarif-spec")
+        pytest.skip(
+            "the published schema is not here: `make reports MIRROR=folder` reads it from a checkout of oasis-tcs/sarif-spec"
+        )
     into = tmp_path_factory.mktemp("schema")
     try:
         check_out(Path(mirror), "oasis-tcs/sarif-spec", "HEAD", SCHEMA, into)
@@ -50,12 +57,31 @@ def test_sarif_keeps_to_its_published_schema(schema: dict[str, object], tmp_path
     import jsonschema
 
     documents = [sarif.document(verdict) for verdict in verdicts(tmp_path)]
-    command = [sys.executable, "-m", "trueloop", "check", "--fail-on", "never", "--format", "sarif", "--output", "real.sarif"]
-    subprocess.run([*command, str(ROOT / "examples" / "broken_training.py")], check=True, capture_output=True, cwd=tmp_path, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "trueloop",
+        "check",
+        "--fail-on",
+        "never",
+        "--format",
+        "sarif",
+        "--output",
+        "real.sarif",
+    ]
+    subprocess.run(
+        [*command, str(ROOT / "examples" / "broken_training.py")],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
     documents.append((tmp_path / "real.sarif").read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
     for document in documents:
-        assert not [f"{list(error.absolute_path)}: {error.message}" for error in validator.iter_errors(json.loads(document))]
+        assert not [
+            f"{list(error.absolute_path)}: {error.message}" for error in validator.iter_errors(json.loads(document))
+        ]
     assert len(json.loads(documents[-1])["runs"][0]["results"]) >= 5
     broken = json.loads(documents[-1])
     broken["runs"][0]["results"][0]["level"] = "terrible"
@@ -72,6 +98,8 @@ def test_the_page_opens_in_a_browser_that_has_no_network(tmp_path: Path) -> None
     offline = "--host-resolver-rules=MAP * ~NOTFOUND"
     options = ["--headless", "--no-sandbox", "--disable-gpu", offline, "--enable-logging=stderr", "--dump-dom"]
     home = {**os.environ, "HOME": str(tmp_path)}
-    done = subprocess.run([browser, *options, page.as_uri()], capture_output=True, text=True, timeout=120, check=True, env=home)
+    done = subprocess.run(
+        [browser, *options, page.as_uri()], capture_output=True, text=True, timeout=120, check=True, env=home
+    )
     assert "gradients-never-cleared" in done.stdout
     assert "CONSOLE" not in done.stderr, done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from trueloop.report import sheet_html, sheet_json, sheet_terminal
 from trueloop.report.png import GAP, contact_sheet, enlarged, png
-from trueloop.sheet import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
+from trueloop.results.document import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
 
 RED = Tile(2, 2, b"\xff\x00\x00" * 4, "red <one>")
 SHEET = Sheet(

@@ -6,12 +6,12 @@ import io
 import json
 from dataclasses import replace
 
-from tests.test_benched import TOLD as BENCH
-from tests.test_quantized import TOLD as QUANTIZED
-from trueloop.quantized import Speed
+from tests.results.test_bench import TOLD as BENCH
+from tests.results.test_quantize import TOLD as QUANTIZED
 from trueloop.report import bench_json, quantize_json
 from trueloop.report.bench_terminal import BAR, print_bench
 from trueloop.report.quantize_terminal import print_quantization
+from trueloop.results.quantize import Speed
 
 
 def _quantized(told: object = QUANTIZED) -> str:

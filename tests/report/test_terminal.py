@@ -11,7 +11,7 @@ import pytest
 from tests.report.verdicts import CLEAN, ODD, broken_loop, ordinary
 from trueloop.report.ink import WIDEST
 from trueloop.report.terminal import document, print_finding, print_verdict
-from trueloop.verdict import LISTED, Outcome, Unjudged, Watched
+from trueloop.results.check import LISTED, Outcome, Unjudged, Watched
 
 
 class Screen(io.StringIO):
@@ -35,7 +35,11 @@ def test_a_finding_shows_its_line_its_sentence_the_reason_and_the_fix(script: Pa
     text = document(ordinary(script, diff="--- train.py\n+++ train.py\n@@ -3 +3 @@\n+    optimizer.zero_grad()\n"))
     lines = text.splitlines()
     assert lines[0] == "✗ error GRD101 gradients-never-cleared  train.py:3"
-    assert lines[1:4] == ["       2 │     loss = f(model(x), y)", "  ❱    3 │     loss.backward()", "       4 │     optimizer.step()"]
+    assert lines[1:4] == [
+        "       2 │     loss = f(model(x), y)",
+        "  ❱    3 │     loss.backward()",
+        "       4 │     optimizer.step()",
+    ]
     assert "  SGD took step 2 with gradients that still hold those of the step before." in lines
     assert "  why        backward() adds to `.grad`." in lines
     assert "  fix        Reset the gradients once per step." in lines
@@ -60,7 +64,9 @@ def test_nothing_found_is_one_line() -> None:
 
 
 def test_many_reasons_are_not_a_wall_of_text() -> None:
-    many = replace(CLEAN, not_judged=tuple(Unjudged(f"DAT1{i:02}", f"there was no thing {i}") for i in range(LISTED + 1)))
+    many = replace(
+        CLEAN, not_judged=tuple(Unjudged(f"DAT1{i:02}", f"there was no thing {i}") for i in range(LISTED + 1))
+    )
     (line,) = document(many).splitlines()
     assert f"{LISTED + 1} rules had nothing to judge (--format json says why); watching cost" in line
     few = replace(CLEAN, not_judged=many.not_judged[:LISTED])
@@ -69,7 +75,9 @@ def test_many_reasons_are_not_a_wall_of_text() -> None:
 
 def test_a_run_without_a_model_is_not_called_clean() -> None:
     empty = replace(CLEAN, watched=Watched("x.py", 0, 0, 0, 0, (), (), 0))
-    assert document(empty).startswith("? nothing to judge: no model was called and no optimizer stepped; training in processes")
+    assert document(empty).startswith(
+        "? nothing to judge: no model was called and no optimizer stepped; training in processes"
+    )
 
 
 def test_the_scripts_own_failure_is_told_apart() -> None:
@@ -79,7 +87,9 @@ def test_the_scripts_own_failure_is_told_apart() -> None:
 
 def test_our_own_failure_is_confessed_with_its_traceback() -> None:
     lines = document(replace(CLEAN, failures=("rule GRD101 failed and was retired:\nTraceback\n  boom",))).splitlines()
-    assert lines[0].startswith("trueloop itself failed: rule GRD101 failed and was retired. The run went on without that part")
+    assert lines[0].startswith(
+        "trueloop itself failed: rule GRD101 failed and was retired. The run went on without that part"
+    )
     assert "      boom" in lines
 
 

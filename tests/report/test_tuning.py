@@ -13,7 +13,7 @@ from tests.tune.worlds import PLACE, pace, tuning
 from trueloop.report import tuning_html, tuning_json, tuning_terminal
 from trueloop.report.tuning_picture import HEIGHT, WIDTH, picture, sign_of
 from trueloop.report.tuning_terminal import Teller, proof_in_words, variant_in_words
-from trueloop.tuned import BatchSizes, Idle, Trial
+from trueloop.results.tune import BatchSizes, Idle, Trial
 
 FULL = tuning(
     batches=BatchSizes(((64, 1000.0, 10**8), (128, 1500.0, 2 * 10**8)), 128, 3000, False, "memory"),
@@ -24,10 +24,16 @@ FULL = tuning(
 
 def test_the_table_has_every_trial_and_what_became_of_it() -> None:
     text = tuning_terminal.document(FULL)
-    lines = {line.split()[0]: line for line in text.splitlines() if line[:3] in ("  0", "  1", "  2", "  3", "  4") and "  " in line[3:5]}
+    lines = {
+        line.split()[0]: line
+        for line in text.splitlines()
+        if line[:3] in ("  0", "  1", "  2", "  3", "  4") and "  " in line[3:5]
+    }
     assert "reference: fp32, eager" in lines["0"]
     rows = [line for line in text.splitlines() if line.startswith("  ") and line.strip()[:1].isdigit()]
-    assert any("threads=1 " in row and "WINNER" in row and "2,000" in row and "2.00x" in row and "90 MB" in row for row in rows)
+    assert any(
+        "threads=1 " in row and "WINNER" in row and "2,000" in row and "2.00x" in row and "90 MB" in row for row in rows
+    )
     assert any("precision=bf16" in row and "REFUSED" in row and "4.00x" in row for row in rows)
     assert any("compile=default" in row and "failed" in row for row in rows)
     assert any("channels_last=true" in row and "no gain" in row for row in rows)
@@ -35,7 +41,10 @@ def test_the_table_has_every_trial_and_what_became_of_it() -> None:
 
 def test_proofs_and_refusals_have_their_numbers() -> None:
     text = tuning_terminal.document(FULL)
-    assert "loss at most 0.10% apart in 50 steps (2.0% is rounding), cosine of gradients at least 0.9990 (needs 0.90)" in text
+    assert (
+        "loss at most 0.10% apart in 50 steps (2.0% is rounding), cosine of gradients at least 0.9990 (needs 0.90)"
+        in text
+    )
     assert "accuracy 0.9100 against 0.9050 over 2 seeds (noise 0.01)" in text
     assert "its loss lies 70.0% from the reference's within 50 steps" in text
     assert "out of memory at 3.1 GB" in text
@@ -62,7 +71,9 @@ def test_what_is_told_from_memory_says_so_and_how_to_measure_anew() -> None:
 
 
 def test_who_asked_for_memory_is_told_of_memory() -> None:
-    assert "threads=1: 90 MB instead of 100 MB, at 2.00x the speed" in tuning_terminal.document(tuning(objective="memory"))
+    assert "threads=1: 90 MB instead of 100 MB, at 2.00x the speed" in tuning_terminal.document(
+        tuning(objective="memory")
+    )
 
 
 def test_a_search_that_found_nothing_says_so() -> None:

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.verdict import CrashExplanation, Outcome, Unjudged, Verdict, Watched
+from trueloop.results.check import CrashExplanation, Outcome, Unjudged, Verdict, Watched
 
 __all__ = ["CLEAN", "CRASH", "ODD", "WATCHED", "broken_loop", "ordinary", "with_diffs"]
 
 WATCHED = Watched("train.py", 40, 40, 44, 2, ("Net",), ("SGD",), 27, seconds=1.5)
 CLEAN = Verdict(
-    (), WATCHED, (Unjudged("OPT106", "no schedule was built"), Unjudged("OPT107", "no schedule was built")), Outcome("finished"), 0.042
+    (),
+    WATCHED,
+    (Unjudged("OPT106", "no schedule was built"), Unjudged("OPT107", "no schedule was built")),
+    Outcome("finished"),
+    0.042,
 )
 
 CRASH = CrashExplanation(
@@ -32,14 +36,22 @@ ODD = Finding(
     message="<b>loss</b> is nan, 100% of `x|y`: \x1b[31mred\x1b[0m\nsecond line ::error::",
     why="",
     fix='Say *what* [happened] & "how" __init__ \ud800.',
-    evidence={"value": math.nan, "range": (-math.inf, 1.0), "at": Place("/elsewhere/net.py", 3), "kinds": {"b", "a"}, "none": None},
+    evidence={
+        "value": math.nan,
+        "range": (-math.inf, 1.0),
+        "at": Place("/elsewhere/net.py", 3),
+        "kinds": {"b", "a"},
+        "none": None,
+    },
 )
 """No place, not-finite numbers, markup of every kind, control characters, a lone surrogate."""
 
 
 def broken_loop(folder: Path, name: str = "train.py") -> Path:
     script = folder / name
-    script.write_text("for x, y in loader:\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step()\n", encoding="utf-8")
+    script.write_text(
+        "for x, y in loader:\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step()\n", encoding="utf-8"
+    )
     return script
 
 
@@ -61,9 +73,18 @@ def ordinary(script: Path, *, diff: str = "") -> Verdict:
         count=39,
     )
     advice = Finding(
-        "SPD101", "slow", Severity.ADVICE, Place(str(script), 2), "It is slow.", "Time.", "Be fast.", source="    loss = f(model(x), y)"
+        "SPD101",
+        "slow",
+        Severity.ADVICE,
+        Place(str(script), 2),
+        "It is slow.",
+        "Time.",
+        "Be fast.",
+        source="    loss = f(model(x), y)",
     )
-    return Verdict((error, advice), WATCHED, (Unjudged("OPT106", "no schedule was built"),), Outcome("finished"), 0.042, allowed=1)
+    return Verdict(
+        (error, advice), WATCHED, (Unjudged("OPT106", "no schedule was built"),), Outcome("finished"), 0.042, allowed=1
+    )
 
 
 def with_diffs(*diffs: str) -> Verdict:

@@ -1,4 +1,5 @@
-"""Some rules over every script of the tests: the pages of all rules, the healthy programs, the classic bugs. Prints where they speak.
+"""Some rules over every script of the tests: the pages of all rules, the healthy programs, the classic bugs. Prints
+where they speak.
 
 python -m tests.rules.cross DAT101 PRC ... [--only WORD]
 """
@@ -44,7 +45,9 @@ def main() -> int:
         for finding in checked.findings:
             line = finding.place.line if finding.place else 0
             if (finding.name, line) not in expected:
-                lines.append(f"{finding.severity.name.lower()} {finding.code} {finding.name} line {line}: {finding.message}")
+                lines.append(
+                    f"{finding.severity.name.lower()} {finding.code} {finding.name} line {line}: {finding.message}"
+                )
         spoken += bool(lines)
         if lines:
             print(name, *lines, sep="\n    ", flush=True)

@@ -18,8 +18,12 @@ def cross_table(spoken: Iterable[tuple[str, list[str]]], rules: int) -> list[str
     lines = []
     for page in sorted(scripts):
         others = ", ".join(f"{name} {count}" for name, count in sorted(cells[page].items()) if name != page)
-        lines.append(f"{page:36} {cells[page][page]:3} of {scripts[page]:3} scripts{f', marked there too: {others}' if others else ''}")
+        lines.append(
+            f"{page:36} {cells[page][page]:3} of {scripts[page]:3} scripts{f', marked there too: {others}' if others else ''}"
+        )
     total = sum(scripts.values())
     foreign = sum(count for page, row in cells.items() for name, count in row.items() if name != page)
-    lines.append(f"{total} scripts x {rules} rules = {total * rules:,} chances to speak out of turn; {foreign} cells off the diagonal")
+    lines.append(
+        f"{total} scripts x {rules} rules = {total * rules:,} chances to speak out of turn; {foreign} cells off the diagonal"
+    )
     return lines

@@ -1,4 +1,5 @@
-"""Each rule's page: it fires at every marked line, and nowhere else; and no other rule speaks uninvited, not even with advice.
+"""Each rule's page: it fires at every marked line, and nowhere else; and no other rule speaks uninvited, not even with
+advice.
 
 What every rule said on every script is gathered into a cross-table, shown after the tests (tests/rules/table.py).
 """
@@ -16,7 +17,9 @@ LOOKALIKES = 3
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
-def test_the_rule_speaks_where_it_is_marked_and_no_rule_speaks_elsewhere(example: Example, record_property: pytest.FixtureRequest) -> None:
+def test_the_rule_speaks_where_it_is_marked_and_no_rule_speaks_elsewhere(
+    example: Example, record_property: pytest.FixtureRequest
+) -> None:
     result = checked(example)
     record_property("spoken", (example.rule, sorted({finding.name for finding in result.findings})))  # type: ignore[operator]
     assert not result.verdict.failures, "\n".join(result.verdict.failures)

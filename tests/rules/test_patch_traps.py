@@ -1,4 +1,5 @@
-"""Code near the pages' where a careless diff would break the script or hide another bug: the diff is right, or there is none."""
+"""Code near the pages' where a careless diff would break the script or hide another bug: the diff is right, or there is
+none."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ for _ in range(8):
 
 
 def module(constructor: str, forward: str, ahead: str = "", of_class: str = "") -> str:
-    parts = [of_class and indent(f"{of_class}\n", "    "), "    def __init__(self):\n", ahead and indent(f"{ahead}\n", " " * 8)]
+    parts = [
+        of_class and indent(f"{of_class}\n", "    "),
+        "    def __init__(self):\n",
+        ahead and indent(f"{ahead}\n", " " * 8),
+    ]
     body = "        super().__init__()\n" + indent(dedent(constructor), " " * 8) + "\n\n    def forward(self, x):\n"
     return "class Net(nn.Module):\n" + "".join(parts) + body + indent(dedent(forward), " " * 8) + "\n"
 
@@ -50,7 +55,9 @@ MENDED = {
             "self.head = nn.Linear(4, 3)\nself.softmax = nn.Softmax(dim=1)", "return self.softmax(self.head(x))"
         )
         + training(CLASSES),
-        "a layer in the middle of a line": training(CLASSES, "nn.Sequential(\n    nn.Linear(4, 3), nn.Softmax(dim=1), nn.Identity(),\n)"),
+        "a layer in the middle of a line": training(
+            CLASSES, "nn.Sequential(\n    nn.Linear(4, 3), nn.Softmax(dim=1), nn.Identity(),\n)"
+        ),
     },
     "gradients-never-cleared": {
         "a scaler steps": """
@@ -153,25 +160,30 @@ torch.save(nn.Linear(4, 1), os.path.join(tempfile.mkdtemp(), "model.pt"))
 """,
     },
     "sigmoid-before-bce-with-logits": {
-        "a threshold reads the probabilities": module("self.head = nn.Linear(4, 1)", "return torch.sigmoid(self.head(x))")
+        "a threshold reads the probabilities": module(
+            "self.head = nn.Linear(4, 1)", "return torch.sigmoid(self.head(x))"
+        )
         + training(YES_NO)
         + "    print((model(x).detach() > 0.5).sum())\n",
     },
     "softmax-before-cross-entropy": {
         "a named layer of an ordered dict": "from collections import OrderedDict\n"
         + training(CLASSES, 'nn.Sequential(OrderedDict([("head", nn.Linear(4, 3)), ("out", nn.Softmax(dim=1))]))'),
-        "an argument of a class of one's own": module("self.head, self.out = head, out", "return self.out(self.head(x))").replace(
-            "__init__(self)", "__init__(self, head, out)"
-        )
+        "an argument of a class of one's own": module(
+            "self.head, self.out = head, out", "return self.out(self.head(x))"
+        ).replace("__init__(self)", "__init__(self, head, out)")
         + training(CLASSES, "Net(nn.Linear(4, 3), nn.Softmax(dim=1))"),
     },
     "tensor-not-a-buffer": {
         "a name that exists": module(
-            "self.scale = None\nself.scale = torch.rand(4)\nself.head = nn.Linear(4, 1)", "return self.head(x * self.scale)"
+            "self.scale = None\nself.scale = torch.rand(4)\nself.head = nn.Linear(4, 1)",
+            "return self.head(x * self.scale)",
         )
         + training(NUMBERS),
         "a name of the class": module(
-            "self.scale = torch.rand(4)\nself.head = nn.Linear(4, 1)", "return self.head(x * self.scale)", of_class="scale = None\n"
+            "self.scale = torch.rand(4)\nself.head = nn.Linear(4, 1)",
+            "return self.head(x * self.scale)",
+            of_class="scale = None\n",
         )
         + training(NUMBERS),
         "before the constructor of Module": module(
@@ -242,7 +254,11 @@ for i in range(8):
 
 
 def cases(table: dict[str, dict[str, str]]) -> list[object]:
-    return [pytest.param(rule, text, id=f"{rule}: {title}") for rule, scripts in table.items() for title, text in scripts.items()]
+    return [
+        pytest.param(rule, text, id=f"{rule}: {title}")
+        for rule, scripts in table.items()
+        for title, text in scripts.items()
+    ]
 
 
 @pytest.mark.parametrize(("rule", "text"), cases(MENDED))

@@ -1,4 +1,5 @@
-"""Every diff that a rule offers for its own broken scripts, applied by the real `patch`: the finding goes, and nothing else comes."""
+"""Every diff that a rule offers for its own broken scripts, applied by the real `patch`: the finding goes, and nothing
+else comes."""
 
 from __future__ import annotations
 
@@ -103,7 +104,9 @@ def test_each_diff_mends_the_script(example: Example, tmp_path: Path) -> None:
     before = checked(example)
     for finding in own(example, before):
         if finding.diff:
-            assert_mended(before, apply(tmp_path, example.text, finding.diff, ranks=example.ranks), example.rule, finding.diff)
+            assert_mended(
+                before, apply(tmp_path, example.text, finding.diff, ranks=example.ranks), example.rule, finding.diff
+            )
 
 
 @pytest.mark.parametrize("example", [e for e in BROKEN if e.rule in MENDING], ids=lambda e: e.name)
@@ -114,12 +117,16 @@ def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
     linecache.clearcache()  # another test's train.py
     text = strange(example.text)
     before = check_script(tmp_path, text, ranks=example.ranks)
-    assert {f.place.line for f in own(example, before) if f.place} == {line for name, line in example.expected() if name == example.rule}
+    assert {f.place.line for f in own(example, before) if f.place} == {
+        line for name, line in example.expected() if name == example.rule
+    }
     verdict = replace(before.verdict, findings=tuple(own(example, before)))
     diff = document(verdict)
     assert bool(diff) == (f"{example.rule}: {example.title}" not in BY_HAND)
     if diff:
-        assert_mended(before, apply(tmp_path, text, diff, ranks=example.ranks), example.rule, diff, gone=len(verdict.findings))
+        assert_mended(
+            before, apply(tmp_path, text, diff, ranks=example.ranks), example.rule, diff, gone=len(verdict.findings)
+        )
         mended = (tmp_path / "train.py").read_bytes()
         assert mended.count(b"\n") == mended.count(b"\r\n")
         assert not mended.endswith(b"\n")
@@ -129,7 +136,9 @@ def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
 def test_a_rule_that_can_writes_a_diff_wherever_it_is_safe(rule: str) -> None:
     offered = {f"{e.rule}: {e.title}": all(f.diff for f in own(e, checked(e))) for e in BROKEN if e.rule == rule}
     assert any(offered.values())
-    assert {name for name, written in offered.items() if not written} == {name for name in BY_HAND if name.startswith(f"{rule}:")}
+    assert {name for name, written in offered.items() if not written} == {
+        name for name in BY_HAND if name.startswith(f"{rule}:")
+    }
 
 
 def test_every_rule_that_writes_a_diff_is_listed() -> None:

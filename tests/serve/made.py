@@ -1,4 +1,5 @@
-"""Artefacts without files, models that are plain functions, and servers of them that are real processes on a port of their own."""
+"""Artefacts without files, models that are plain functions, and servers of them that are real processes on a port of
+their own."""
 
 from __future__ import annotations
 
@@ -20,14 +21,21 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from trueloop.artefact import Artefact, Port
 from trueloop.export.exporter import Array, FakeRunner
+from trueloop.results.artifact import Artefact, Port
 from trueloop.serve.limits import Limits
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 30.0
 """Seconds that a process may take on a machine that does much else."""
-IMAGE: dict[str, Any] = {"kind": "image", "size": [3, 4], "channels": 1, "dtype": "uint8", "range": [0, 255], "inside": True}
+IMAGE: dict[str, Any] = {
+    "kind": "image",
+    "size": [3, 4],
+    "channels": 1,
+    "dtype": "uint8",
+    "range": [0, 255],
+    "inside": True,
+}
 TEXT: dict[str, Any] = {"kind": "tokens", "dtype": "int64", "tokens": 256, "encoding": "bytes", "inside": True}
 TABLE: dict[str, Any] = {
     "kind": "table",
@@ -48,7 +56,13 @@ PORTS: dict[str, tuple[Port, ...]] = {
 
 
 def artefact(kind: str = "image", **fields: Any) -> Artefact:
-    told = {"image": IMAGE, "tokens": TEXT, "letters": TEXT, "table": TABLE, "tensors": {"kind": "tensors", "inside": True}}[kind]
+    told = {
+        "image": IMAGE,
+        "tokens": TEXT,
+        "letters": TEXT,
+        "table": TABLE,
+        "tensors": {"kind": "tensors", "inside": True},
+    }[kind]
     return Artefact(
         **{
             "folder": Path("nowhere"),
@@ -122,7 +136,10 @@ def child(told: str) -> None:
 
     asked = json.loads(told)
     service = Service(
-        artefact(asked["kind"]), lambda: FakeRunner(MODELS[asked["model"]]), Limits(**asked["limits"]), key=asked.get("key", "")
+        artefact(asked["kind"]),
+        lambda: FakeRunner(MODELS[asked["model"]]),
+        Limits(**asked["limits"]),
+        key=asked.get("key", ""),
     )
     door = listening("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
@@ -138,14 +155,26 @@ class Served:
     said: list[str] = field(default_factory=list)
 
     def ask(
-        self, body: bytes = b"", kind: str = "application/json", *, method: str = "POST", path: str = "/predict", **headers: str
+        self,
+        body: bytes = b"",
+        kind: str = "application/json",
+        *,
+        method: str = "POST",
+        path: str = "/predict",
+        **headers: str,
     ) -> tuple[int, Any]:
         """Status and JSON, or text."""
         status, told, _ = self.reply(body, kind, method=method, path=path, **headers)
         return status, told
 
     def reply(
-        self, body: bytes = b"", kind: str = "application/json", *, method: str = "POST", path: str = "/predict", **headers: str
+        self,
+        body: bytes = b"",
+        kind: str = "application/json",
+        *,
+        method: str = "POST",
+        path: str = "/predict",
+        **headers: str,
     ) -> tuple[int, Any, dict[str, str]]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         shown = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -163,7 +192,8 @@ class Served:
         return self.ask(json.dumps(value).encode())
 
     def raw(self, data: bytes) -> bytes:
-        """All that comes back for these bytes, until the server closes the connection; what it does not read is no error."""
+        """All that comes back for these bytes, until the server closes the connection; what it does not read is no
+        error."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as door:
             with suppress(ConnectionError):  # the server has said what it had to
                 door.sendall(data)
@@ -200,7 +230,9 @@ def served(kind: str = "image", model: str = "shade", key: str = "", **limits: A
 @contextmanager
 def process(words: Sequence[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Ended at the end, whatever happened."""
-    started = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=os.environ | environment)
+    started = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=os.environ | environment
+    )
     try:
         yield started
     finally:

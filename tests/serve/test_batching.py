@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.serve.made import artefact, broken, picky, shade
-from trueloop.artefact import Port
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, FakeRunner, Runner
+from trueloop.results.artifact import Port
 from trueloop.serve.batching import SPARE, Asked, Batcher, Sample, Waiting, blank
 from trueloop.serve.limits import Limits, Refused
 
@@ -23,7 +23,10 @@ def picture(value: int = 0) -> Sample:
 
 
 def with_batcher(
-    work: Callable[[Batcher], Awaitable[Any]], model: Callable[..., Sequence[Array]] = shade, kind: str = "image", **limits: Any
+    work: Callable[[Batcher], Awaitable[Any]],
+    model: Callable[..., Sequence[Array]] = shade,
+    kind: str = "image",
+    **limits: Any,
 ) -> tuple[Any, list[int]]:
     """What the work gives, and how many samples each call of the model had, but for those that warm it up."""
     runner = FakeRunner(model)
@@ -66,7 +69,10 @@ def test_a_batch_is_never_larger_than_allowed() -> None:
 
 def test_the_model_s_own_limit_counts_too() -> None:
     batcher = Batcher(
-        artefact(inputs=(Port("input", "uint8", (None, 1, 3, 4), (2, None, None, None)),)), never, Limits(batch=32), lambda *_: None
+        artefact(inputs=(Port("input", "uint8", (None, 1, 3, 4), (2, None, None, None)),)),
+        never,
+        Limits(batch=32),
+        lambda *_: None,
     )
     assert batcher.batch == 2
 
@@ -164,7 +170,9 @@ def test_who_would_wait_too_long_is_refused_at_once_with_when_to_come_again() ->
 
     refused, _ = with_batcher(work, held_by(held), batch=4, wait=0.001, latency=4.0)
     assert refused.status == 429
-    assert refused.sentence == "The answer would take about 4200 ms, and this server's limit is 4000 ms: try again in 5 s."
+    assert (
+        refused.sentence == "The answer would take about 4200 ms, and this server's limit is 4000 ms: try again in 5 s."
+    )
     assert refused.headers == {"Retry-After": "5"}
 
 
@@ -191,7 +199,9 @@ def test_batches_are_small_enough_for_two_of_them_within_the_limit() -> None:
 def test_a_batch_is_begun_early_where_waiting_for_others_would_break_the_limit() -> None:
     async def work(batcher: Batcher) -> Any:
         expecting(batcher, of1=3.0, of8=3.0)
-        one = Waiting(picture(), ((1, 3, 4),), Asked(asyncio.get_running_loop().create_future(), [None], 1), 0, since=100.0)
+        one = Waiting(
+            picture(), ((1, 3, 4),), Asked(asyncio.get_running_loop().create_future(), [None], 1), 0, since=100.0
+        )
         return batcher._patience(one)
 
     assert with_batcher(work, batch=8, wait=9.0, latency=10.0)[0] == (100.0 + 10.0 * SPARE - 3.0, 8)
@@ -339,5 +349,9 @@ def test_what_waits_when_it_is_stopped_is_still_computed() -> None:
 
 
 def test_a_blank_sample_fits_every_port() -> None:
-    for port in (Port("a", "uint8", (None, 1, 3, 4)), Port("b", "int64", (None, None), (None, 5)), Port("c", "float32", (None, None))):
+    for port in (
+        Port("a", "uint8", (None, 1, 3, 4)),
+        Port("b", "int64", (None, None), (None, 5)),
+        Port("c", "float32", (None, None)),
+    ):
         assert port.refusal((1, *blank(port).shape)) == ""

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tests.serve.made import TABLE, artefact, points
-from trueloop.artefact import Port
+from trueloop.results.artifact import Port
 from trueloop.serve.described import answers, example, predict_operation, request_body
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused

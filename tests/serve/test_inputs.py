@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from tests.serve.made import IMAGE, PORTS, TABLE, TEXT, artefact, png
-from trueloop.artefact import Port
 from trueloop.errors import BadArtefact
+from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused
 from trueloop.serve.pictures import picture
@@ -78,7 +78,12 @@ def test_a_model_with_several_inputs_wants_each_by_its_name() -> None:
 def test_a_row_becomes_what_training_made_of_such_rows() -> None:
     found = row_of({"length": 10, "colour": "red"}, TABLE["columns"], PORTS["table"][0], "input")
     assert found.tolist() == [2.0, 0.0, 1.0, 0.0]
-    assert row_of({"length": 2, "colour": "green"}, TABLE["columns"], PORTS["table"][0], "input").tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert row_of({"length": 2, "colour": "green"}, TABLE["columns"], PORTS["table"][0], "input").tolist() == [
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    ]
 
 
 def test_a_row_may_have_a_number_for_each_category() -> None:
@@ -91,7 +96,10 @@ def test_a_row_is_the_same_as_the_table_s_own(tmp_path: Any) -> None:
 
     from trueloop.data.table import read_table
 
-    lines = ["size,colour,kind", *(f"{number},{'red' if number % 3 else 'blue'},{'a' if number % 2 else 'b'}" for number in range(40))]
+    lines = [
+        "size,colour,kind",
+        *(f"{number},{'red' if number % 3 else 'blue'},{'a' if number % 2 else 'b'}" for number in range(40)),
+    ]
     (tmp_path / "table.csv").write_text("\n".join(lines), encoding="utf-8")
     splits = read_table(tmp_path / "table.csv", "kind")[1]
     columns = splits.facts.more["columns"]
@@ -100,7 +108,10 @@ def test_a_row_is_the_same_as_the_table_s_own(tmp_path: Any) -> None:
     for row in batch:
         size = round(float(row[0]) * spread + mean)
         again = row_of(
-            {"size": size, "colour": "red" if size % 3 else "blue"}, columns, Port("input", "float32", (None, len(row))), "input"
+            {"size": size, "colour": "red" if size % 3 else "blue"},
+            columns,
+            Port("input", "float32", (None, len(row))),
+            "input",
         )
         assert again == pytest.approx(row.numpy(), abs=1e-6)
 

@@ -11,19 +11,21 @@ from dataclasses import replace
 import pytest
 
 from tests.serve.made import artefact, served, shade
-from trueloop.artefact import Port
 from trueloop.errors import Misuse
 from trueloop.export.exporter import FakeRunner
+from trueloop.results.artifact import Port
 from trueloop.serve.client import Address
 from trueloop.serve.drive import Outcome, alike, asked_alone, drive, made_up, questions_of
-from trueloop.serve.rubbish import RUBBISH
+from trueloop.serve.malformed import RUBBISH
 
 
 def test_every_answer_is_right_among_rubbish_and_nothing_fails() -> None:
     """A few of each kind of rubbish, 100 MB bodies and slow callers among them."""
     questions = questions_of(artefact(), FakeRunner(shade))
     with served(timeout=1.0) as server:
-        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=16, requests=500, rubbish=0.04))
+        outcome = asyncio.run(
+            drive(Address("127.0.0.1", server.port), questions, clients=16, requests=500, rubbish=0.04)
+        )
         counts = server.get("/metrics")[1]
         assert server.end() == 0
     assert outcome.failures == outcome.wrong == 0
@@ -49,7 +51,9 @@ def test_ten_thousand_requests_with_rubbish_leave_the_server_as_it_was() -> None
     questions = questions_of(artefact(), FakeRunner(shade))
     with served() as server:
         address = Address("127.0.0.1", server.port)
-        asyncio.run(drive(address, questions, clients=64, requests=1_000, rubbish=0.02))  # what it takes once, it has taken
+        asyncio.run(
+            drive(address, questions, clients=64, requests=1_000, rubbish=0.02)
+        )  # what it takes once, it has taken
         outcome = asyncio.run(drive(address, questions, clients=64, requests=10_000, rubbish=0.01))
         assert server.end() == 0
     assert outcome.failures == outcome.wrong == 0
@@ -105,7 +109,16 @@ def test_percentiles_are_of_those_that_were_answered() -> None:
 def test_rounds_are_counted_together() -> None:
     whole = Outcome()
     whole.add(Outcome(2.0, [0.1, 0.2], Counter({200: 2}), 1, {"slow": Counter({408: 1})}, (10.0, 20.0)))
-    whole.add(Outcome(3.0, [0.3], Counter({200: 1, 429: 4}), 0, {"slow": Counter({408: 2}), "NaN": Counter({422: 1})}, (20.0, 30.0)))
+    whole.add(
+        Outcome(
+            3.0,
+            [0.3],
+            Counter({200: 1, 429: 4}),
+            0,
+            {"slow": Counter({408: 2}), "NaN": Counter({422: 1})},
+            (20.0, 30.0),
+        )
+    )
     assert (whole.seconds, whole.latencies, whole.wrong, whole.memory) == (5.0, [0.1, 0.2, 0.3], 1, (10.0, 30.0))
     assert whole.statuses == {200: 3, 429: 4}
     assert whole.rubbish == {"slow": {408: 3}, "NaN": {422: 1}}
@@ -137,7 +150,8 @@ def test_the_server_s_own_limit_is_known_to_who_loads_it() -> None:
 
 @pytest.mark.long
 def test_a_limit_is_kept_when_far_too_many_ask() -> None:
-    """0.3 s for each batch of four, and sixteen callers: who could not be answered within a second is refused at once."""
+    """0.3 s for each batch of four, and sixteen callers: who could not be answered within a second is refused at
+    once."""
     questions = questions_of(artefact(), FakeRunner(shade))
     with served(model="slow", batch=4, latency=1.0) as server:
         outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=16, requests=32))

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.serve.made import PATIENCE, Served, artefact, process, until_ready
-from trueloop.artefact import Port
+from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits
 from trueloop.serve.page import docs_page, try_page
@@ -70,7 +70,9 @@ def test_a_name_is_shown_and_not_run() -> None:
     assert "<script>alert" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    described = docs_page({"info": {"title": "<script>"}, "paths": {"/<b>": {"get": {"responses": {"200": {"description": "<i>"}}}}}})
+    described = docs_page(
+        {"info": {"title": "<script>"}, "paths": {"/<b>": {"get": {"responses": {"200": {"description": "<i>"}}}}}}
+    )
     assert not {"script", "b", "i"} & set(Elements(described).tags)
 
 
@@ -91,12 +93,16 @@ def test_the_button_asks_and_the_answer_is_shown_in_a_real_browser() -> None:
         "import sys; import trueloop.serve.page as page; page.SCRIPT += \"at('send').click();\"; "
         "from tests.serve.made import child; child(sys.argv[1])"
     )
-    with process([sys.executable, "-c", code, json.dumps({"kind": "image", "model": "shade", "limits": {}})]) as started:
+    with process(
+        [sys.executable, "-c", code, json.dumps({"kind": "image", "model": "shade", "limits": {}})]
+    ) as started:
         assert started.stdout is not None
         server = Served(int(started.stdout.readline()), started)
         until_ready(server)
         words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-        shown = subprocess.run([*words, f"http://127.0.0.1:{server.port}/"], capture_output=True, text=True, timeout=PATIENCE * 4).stdout
+        shown = subprocess.run(
+            [*words, f"http://127.0.0.1:{server.port}/"], capture_output=True, text=True, timeout=PATIENCE * 4
+        ).stdout
     assert "<td>dark</td>" in shown
     assert '"class": "dark"' in shown
     assert " ms</p>" in shown

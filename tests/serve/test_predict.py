@@ -51,7 +51,9 @@ def test_raw_bytes_may_come_as_base64(pictures: Served) -> None:
 
 def test_a_form_may_hold_several_pictures(pictures: Served) -> None:
     body = b"".join(
-        b'--sep\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n' + png(value) + b"\r\n"
+        b'--sep\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
+        + png(value)
+        + b"\r\n"
         for value in (250, 0)
     )
     status, told = pictures.ask(body + b"--sep--\r\n", "multipart/form-data; boundary=sep")
@@ -80,7 +82,9 @@ def test_text_is_answered_as_json_as_numbers_and_as_plain_text(letters: Served) 
 
 def test_texts_of_several_lengths_may_come_together(letters: Served) -> None:
     together = letters.json({"inputs": ["to be", "or", "not to be", "ok"]})[1]["predictions"]
-    assert together == [letters.json({"input": text})[1]["predictions"][0] for text in ("to be", "or", "not to be", "ok")]
+    assert together == [
+        letters.json({"input": text})[1]["predictions"][0] for text in ("to be", "or", "not to be", "ok")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,12 @@ def test_prometheus_reads_what_was_counted(pictures: Served) -> None:
     status, told, headers = pictures.reply(b"", "", method="GET", path="/metrics")
     assert status == 200
     assert headers["content-type"].startswith("text/plain; version=0.0.4")
-    for name in ("trueloop_requests_total", "trueloop_predict_seconds_bucket", "trueloop_waiting_samples", "process_resident_memory_bytes"):
+    for name in (
+        "trueloop_requests_total",
+        "trueloop_predict_seconds_bucket",
+        "trueloop_waiting_samples",
+        "process_resident_memory_bytes",
+    ):
         assert name in told
     assert "trueloop_ready 1.0" in told
 
@@ -81,7 +86,13 @@ def keyed() -> Iterator[Served]:
 
 def test_without_the_key_nothing_is_answered_but_whether_it_lives(keyed: Served) -> None:
     body = json.dumps({"input": points()}).encode()
-    for headers in ({}, {"X_API_Key": "six"}, {"Authorization": "Bearer sevens"}, {"Authorization": "Bearer "}, {"X_API_Key": "\xff"}):
+    for headers in (
+        {},
+        {"X_API_Key": "six"},
+        {"Authorization": "Bearer sevens"},
+        {"Authorization": "Bearer "},
+        {"X_API_Key": "\xff"},
+    ):
         status, told, replied = keyed.reply(body, **headers)
         assert status == 401
         assert told == {"error": "The API key is missing or wrong: send the header Authorization: Bearer KEY."}
@@ -153,7 +164,9 @@ def test_it_ends_within_its_grace_though_a_model_does_not() -> None:
             time.sleep(0.01)
         assert server.end() == 0
         asking.join()
-    assert [(status, told["error"]) for status, told, _ in replies] == [(503, "The server has ended before the model answered.")] * 2
+    assert [(status, told["error"]) for status, told, _ in replies] == [
+        (503, "The server has ended before the model answered.")
+    ] * 2
 
 
 def test_there_is_an_end_to_the_number_of_connections() -> None:
@@ -188,7 +201,8 @@ def test_a_failure_of_the_server_s_own_is_a_sentence_and_nothing_more() -> None:
 
 def test_a_slow_caller_does_not_keep_others_waiting(pictures: Served) -> None:
     slow = threading.Thread(
-        target=pictures.raw, args=(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n",)
+        target=pictures.raw,
+        args=(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n",),
     )
     slow.start()
     assert pictures.json({"input": points()})[0] == 200

@@ -1,4 +1,5 @@
-"""Everything that a stranger can send: it is refused with one sentence, nothing of it is kept, and the server goes on as before."""
+"""Everything that a stranger can send: it is refused with one sentence, nothing of it is kept, and the server goes on
+as before."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def chunk(name: bytes, data: bytes) -> bytes:
 def bomb(width: int, height: int) -> bytes:
     """A PNG of a few bytes that says it is huge."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    )
 
 
 def comment_bomb() -> bytes:
@@ -53,7 +56,11 @@ JSON: dict[str, tuple[bytes, int, str]] = {
     "another key": (b'{"data": 1}', 422, "The JSON must be"),
     "a key too many": (b'{"input": 1, "inputs": [1]}', 422, "The JSON must be"),
     "no samples": (b'{"inputs": []}', 422, "inputs must be a list of 1 to 16 samples."),
-    "too many samples": (json.dumps({"inputs": [points()] * 17}).encode(), 422, "inputs must be a list of 1 to 16 samples."),
+    "too many samples": (
+        json.dumps({"inputs": [points()] * 17}).encode(),
+        422,
+        "inputs must be a list of 1 to 16 samples.",
+    ),
     "one of them wrong": (json.dumps({"inputs": [points(), [1]]}).encode(), 422, "inputs[1] "),
 }
 VALUES: dict[str, tuple[Any, str]] = {
@@ -70,7 +77,10 @@ VALUES: dict[str, tuple[Any, str]] = {
     "a long text among numbers": ([[["a" * 30_000, 2, 3, 4]] * 2], "input holds something that is no number"),
     "true among numbers": ([[[True, 2, 3, 4]] * 3], "input holds something that is no number"),
     "null among numbers": ([[[None, 2, 3, 4]] * 3], "input holds something that is no number"),
-    "below": ([[[-1] * 4] * 3], "input holds a number that is too large or too small: the model takes whole numbers from 0 to 255."),
+    "below": (
+        [[[-1] * 4] * 3],
+        "input holds a number that is too large or too small: the model takes whole numbers from 0 to 255.",
+    ),
     "above": ([[[256] * 4] * 3], "input holds a number that is too large or too small"),
     "far above": ([[[10**300] * 4] * 3], "input holds a number that is too large or too small"),
     "broken numbers": ([[[1.5] * 4] * 3], "input holds 1.5, and the model takes whole numbers."),
@@ -78,7 +88,10 @@ VALUES: dict[str, tuple[Any, str]] = {
     "no base64": ({"base64": "!!"}, "input.base64 is no base64."),
     "base64 that is no text": ({"base64": 3}, "input is an object"),
     "base64 of no picture": ({"base64": "aGVsbG8="}, "The picture cannot be read"),
-    "base64 with more": ({"base64": "aGVsbG8=", "dtype": "object"}, 'input must be {"base64": "...", "shape": [sizes]}'),
+    "base64 with more": (
+        {"base64": "aGVsbG8=", "dtype": "object"},
+        'input must be {"base64": "...", "shape": [sizes]}',
+    ),
     "bytes that do not fit the shape": ({"base64": "aGVsbG8=", "shape": [1, 3, 4]}, "input has 5 bytes, and"),
     "a negative shape": ({"base64": "aGVsbG8=", "shape": [-1, -5]}, 'input must be {"base64"'),
     "a huge shape": ({"base64": "aGVsbG8=", "shape": [2**31 - 1] * 60}, 'input must be {"base64"'),
@@ -128,7 +141,11 @@ def test_a_picture_that_is_wrong_is_refused(pictures: Served, name: str) -> None
 FORMS: dict[str, tuple[bytes, str, int]] = {
     "no boundary": (b"hello", "multipart/form-data", 400),
     "rubbish": (b"hello", "multipart/form-data; boundary=sep", 400),
-    "a field": (b'--sep\r\nContent-Disposition: form-data; name="a"\r\n\r\nhello\r\n--sep--\r\n', "multipart/form-data; boundary=sep", 400),
+    "a field": (
+        b'--sep\r\nContent-Disposition: form-data; name="a"\r\n\r\nhello\r\n--sep--\r\n',
+        "multipart/form-data; boundary=sep",
+        400,
+    ),
     "no file": (b"--sep--\r\n", "multipart/form-data; boundary=sep", 422),
     "a file that is no picture": (
         b'--sep\r\nContent-Disposition: form-data; name="a"; filename="../../etc/passwd"\r\n\r\nhello\r\n--sep--\r\n',
@@ -150,7 +167,9 @@ def test_a_form_that_is_wrong_is_refused(pictures: Served, name: str) -> None:
     assert (status, list(told)) == (due, ["error"])
 
 
-@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-pickle", "image/gif", "application/octet-stream", "a" * 5_000])
+@pytest.mark.parametrize(
+    "kind", ["", "text/plain", "application/x-pickle", "image/gif", "application/octet-stream", "a" * 5_000]
+)
 def test_another_content_type_is_refused_with_those_that_are_taken(pictures: Served, kind: str) -> None:
     status, told = pictures.ask(b"x", kind)
     assert status == 415
@@ -158,7 +177,10 @@ def test_another_content_type_is_refused_with_those_that_are_taken(pictures: Ser
 
 
 def test_resize_is_true_or_false(pictures: Served) -> None:
-    assert pictures.ask(png(), "image/png", path="/predict?resize=perhaps") == (422, {"error": "resize must be true or false."})
+    assert pictures.ask(png(), "image/png", path="/predict?resize=perhaps") == (
+        422,
+        {"error": "resize must be true or false."},
+    )
 
 
 # -- how much, how slowly --
@@ -223,21 +245,34 @@ def test_who_goes_in_the_middle_is_forgotten(pictures: Served) -> None:
         head("Connection: close", *(f"X-{number}: {'a' * 90}" for number in range(1_000))),
         b"POST /\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n",
     ],
-    ids=["TLS", "negative", "two lengths", "no length", "no chunk", "no such coding", "a long header", "many headers", "no ascii"],
+    ids=[
+        "TLS",
+        "negative",
+        "two lengths",
+        "no length",
+        "no chunk",
+        "no such coding",
+        "a long header",
+        "many headers",
+        "no ascii",
+    ],
 )
 def test_what_is_no_http_is_refused(pictures: Served, data: bytes) -> None:
     assert status_of(pictures.raw(data)) in (0, 400, 431, 501)
 
 
 @pytest.mark.parametrize(
-    "path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/predict/", "//predict", "/%00", "/static/x", "/a" * 2_000]
+    "path",
+    ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/predict/", "//predict", "/%00", "/static/x", "/a" * 2_000],
 )
 def test_no_path_leads_anywhere_else(pictures: Served, path: str) -> None:
     status, told = pictures.get(path)
     assert (status, list(told)) == (404, ["error"])
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/predict"), ("DELETE", "/predict"), ("POST", "/health"), ("PUT", "/metrics")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/predict"), ("DELETE", "/predict"), ("POST", "/health"), ("PUT", "/metrics")]
+)
 def test_another_method_is_refused_with_those_that_there_are(pictures: Served, method: str, path: str) -> None:
     status, told, headers = pictures.reply(method=method, path=path, kind="")
     assert (status, told["error"]) == (405, f"Method Not Allowed: this path takes {headers['allow']}.")

@@ -1,4 +1,5 @@
-"""The OpenAPI document is the truth: hundreds of requests made from it, right and wrong ones, are answered as it says."""
+"""The OpenAPI document is the truth: hundreds of requests made from it, right and wrong ones, are answered as it
+says."""
 
 from __future__ import annotations
 
@@ -17,7 +18,17 @@ pytest.importorskip("schemathesis")
 def found_by_schemathesis(kind: str, examples: int, place: Path) -> tuple[int, str]:
     program = Path(sys.executable).with_name("st")
     with served(kind, timeout=5.0) as server:
-        words = [str(program), "run", f"http://127.0.0.1:{server.port}/openapi.json", "--checks", "all", "-n", str(examples), "--seed", "1"]
+        words = [
+            str(program),
+            "run",
+            f"http://127.0.0.1:{server.port}/openapi.json",
+            "--checks",
+            "all",
+            "-n",
+            str(examples),
+            "--seed",
+            "1",
+        ]
         asked = os.environ | {"SCHEMATHESIS_HOOKS": "tests.serve.hooks", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(words, env=asked, cwd=place, capture_output=True, text=True, timeout=540)
     return done.returncode, done.stdout + done.stderr

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.serve.made import artefact
-from trueloop.artefact import FILE, Artefact, Port
 from trueloop.errors import CannotSave, Misuse
+from trueloop.results.artifact import FILE, Artefact, Port
 from trueloop.serve.dockerfile import dockerfile_of, write_docker
 from trueloop.serve.limits import Limits
 from trueloop.serve.triton import config_of, write_triton
@@ -20,11 +20,15 @@ def on_disk(folder: Path, **fields: Any) -> Artefact:
     folder.mkdir()
     (folder / "model.onnx").write_bytes(b"abc")
     (folder / FILE).write_text("{}")
-    return artefact(folder=folder, files={"model.onnx": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}}, **fields)
+    return artefact(
+        folder=folder, files={"model.onnx": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}}, **fields
+    )
 
 
 def test_triton_gets_a_repository_with_model_config_and_labels(tmp_path: Path) -> None:
-    written = write_triton(on_disk(tmp_path / "made", name="my shades"), tmp_path / "models", Limits(batch=8, wait=0.002, queue=64))
+    written = write_triton(
+        on_disk(tmp_path / "made", name="my shades"), tmp_path / "models", Limits(batch=8, wait=0.002, queue=64)
+    )
     place = tmp_path / "models" / "my_shades"
     assert written == [place / "config.pbtxt", place / "labels.txt", place / "1" / "model.onnx"]
     assert (place / "1" / "model.onnx").read_bytes() == b"abc"
@@ -104,7 +108,10 @@ def test_the_image_holds_the_artefact_and_its_versions(tmp_path: Path) -> None:
 
 
 def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
-    text = dockerfile_of(artefact(target="pt2", runtime={"package": "torch", "version": "2.13.0"}, name="A b\nRUN evil"), Limits(wait=0.01))
+    text = dockerfile_of(
+        artefact(target="pt2", runtime={"package": "torch", "version": "2.13.0"}, name="A b\nRUN evil"),
+        Limits(wait=0.01),
+    )
     assert '    "torch==2.13.0" "$TRUELOOP"' in text
     assert '"--wait", "10ms"' in text
     assert "\nRUN evil" not in text
@@ -113,8 +120,9 @@ def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
 
 def test_a_limit_on_latency_is_written_too() -> None:
     limits = Limits(latency=0.25)
-    assert "default_queue_policy { max_queue_size: 256 timeout_action: REJECT default_timeout_microseconds: 250000 }" in config_of(
-        artefact(), limits
+    assert (
+        "default_queue_policy { max_queue_size: 256 timeout_action: REJECT default_timeout_microseconds: 250000 }"
+        in config_of(artefact(), limits)
     )
     assert '"--latency", "250ms"' in dockerfile_of(artefact(), limits)
     assert "--latency" not in dockerfile_of(artefact(), Limits())

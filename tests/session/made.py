@@ -19,13 +19,22 @@ MACHINE: dict[str, Any] = {"trueloop": "0.1.0", "python": "3.11.7", "torch": "2.
 FINISHED: dict[str, Any] = {"status": "finished", "step": 200, "best": 0.985, "best_step": 160}
 
 
-def made(runs: Path, name: str, rows: Sequence[Row] = (), *, recipe: dict[str, Any] | None = None, **about: Any) -> Path:
+def made(
+    runs: Path, name: str, rows: Sequence[Row] = (), *, recipe: dict[str, Any] | None = None, **about: Any
+) -> Path:
     """A run of that name. Without a `status` it still says 'running', as a killed one does."""
     path = runs / name
     path.mkdir(parents=True)
     (path / "lock").touch()
     known = {"format": 1, "kind": "train", "name": name, "started": 1000.0, "status": "running", "metric": "accuracy"}
-    told = {**known, "higher_is_better": True, "total_steps": 200, "recipe": {**RECIPE, **(recipe or {})}, "machine": MACHINE, **about}
+    told = {
+        **known,
+        "higher_is_better": True,
+        "total_steps": 200,
+        "recipe": {**RECIPE, **(recipe or {})},
+        "machine": MACHINE,
+        **about,
+    }
     (path / "run.json").write_text(json.dumps(told), encoding="utf-8")
     metrics = MetricsFile(path)
     metrics.started(start(path))

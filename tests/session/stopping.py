@@ -17,7 +17,7 @@ from tests.torture.recipes import SCENARIOS, network
 from tests.torture.victim import warm_up
 from trueloop.checkpoint.plan import name_of
 from trueloop.hook import Hook, Row
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["Doing", "Words", "at_forward", "recipe_of", "signalling"]
 

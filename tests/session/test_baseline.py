@@ -1,4 +1,5 @@
-"""`--baseline`: a run that falls below a good one stops or is marked, and is not promoted; a healthy one with another seed passes."""
+"""`--baseline`: a run that falls below a good one stops or is marked, and is not promoted; a healthy one with another
+seed passes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Hook, Row
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.session import train as session
 from trueloop.session.baseline import Found, read_baseline
 from trueloop.session.runs import summary_of
@@ -40,7 +41,10 @@ def read(request: DataRequest) -> Splits:
 def mislabelled(request: DataRequest) -> Splits:
     """What is learned says nothing about the validation data: every label is another one's."""
     inputs, labels = blobs(300)
-    return Splits(Tensors(inputs, labels[torch.randperm(300, generator=torch.Generator().manual_seed(5))]), Tensors(*blobs(200, seed=1)))
+    return Splits(
+        Tensors(inputs, labels[torch.randperm(300, generator=torch.Generator().manual_seed(5))]),
+        Tensors(*blobs(200, seed=1)),
+    )
 
 
 HEALTHY = replace(SMALL, data=read, epochs=4, batch=30, lr=0.03, log_every=10)
@@ -77,7 +81,11 @@ def test_a_run_with_shuffled_labels_stops_and_nothing_is_promoted(run: Run) -> N
     assert told["baseline"]["run"] == str(good.folder)
     assert told["baseline"]["value"] == good.ending.best
     assert told["baseline"]["noise_from"].endswith("on 200 validation samples")
-    assert (told["collapse"]["kind"], told["collapse"]["first_step"], told["collapse"]["recovered_at"]) == ("baseline", 20, None)
+    assert (told["collapse"]["kind"], told["collapse"]["first_step"], told["collapse"]["recovered_at"]) == (
+        "baseline",
+        20,
+        None,
+    )
     assert "is worse than the baseline good" in done.ending.message
     assert f"`trueloop compare {good.folder} {done.folder}`" in done.ending.message
     assert summary_of(done.folder).status == "collapsed"
@@ -85,7 +93,10 @@ def test_a_run_with_shuffled_labels_stops_and_nothing_is_promoted(run: Run) -> N
 
 def test_a_healthy_run_with_another_seed_passes_and_has_the_bits_of_one_without_a_baseline(run: Run) -> None:
     run(HEALTHY, name="good")
-    alone, held = run(replace(HEALTHY, seed=1), name="alone"), run(replace(HEALTHY, seed=1), name="held", baseline="good")
+    alone, held = (
+        run(replace(HEALTHY, seed=1), name="alone"),
+        run(replace(HEALTHY, seed=1), name="held", baseline="good"),
+    )
     assert held.ending.reason == "finished"
     assert held.best_checkpoint is not None
     assert "collapse" not in about(held)
@@ -244,7 +255,9 @@ def test_a_run_without_validation_data_cannot_have_a_baseline(run: Run, tmp_path
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["good"]
 
 
-def test_the_command_refuses_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["train", "digits", "--baseline", "nowhere"]) == 4
     assert "There is no run 'nowhere'. Nothing was trained" in capsys.readouterr().err
@@ -253,7 +266,9 @@ def test_the_command_refuses_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 # -- the noise --
 
-ROWS = tuple(Row("valid", 40 * number, float(number), {"accuracy": value}) for number, value in enumerate((0.9, 0.95, 0.985), 1))
+ROWS = tuple(
+    Row("valid", 40 * number, float(number), {"accuracy": value}) for number, value in enumerate((0.9, 0.95, 0.985), 1)
+)
 
 
 def found(runs: Path, **others: float) -> Found:

@@ -15,7 +15,9 @@ ROWS = (trained(50, 0.5), validated(60, 0.9, 0.4), trained(100, 0.25), validated
 
 def test_only_what_differs_is_told(tmp_path: Path) -> None:
     first = made(tmp_path, "a", ROWS)
-    second = made(tmp_path, "b", ROWS, recipe={"lr": 0.001, "new": True}, machine={**MACHINE, "torch": "2.14.0"}, data="elsewhere")
+    second = made(
+        tmp_path, "b", ROWS, recipe={"lr": 0.001, "new": True}, machine={**MACHINE, "torch": "2.14.0"}, data="elsewhere"
+    )
     seen = compared([first, second])
     assert seen.recipe == {"lr": (0.003, 0.001), "new": (None, True), "--data": (None, "elsewhere")}
     assert seen.machine == {"torch": ("2.13.0", "2.14.0")}
@@ -30,7 +32,9 @@ def test_the_same_recipe_on_the_same_machine_differs_in_nothing(tmp_path: Path) 
 
 def test_results_stand_side_by_side(tmp_path: Path) -> None:
     first = made(tmp_path, "a", [*ROWS, on_test(120, 0.97)], **FINISHED)
-    second = made(tmp_path, "b", [trained(50, 0.75, samples_per_second=100.0), trained(100, 0.5, samples_per_second=300.0)])
+    second = made(
+        tmp_path, "b", [trained(50, 0.75, samples_per_second=100.0), trained(100, 0.5, samples_per_second=300.0)]
+    )
     timed(first, 2.0)
     timed(second, 3.0)
     assert compared([first, second]).results == {

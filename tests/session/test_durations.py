@@ -15,7 +15,15 @@ from trueloop.errors import Misuse
 from trueloop.finding import Finding, Severity
 from trueloop.session import hangs
 from trueloop.session.folder import RunFolder
-from trueloop.session.hangs import HANG_AFTER, STOPPED_ITSELF, VARIABLE, hang_after, seconds_of, told_in, watched_for_hangs
+from trueloop.session.hangs import (
+    HANG_AFTER,
+    STOPPED_ITSELF,
+    VARIABLE,
+    hang_after,
+    seconds_of,
+    told_in,
+    watched_for_hangs,
+)
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -46,13 +54,17 @@ def test_any_text_is_a_time_or_refused_in_a_sentence(text: str) -> None:
     assert said.startswith(f"--hang-after cannot be {text!r}. Nothing was run: ")
 
 
-@pytest.mark.parametrize("text", ["0.99", "0.01m", "0h", "1e3", "9" * 400, "5M", "1 min 30 s", "+5", "５", ".", "1,5", "nan", "60\n60"])
+@pytest.mark.parametrize(
+    "text", ["0.99", "0.01m", "0h", "1e3", "9" * 400, "5M", "1 min 30 s", "+5", "５", ".", "1,5", "nan", "60\n60"]
+)
 def test_what_might_be_meant_otherwise_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="write a number of seconds, 1 or more, as in HANG 60"):
         seconds_of(text, "HANG")
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("1", 1.0), ("1.0s", 1.0), ("0.5m", 30.0), ("0.001h", 3.6), ("1.", 1.0), (".5min", 30.0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1", 1.0), ("1.0s", 1.0), ("0.5m", 30.0), ("0.001h", 3.6), ("1.", 1.0), (".5min", 30.0)]
+)
 def test_what_is_just_long_enough_is_taken(text: str, seconds: float) -> None:
     assert seconds_of(text, "--hang-after") == pytest.approx(seconds)
 
@@ -80,13 +92,15 @@ class Watched:
 @pytest.fixture
 def vigil(monkeypatch: pytest.MonkeyPatch) -> Watched:
     made = Watched()
-    monkeypatch.setattr("trueloop.doctor.vigil.vigil", made)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.vigil", made)
     monkeypatch.delenv(VARIABLE, raising=False)
     return made
 
 
 @pytest.mark.parametrize(("world", "asked"), [(None, False), ("1", False), ("2", True), ("16", True)])
-def test_only_several_processes_are_watched(monkeypatch: pytest.MonkeyPatch, vigil: Watched, world: str | None, asked: bool) -> None:
+def test_only_several_processes_are_watched(
+    monkeypatch: pytest.MonkeyPatch, vigil: Watched, world: str | None, asked: bool
+) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if world is not None:
         monkeypatch.setenv("WORLD_SIZE", world)
@@ -95,7 +109,9 @@ def test_only_several_processes_are_watched(monkeypatch: pytest.MonkeyPatch, vig
     assert [(seconds, code) for seconds, _, code in vigil.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
 
 
-@pytest.mark.parametrize(("said", "seconds", "expected"), [(None, None, HANG_AFTER), ("90", None, 90.0), ("90", 5.0, 5.0)])
+@pytest.mark.parametrize(
+    ("said", "seconds", "expected"), [(None, None, HANG_AFTER), ("90", None, 90.0), ("90", 5.0, 5.0)]
+)
 def test_what_is_said_on_the_command_line_wins_over_the_variable(
     monkeypatch: pytest.MonkeyPatch, vigil: Watched, said: str | None, seconds: float | None, expected: float
 ) -> None:
@@ -107,7 +123,9 @@ def test_what_is_said_on_the_command_line_wins_over_the_variable(
     assert vigil.asked[0][0] == expected
 
 
-def test_rubbish_in_the_variable_stops_the_run_before_it_begins(monkeypatch: pytest.MonkeyPatch, vigil: Watched) -> None:
+def test_rubbish_in_the_variable_stops_the_run_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, vigil: Watched
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv(VARIABLE, "soon")
     with pytest.raises(Misuse, match="Nothing was run"), watched_for_hangs():
@@ -116,7 +134,7 @@ def test_rubbish_in_the_variable_stops_the_run_before_it_begins(monkeypatch: pyt
 
 def test_a_run_of_one_process_leaves_no_word_about_hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Callable[[str], None]] = []
-    monkeypatch.setattr("trueloop.doctor.vigil.when_hung", kept.append)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
     monkeypatch.delenv("RANK", raising=False)
     told_in(RunFolder(tmp_path, {}), lambda: 3)
     assert kept == []
@@ -127,7 +145,13 @@ def test_a_run_of_one_process_leaves_no_word_about_hanging(tmp_path: Path, monke
 
 def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding(
-        "PAR106", "collectives-disagree", Severity.ERROR, None, "Rank 1 waits for rank 0.", "It hurts.", "Call the same on all ranks."
+        "PAR106",
+        "collectives-disagree",
+        Severity.ERROR,
+        None,
+        "Rank 1 waits for rank 0.",
+        "It hurts.",
+        "Call the same on all ranks.",
     )
     hangs._show(finding)
     said = capsys.readouterr()

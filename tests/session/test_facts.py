@@ -1,4 +1,5 @@
-"""facts.json: what a run is made of and fed with; told before its first step, and without changing any of its numbers."""
+"""facts.json: what a run is made of and fed with; told before its first step, and without changing any of its
+numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from trueloop.data.tensors import Tensors
 from trueloop.data.tokens import Tokens
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import take_states
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.session import facts as told_facts
 from trueloop.session.facts import gather_facts, write_facts
 from trueloop.session.samples import sampled
@@ -83,7 +84,11 @@ def test_samples_that_are_read_as_needed_are_compared_one_by_one(monkeypatch: py
     def lazily(request: DataRequest) -> Splits:
         splits = leaking(request)
         parts = [splits.train, splits.valid]
-        lists = [[tuple(row) for row in zip(part.inputs, part.targets, strict=True)] for part in parts if isinstance(part, Tensors)]
+        lists = [
+            [tuple(row) for row in zip(part.inputs, part.targets, strict=True)]
+            for part in parts
+            if isinstance(part, Tensors)
+        ]
         return replace(splits, train=Dataset(lists[0]), valid=Dataset(lists[1]))
 
     made = told(data=lazily)
@@ -111,7 +116,9 @@ class Counted(Source):
         return self.size
 
 
-@pytest.mark.parametrize(("length", "size", "count"), [(7, None, 7), (1000, None, 10), (7, 28, 7), (1000, 4000, 100), (1, None, 1)])
+@pytest.mark.parametrize(
+    ("length", "size", "count"), [(7, None, 7), (1000, None, 10), (7, 28, 7), (1000, 4000, 100), (1, None, 1)]
+)
 def test_so_many_are_read_and_they_are_spread(length: int, size: int | None, count: int) -> None:
     source = Counted(length, size=size)
     made = sampled(source, 0, **BOUNDS)
@@ -169,7 +176,9 @@ def test_no_random_number_of_the_training_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [blobs, drawing])
-def test_the_weights_are_the_same_bits_with_and_without(data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_are_the_same_bits_with_and_without(
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = train(recipe(data=data), name="with", runs=tmp_path, hooks=()).model.state_dict()
     monkeypatch.setattr("trueloop.session.train.write_facts", lambda *_: "")
     plain = train(recipe(data=data), name="without", runs=tmp_path, hooks=()).model.state_dict()
@@ -238,8 +247,12 @@ def test_language(tmp_path: Path) -> None:
     assert (made["inputs"]["min"], made["inputs"]["max"]) == (97.0, 98.0)
     assert made["classes"] is None
     assert made["baseline"]["metric"] == "loss"
-    assert 0.6 < made["baseline"]["value"] < 1.1  # two letters, equally often: ln 2, and a little for the 126 that never come
-    assert made["leakage"]["train_valid"]["repeated"] == made["leakage"]["train_valid"]["compared"]  # four letters, over and over
+    assert (
+        0.6 < made["baseline"]["value"] < 1.1
+    )  # two letters, equally often: ln 2, and a little for the 126 that never come
+    assert (
+        made["leakage"]["train_valid"]["repeated"] == made["leakage"]["train_valid"]["compared"]
+    )  # four letters, over and over
 
 
 def test_quantities_and_a_loss_of_ones_own() -> None:

@@ -1,4 +1,5 @@
-"""The rules, always on: planted bugs are found end to end, healthy recipes are left in peace, the record outlives the run."""
+"""The rules, always on: planted bugs are found end to end, healthy recipes are left in peace, the record outlives the
+run."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from trueloop.errors import UnknownRule
 from trueloop.event import Backward, Event, ModelSeen, NotFinite, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.hook import Ending, Hook, Start
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.rules.catalogue import ALWAYS_ON, all_rules
 from trueloop.run import event_from, read_events
 from trueloop.session import train as session
 from trueloop.session.judging import Judging, always_on
 from trueloop.session.train import Trained
-from trueloop.settings import Settings
+from trueloop.usercode.settings import Settings
 
 # Signals are part of these tests, not their end.
 train = partial(session.train, hand_on_signals=False)
@@ -36,7 +37,7 @@ import torch
 from torch import nn
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 def read(request):
@@ -66,7 +67,9 @@ class Net(nn.Module):
 UNUSED = HEALTHY.replace("        self.head =", "        self.extra = nn.Linear(16, 16)\n        self.head =")
 DETACHED = HEALTHY.replace("self.body(x)", "self.body(x).detach()")
 SOFTMAX = HEALTHY.replace("return self.head(self.body(x))", "return self.head(self.body(x)).softmax(1)")
-SOFTMAX_LAYER = HEALTHY.replace("self.head = nn.Linear(16, 4)", "self.head = nn.Sequential(nn.Linear(16, 4), nn.Softmax(dim=1))")
+SOFTMAX_LAYER = HEALTHY.replace(
+    "self.head = nn.Linear(16, 4)", "self.head = nn.Sequential(nn.Linear(16, 4), nn.Softmax(dim=1))"
+)
 ZEROS = HEALTHY.replace(
     "self.head = nn.Linear(16, 4)",
     "self.head = nn.Linear(16, 4)\n        for weight in self.parameters():\n            nn.init.constant_(weight, 0.0)",
@@ -174,7 +177,9 @@ def test_a_frozen_layer_is_the_users_wish(run: Run) -> None:
 
 
 def test_experts_that_wait_for_their_turn_are_left_alone(run: Run) -> None:
-    experts = HEALTHY.replace("self.head = nn.Linear(16, 4)", "self.heads = nn.ModuleList([nn.Linear(16, 4) for _ in range(3)])")
+    experts = HEALTHY.replace(
+        "self.head = nn.Linear(16, 4)", "self.heads = nn.ModuleList([nn.Linear(16, 4) for _ in range(3)])"
+    )
     assert run(experts.replace("self.head(", "self.heads[0](")).findings == ()
 
 
@@ -246,7 +251,9 @@ def test_a_softmax_layer_is_found_at_its_line_with_a_patch(run: Run) -> None:
 
 
 def test_a_sigmoid_before_our_binary_loss_is_found(run: Run, planted: Planted) -> None:
-    model = HEALTHY.replace("nn.Linear(16, 4)", "nn.Linear(16, 1)").replace("self.head(self.body(x))", "self.head(self.body(x)).sigmoid()")
+    model = HEALTHY.replace("nn.Linear(16, 4)", "nn.Linear(16, 1)").replace(
+        "self.head(self.body(x))", "self.head(self.body(x)).sigmoid()"
+    )
     recipe = planted(model)
 
     def yes_or_no(request: Any) -> Any:
@@ -282,7 +289,9 @@ def test_the_users_own_loss_is_judged_where_it_is_torchs(run: Run) -> None:
 
     done = run(SOFTMAX, loss=torch.nn.CrossEntropyLoss(reduction="none"))
     assert "softmax-before-cross-entropy" in names(done)
-    done = run(SOFTMAX, loss=lambda output, targets: torch.nn.functional.nll_loss(output.log(), targets, reduction="none"))
+    done = run(
+        SOFTMAX, loss=lambda output, targets: torch.nn.functional.nll_loss(output.log(), targets, reduction="none")
+    )
     assert done.findings == ()
 
 
@@ -347,7 +356,9 @@ def test_every_rule_that_is_always_on_exists() -> None:
 def test_a_run_can_be_judged_again_from_its_folder_with_the_same_findings(run: Run) -> None:
     done = run(UNUSED)
     again = judge_again(done.folder, all_rules(), Settings())
-    assert [(f.code, f.place, f.message) for f in again.findings] == [(f.code, f.place, f.message) for f in done.findings]
+    assert [(f.code, f.place, f.message) for f in again.findings] == [
+        (f.code, f.place, f.message) for f in done.findings
+    ]
     assert again.outcome.reason == "finished"
     assert again.watched.sentence() == "30 steps of Net and 8 passes over loaders"
     assert again.watched.rules + len(again.not_judged) == len(ALWAYS_ON)

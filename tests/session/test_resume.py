@@ -21,7 +21,7 @@ from tests.torture.recipes import SCENARIOS
 from tests.torture.victim import begin
 from trueloop.cli.train import exit_code
 from trueloop.errors import BadRecipe, Misuse, NotARun
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.session import train as session
 from trueloop.session.folder import RunFolder, read_about, running
 
@@ -36,7 +36,11 @@ def trained(recipe: Recipe, run: Path, **options: Any) -> tuple[int, str]:
     """In a child: its exit code and last words."""
 
     def work() -> tuple[int, str]:
-        made = resume(recipe, run, hooks=[]) if run.exists() else train(recipe, name=run.name, runs=run.parent, hooks=[], **options)
+        made = (
+            resume(recipe, run, hooks=[])
+            if run.exists()
+            else train(recipe, name=run.name, runs=run.parent, hooks=[], **options)
+        )
         return exit_code(made.ending), made.ending.message
 
     code, words = in_child(work)
@@ -56,7 +60,9 @@ def assert_same(scenario: str, run: Path) -> None:
 
 @pytest.mark.parametrize("scenario", ALL)
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)], ids=["SIGTERM", "SIGINT"]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)],
+    ids=["SIGTERM", "SIGINT"],
 )
 def test_a_run_that_is_asked_to_stop_saves_says_how_to_go_on_and_ends_with_the_same_bits(
     tmp_path: Path, scenario: str, number: int, code: int
@@ -186,7 +192,9 @@ def test_a_run_shielded_from_control_c_stays_shielded(tmp_path: Path) -> None:
 
     def work() -> tuple[int, bool]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        made = train(at_forward(recipe_of("resident"), 26, signalling(signal.SIGINT)), name="run", runs=tmp_path, hooks=[])
+        made = train(
+            at_forward(recipe_of("resident"), 26, signalling(signal.SIGINT)), name="run", runs=tmp_path, hooks=[]
+        )
         return exit_code(made.ending), signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
     assert in_child(work) == (0, True)

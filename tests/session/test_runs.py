@@ -16,7 +16,13 @@ from trueloop.errors import NotARun
 from trueloop.hook import Row
 from trueloop.session.runs import RunSummary, by_metric, find_run, read_runs, summary_of
 
-ROWS = (trained(50, 0.5), validated(60, 0.9, best=True), trained(100, 0.25), validated(120, 0.95, best=True), validated(180, 0.93))
+ROWS = (
+    trained(50, 0.5),
+    validated(60, 0.9, best=True),
+    trained(100, 0.25),
+    validated(120, 0.95, best=True),
+    validated(180, 0.93),
+)
 
 
 def test_a_finished_run_in_one_line(tmp_path: Path) -> None:
@@ -98,7 +104,9 @@ def test_runs_come_newest_first_and_other_folders_are_passed_over(tmp_path: Path
     assert [run.name for run in read_runs(tmp_path)] == ["new", "middle", "old"]
 
 
-@pytest.mark.parametrize(("file", "text"), [("run.json", "{"), ("run.json", "[]"), ("metrics.jsonl", '{"kind": "valid", no\n{}\n')])
+@pytest.mark.parametrize(
+    ("file", "text"), [("run.json", "{"), ("run.json", "[]"), ("metrics.jsonl", '{"kind": "valid", no\n{}\n')]
+)
 def test_a_damaged_run_is_listed_with_what_is_wrong_and_hides_no_other(file: str, text: str, tmp_path: Path) -> None:
     made(tmp_path, "good", ROWS)
     (made(tmp_path, "bad", ROWS) / file).write_text(text, encoding="utf-8")
@@ -129,7 +137,9 @@ def test_a_run_is_found_by_path_and_by_name(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_name_that_no_run_has_gets_a_suggestion(tmp_path: Path) -> None:
     made(tmp_path, "digits", ROWS)
-    with pytest.raises(NotARun, match=r"There is no run 'digts'\. Did you mean digits\? Nothing was compared: `trueloop runs`"):
+    with pytest.raises(
+        NotARun, match=r"There is no run 'digts'\. Did you mean digits\? Nothing was compared: `trueloop runs`"
+    ):
         find_run("digts", tmp_path)
     with pytest.raises(NotARun, match="holds no run"):
         find_run(str(tmp_path), tmp_path)

@@ -1,4 +1,5 @@
-"""Where an export is put: two at once, Ctrl-C, a full disk, links, somebody's own files. What was there before stays, or is whole."""
+"""Where an export is put: two at once, Ctrl-C, a full disk, links, somebody's own files. What was there before stays,
+or is whole."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from typing import Any
 import pytest
 
 from tests.export.made import artefact, run_here, subject, verification
-from trueloop.artefact import FILE
 from trueloop.errors import CannotExport, CannotSave, Misuse
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.folder import read_artefact, verified_file, writing
 from trueloop.export.make import _is_disk, export
+from trueloop.results.artifact import FILE
 
 
 def placed(place: Path, name: str = "shades") -> Path:
@@ -38,7 +39,10 @@ def _publish_often(place: Path, name: str, times: int) -> None:
 def test_of_exports_at_once_one_stays_and_is_whole(tmp_path: Path) -> None:
     """Three processes, each with a hundred: none fails, nothing is lost, nothing is left over."""
     place = placed(tmp_path / "out")
-    others = [get_context("fork").Process(target=_publish_often, args=(place, name, 100)) for name in ("left", "right", "third")]
+    others = [
+        get_context("fork").Process(target=_publish_often, args=(place, name, 100))
+        for name in ("left", "right", "third")
+    ]
     for other in others:
         other.start()
     for other in others:
@@ -49,7 +53,9 @@ def test_of_exports_at_once_one_stays_and_is_whole(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_ctrl_c_between_the_earlier_and_the_later_one_brings_the_earlier_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_between_the_earlier_and_the_later_one_brings_the_earlier_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = placed(tmp_path / "out")
     rename = Path.rename
 
@@ -75,7 +81,9 @@ def test_an_export_that_was_killed_at_that_moment_leaves_the_earlier_one_for_the
 def test_files_of_somebodys_own_are_not_lost_with_the_earlier_export(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
     (place / "measured.csv").write_text("weeks", encoding="utf-8")
-    with pytest.raises(Misuse, match=r"holds measured\.csv, which no export made: it would be overwritten\. Nothing was exported"):
+    with pytest.raises(
+        Misuse, match=r"holds measured\.csv, which no export made: it would be overwritten\. Nothing was exported"
+    ):
         placed(place, "later")
     assert (place / "measured.csv").read_text(encoding="utf-8") == "weeks"
     assert read_artefact(place).name == "shades"
@@ -101,7 +109,10 @@ def test_the_folder_that_one_stands_in_is_not_taken_away(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("name", ["x" * 250, "x" * 400])
 def test_a_name_that_is_too_long_is_told_in_a_sentence(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CannotSave, match=r"cannot be made \(File name too long\)\. Nothing was exported"), writing(tmp_path / name):
+    with (
+        pytest.raises(CannotSave, match=r"cannot be made \(File name too long\)\. Nothing was exported"),
+        writing(tmp_path / name),
+    ):
         pytest.fail("never inside")
 
 
@@ -137,7 +148,8 @@ def test_a_full_disk_is_told_in_a_sentence_and_kills_nobody(tmp_path: Path, targ
 
 
 @pytest.mark.parametrize(
-    ("words", "disk"), [("basic_ios::clear: iostream error", True), ("PytorchStreamWriter failed writing file", True), ("a guard", False)]
+    ("words", "disk"),
+    [("basic_ios::clear: iostream error", True), ("PytorchStreamWriter failed writing file", True), ("a guard", False)],
 )
 def test_how_runtimes_say_that_a_disk_refused(words: str, disk: bool) -> None:
     inner, outer = RuntimeError(words), RuntimeError("writing an archive")
@@ -151,13 +163,17 @@ def test_a_full_folder_for_scratch_is_told_in_a_sentence(tmp_path: Path, monkeyp
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", full)
-    with pytest.raises(CannotSave, match=r"tried on cannot be put into .* \(No space left on device\)\. Nothing was exported"):
+    with pytest.raises(
+        CannotSave, match=r"tried on cannot be put into .* \(No space left on device\)\. Nothing was exported"
+    ):
         export(subject(), exporter_named("torchscript"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("target", ["pt2", "torchscript", "safetensors"])
-def test_what_is_written_can_be_read_by_whoever_may_read_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+def test_what_is_written_can_be_read_by_whoever_may_read_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
     """A server seldom runs as the one who trained."""
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
     made, exporter = subject(), exporter_named(target)
@@ -188,7 +204,9 @@ sys.exit(with_their_errors(work))
 def test_ctrl_c_in_the_middle_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
     before = (place / FILE).read_bytes()
-    process = subprocess.Popen([sys.executable, "-c", SLOW, str(place)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(place)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "inside\n"
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,5 @@
-"""Models as people write them, none of them wrong where they were trained: exported and alike, or refused with a sentence."""
+"""Models as people write them, none of them wrong where they were trained: exported and alike, or refused with a
+sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 from tests.export.made import run_here, subject
-from trueloop.artefact import Artefact, Port
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import CannotExport
@@ -24,6 +24,7 @@ from trueloop.export.program import Observed
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
 from trueloop.recipes.catalogue import load_file
+from trueloop.results.artifact import Artefact, Port
 
 DRAWS = torch.Generator().manual_seed(0)
 ROWS = torch.randn(40, 6, generator=DRAWS)
@@ -42,7 +43,9 @@ def splits(inputs: Tensor, targets: Tensor = YES, **facts: Any) -> Splits:
     return Splits(source, source, facts=Facts(**{"classes": ("no", "yes"), **facts}))
 
 
-def exported(model: type[nn.Module], data: Splits, place: Path, exporter: Exporter | None = None, **fields: Any) -> Artefact:
+def exported(
+    model: type[nn.Module], data: Splits, place: Path, exporter: Exporter | None = None, **fields: Any
+) -> Artefact:
     return export(subject(model, data, **fields), exporter or Torchscript(), place / "out")
 
 
@@ -144,7 +147,7 @@ class Lost(Plain):
 
 
 class Overflowing(Plain):
-    """Whole weights, and answers that are none."""
+    """CompiledStep weights, and answers that are none."""
 
     def forward(self, rows: Tensor) -> Tensor:
         return super().forward(rows.abs() * 1e30) * 1e30
@@ -170,7 +173,11 @@ class Rolling(Plain):
         (Squeezed, {"task": "binary"}, r"answers one sample with a tensor of shape \[\].*\.squeeze\(1\) does not"),
         (Averaged, {}, r"answers one sample with a tensor of shape \[2\]"),
         (Sixteen, {}, r"output is bfloat16, which numpy does not know.*\.float\(\)"),
-        (Lost, {}, r"answers with nan or inf, whatever it is asked \(layer\.weight holds such values\).*choose another --checkpoint"),
+        (
+            Lost,
+            {},
+            r"answers with nan or inf, whatever it is asked \(layer\.weight holds such values\).*choose another --checkpoint",
+        ),
         (Overflowing, {}, r"answers with nan or inf, whatever it is asked: no target"),
         (Rolling, {}, r"answers otherwise when asked twice, by .*random numbers"),
     ],
@@ -228,7 +235,9 @@ def test_a_model_that_looks_at_its_neighbours_is_told(tmp_path: Path) -> None:
     assert made.notes[-1].startswith("The answer to a sample depends on the others in its batch (by ")
     assert made.notes[-1].endswith("serve it with --batch 1.")
     assert not any("others in its batch" in note for note in exported(Plain, splits(ROWS), tmp_path).notes)
-    assert not any("others in its batch" in note for note in exported(Neighbours, splits(ROWS[:1]), tmp_path / "one").notes)
+    assert not any(
+        "others in its batch" in note for note in exported(Neighbours, splits(ROWS[:1]), tmp_path / "one").notes
+    )
 
 
 # -- words --
@@ -262,7 +271,8 @@ class Summed(Plain):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("output", "rows"), "'output' is an input and an output"), (("", "rows"), "no tensor without a name")]
+    ("names", "said"),
+    [(("output", "rows"), "'output' is an input and an output"), (("", "rows"), "no tensor without a name")],
 )
 def test_names_that_onnx_cannot_tell_apart_are_refused(tmp_path: Path, names: tuple[str, str], said: str) -> None:
     data = Splits(Pair(*names), Pair(*names), facts=Facts(classes=("no", "yes")))
@@ -332,7 +342,7 @@ def test_layers_that_answer_with_ragged_tensors_are_passed_over() -> None:
         def forward(self, rows: Tensor) -> Tensor:
             return torch.nested.nested_tensor([rows[0], rows[0, :2]], layout=torch.jagged)
 
-    class Whole(nn.Module):
+    class CompiledStep(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.ragged, self.plain = Ragged(), Plain()
@@ -342,6 +352,6 @@ def test_layers_that_answer_with_ragged_tensors_are_passed_over() -> None:
             scores: Tensor = self.plain(rows)
             return scores
 
-    observed = Observed(subject(Whole, splits(ROWS)).program()).eval()
+    observed = Observed(subject(CompiledStep, splits(ROWS)).program()).eval()
     assert len(observed.answer([ROWS])) == 1
     assert observed.calls == ["plain.layer"]

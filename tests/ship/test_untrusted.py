@@ -1,4 +1,5 @@
-"""Artefacts by somebody who can seal them: whatever they say, they are refused in a sentence before anything of them runs."""
+"""Artefacts by somebody who can seal them: whatever they say, they are refused in a sentence before anything of them
+runs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ import torch
 from tests.export.made import RECIPE, artefact, verification
 from tests.serve.made import artefact as served
 from tests.serve.made import shade
-from trueloop.artefact import FILE
 from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
 from trueloop.cli.main import main
 from trueloop.errors import BadArtefact, BadCheckpoint, Misuse
@@ -27,6 +27,7 @@ from trueloop.export.exporter import Array, FakeRunner
 from trueloop.export.folder import read_artefact, verified_file, writing
 from trueloop.export.safetensors import Safetensors
 from trueloop.export.trust import UNPACKED, _calls, _is_arithmetic, trusted_graph, trusted_script
+from trueloop.results.artifact import FILE
 from trueloop.serve.batching import Batcher
 from trueloop.serve.limits import Limits, Refused
 from trueloop.serve.server import listening
@@ -107,7 +108,11 @@ def test_a_table_and_tokens_that_say_what_they_are_can_be_read(tmp_path: Path) -
     place = placed(tmp_path / "out")
     told = unsealed((place / FILE).read_bytes(), "")
     category = {"name": "colour", "kind": "category", "categories": ["red"]}
-    for good in ({"kind": "table", "columns": [COLUMN, category]}, {"kind": "tokens", "tokens": 256}, {"kind": "tensors"}):
+    for good in (
+        {"kind": "table", "columns": [COLUMN, category]},
+        {"kind": "tokens", "tokens": 256},
+        {"kind": "tensors"},
+    ):
         (place / FILE).write_bytes(sealed({**told, "preprocessing": good}))
         assert read_artefact(place).preprocessing == good
 
@@ -138,7 +143,11 @@ def test_weights_that_bring_a_recipe_along_are_refused(tmp_path: Path) -> None:
     witness = tmp_path / "it-ran"
     (tmp_path / "recipe.py").write_text(f"import os\nos.mkdir({str(witness)!r})\n{RECIPE}", encoding="utf-8")
     told = {"recipe": str(tmp_path / "recipe.py"), "arguments": {}, "settings": {}}
-    made = artefact(folder=tmp_path, target="safetensors", run={"origin": told, "facts": {"inputs": [], "classes": []}, "layouts": []})
+    made = artefact(
+        folder=tmp_path,
+        target="safetensors",
+        run={"origin": told, "facts": {"inputs": [], "classes": []}, "layouts": []},
+    )
     with pytest.raises(BadArtefact, match=r"not safe to load and was refused; nothing in it was run: .*recipe\.py"):
         Safetensors().open(made)
     assert not witness.exists()
@@ -178,7 +187,9 @@ def test_a_pickle_by_another_name_is_refused_and_never_read(tmp_path: Path, targ
 
 
 @pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
-def test_an_archive_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(tmp_path: Path, look: Callable[[Path], None]) -> None:
+def test_an_archive_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
+    tmp_path: Path, look: Callable[[Path], None]
+) -> None:
     name = "m/models/model.json" if look is trusted_graph else "m/code/a.py"
     with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_DEFLATED) as bomb, bomb.open(name, "w") as out:
         for _ in range(UNPACKED // (1 << 20) + 1):
@@ -195,7 +206,12 @@ def test_files_that_lie_over_each_other_are_refused(tmp_path: Path) -> None:
         first = bomb.infolist()[0]
         for number in range(1, 40):
             again = zipfile.ZipInfo(f"m/data/weights/weight_{number}")
-            again.file_size, again.compress_size, again.CRC, again.header_offset = first.file_size, first.compress_size, first.CRC, 0
+            again.file_size, again.compress_size, again.CRC, again.header_offset = (
+                first.file_size,
+                first.compress_size,
+                first.CRC,
+                0,
+            )
             bomb.filelist.append(again)
             bomb.NameToInfo[again.filename] = again
         bomb._didModify = True  # type: ignore[attr-defined]
@@ -214,11 +230,14 @@ def test_what_torch_packs_is_let_through(tmp_path: Path) -> None:
 
 
 def _node(target: str, *arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"nodes": [{"target": target, "inputs": [{"name": "", "arg": argument, "kind": 1} for argument in arguments]}]}
+    return {
+        "nodes": [{"target": target, "inputs": [{"name": "", "arg": argument, "kind": 1} for argument in arguments]}]
+    }
 
 
 def test_an_operation_that_is_handed_a_function_is_refused() -> None:
-    """torch finds any function of any module that it has imported by such a name, as in torch.os.system, and `wrap` calls it."""
+    """torch finds any function of any module that it has imported by such a name, as in torch.os.system, and `wrap`
+    calls it."""
     said = _calls(_node("torch.ops.higher_order.wrap", {"as_operator": "torch.os.system"}, {"as_string": "true"}))
     assert said == "calls torch.os.system"
     assert _calls(_node("torch.ops.higher_order.out_dtype", {"as_operator": "torch.ops.aten.mm.default"})) == ""
@@ -240,7 +259,14 @@ def test_what_python_knows_of_every_object_is_no_operation(target: str, trusted:
 
 
 @pytest.mark.parametrize(
-    "text", ["GreaterThan(Symbol('u0', integer=True), Integer(0))", "StrictLessThan(s0, 4)", "Equality(s0, 4)", "Pow(s0, 2)", "s0**2"]
+    "text",
+    [
+        "GreaterThan(Symbol('u0', integer=True), Integer(0))",
+        "StrictLessThan(s0, 4)",
+        "Equality(s0, 4)",
+        "Pow(s0, 2)",
+        "s0**2",
+    ],
 )
 def test_comparisons_and_squares_of_sizes_are_arithmetic(text: str) -> None:
     assert _is_arithmetic(text)
@@ -297,7 +323,9 @@ def test_a_host_that_is_no_word_is_not_every_host() -> None:
         listening("", 0)
 
 
-def test_a_step_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "steps_shades.py").write_text(RECIPE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["train", "steps_shades.py"]) == 0

@@ -55,7 +55,9 @@ def _raises() -> None:
     raise KeyError("gone")
 
 
-@pytest.mark.parametrize(("work", "why"), [(_never, "longer than 0.3 s"), (_raises, "KeyError"), (lambda: os._exit(1), "died")])
+@pytest.mark.parametrize(
+    ("work", "why"), [(_never, "longer than 0.3 s"), (_raises, "KeyError"), (lambda: os._exit(1), "died")]
+)
 def test_what_cannot_be_answered_says_why(work: Callable[[], object], why: str) -> None:
     with pytest.raises(CannotFork, match=why):
         in_a_copy(work, 0.3)
@@ -107,7 +109,11 @@ def test_no_child_is_left_behind() -> None:
         with pytest.raises(CannotFork):
             in_a_copy(lambda: in_a_copy(_never, 60), 0.3)
         time.sleep(0.1)
-        parents = [path.read_text().rpartition(")")[2].split()[1] for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
+        parents = [
+            path.read_text().rpartition(")")[2].split()[1]
+            for path in Path("/proc").glob("[0-9]*/stat")
+            if path.exists()
+        ]
         return parents.count(str(os.getpid()))
 
     assert in_child(count) == 0

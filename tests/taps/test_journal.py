@@ -51,7 +51,12 @@ def test_groups_and_calls_of_ones_own_are_counted_apart(tmp_path: Path) -> None:
     journal = Journal(0, tmp_path)
     for name, group, direct in (("a", WORLD, True), ("b", ("1", (0,)), True), ("c", WORLD, False), ("d", WORLD, True)):
         enter(journal, name, group, direct=direct)
-    assert [(call.name, call.number, call.direct) for call in journal.calls()] == [("a", 1, 1), ("b", 1, 1), ("c", 2, 0), ("d", 3, 2)]
+    assert [(call.name, call.number, call.direct) for call in journal.calls()] == [
+        ("a", 1, 1),
+        ("b", 1, 1),
+        ("c", 2, 0),
+        ("d", 3, 2),
+    ]
 
 
 def test_the_oldest_calls_make_room(tmp_path: Path) -> None:

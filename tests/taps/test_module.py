@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from tests.conftest import in_child
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import InnerCall, ModuleCall
 from trueloop.taps.module import ModuleTap
-from trueloop.taps.moment import InnerCall, ModuleCall
-from trueloop.taps.wire import Wire
 
 
 class _Listener:
@@ -20,21 +20,23 @@ class _Listener:
         self.heard: list[tuple[Any, ...]] = []
 
     def module_call_ended(self, call: ModuleCall) -> None:
-        self.heard.append((type(call.module).__name__, call.training, call.grad, call.compiled, call.failed, dict(call.kwargs)))
+        self.heard.append(
+            (type(call.module).__name__, call.training, call.grad, call.compiled, call.failed, dict(call.kwargs))
+        )
 
     def inner_call_ended(self, call: InnerCall) -> None:
         self.heard.append((type(call.module).__name__,))
 
 
-def _heard(use: Callable[[Wire], None]) -> list[tuple[Any, ...]]:
+def _heard(use: Callable[[Bus], None]) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
-        listener, wire = _Listener(), Wire(lambda _: None)
-        wire.connect([listener])
-        tap = ModuleTap(wire)
+        listener, bus = _Listener(), Bus(lambda _: None)
+        bus.connect([listener])
+        tap = ModuleTap(bus)
         tap.install()
-        use(wire)
+        use(bus)
         tap.remove()
-        assert wire.call is None
+        assert bus.call is None
         return listener.heard
 
     heard: list[tuple[Any, ...]] = in_child(work)
@@ -42,10 +44,10 @@ def _heard(use: Callable[[Wire], None]) -> list[tuple[Any, ...]]:
 
 
 def test_inner_calls_are_told_on_deep_steps_only() -> None:
-    def use(wire: Wire) -> None:
+    def use(bus: Bus) -> None:
         model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
         model(torch.ones(1, 2))
-        wire.deep = False
+        bus.deep = False
         with torch.no_grad():
             model.eval()(input=torch.ones(1, 2))
 
@@ -56,8 +58,8 @@ def test_inner_calls_are_told_on_deep_steps_only() -> None:
 
 
 def test_a_call_that_raises_is_told_as_failed_and_the_next_is_outermost_again() -> None:
-    def use(wire: Wire) -> None:
-        wire.deep = False
+    def use(bus: Bus) -> None:
+        bus.deep = False
         model = nn.Sequential(nn.Linear(2, 2))
         with pytest.raises(RuntimeError):
             model(torch.ones(1, 3))
@@ -73,7 +75,7 @@ def test_a_class_that_forgot_super_init_fails_as_it_would() -> None:
 
         def forward(self) -> None: ...
 
-    def use(wire: Wire) -> None:
+    def use(bus: Bus) -> None:
         with pytest.raises(AttributeError, match=r"_backward_hooks|_compiled_call_impl|_forward"):
             Forgetful()()
 
@@ -81,7 +83,7 @@ def test_a_class_that_forgot_super_init_fails_as_it_would() -> None:
 
 
 def test_compiled_modules_are_seen_from_outside_and_eager_ones_beside_them_still() -> None:
-    def use(wire: Wire) -> None:
+    def use(bus: Bus) -> None:
         made, plain = torch.compile(nn.Sequential(nn.Linear(2, 2)), backend="eager"), nn.Linear(2, 2)
         in_place = nn.Sequential(nn.Linear(2, 2))
         in_place.compile(backend="eager")
@@ -95,7 +97,7 @@ def test_compiled_modules_are_seen_from_outside_and_eager_ones_beside_them_still
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
 def test_what_a_transform_or_a_trace_calls_is_not_told() -> None:
-    def use(wire: Wire) -> None:
+    def use(bus: Bus) -> None:
         model = nn.Linear(2, 2)
         torch.func.vmap(model)(torch.ones(3, 2))
         torch.jit.trace(model, torch.ones(1, 2), check_trace=False)  # type: ignore[no-untyped-call]

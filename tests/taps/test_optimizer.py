@@ -10,9 +10,9 @@ from torch import nn
 
 from tests.conftest import check_script, in_child
 from trueloop.taps.backward import BackwardTap
-from trueloop.taps.moment import BackwardCall, StepCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BackwardCall, StepCall
 from trueloop.taps.optimizer import OptimizerTap
-from trueloop.taps.wire import Wire
 
 
 class _Listener:
@@ -42,9 +42,9 @@ class Outer(torch.optim.Optimizer):
 
 def _heard(use: Any) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
-        listener, wire = _Listener(), Wire(lambda _: None)
-        wire.connect([listener])
-        taps = [OptimizerTap(wire, lambda: None), BackwardTap(wire)]
+        listener, bus = _Listener(), Bus(lambda _: None)
+        bus.connect([listener])
+        taps = [OptimizerTap(bus, lambda: None), BackwardTap(bus)]
         for tap in taps:
             tap.install()
         model = nn.Linear(2, 1)
@@ -52,7 +52,7 @@ def _heard(use: Any) -> list[tuple[Any, ...]]:
         for tap in taps:
             tap.remove()
         use(model, torch.optim.SGD(model.parameters(), lr=0.1))
-        assert wire.in_step == 0
+        assert bus.in_step == 0
         return listener.heard
 
     heard: list[tuple[Any, ...]] = in_child(work)
@@ -62,7 +62,12 @@ def _heard(use: Any) -> list[tuple[Any, ...]]:
 def test_a_step_around_a_step_is_told_as_both() -> None:
     heard = _heard(lambda _, inner: [Outer(inner).step(), inner.step()])
     assert heard == [
-        *[("started", "Outer", 0, False), ("started", "SGD", 0, False), ("ended", "SGD", 0, False), ("ended", "Outer", 0, False)],
+        *[
+            ("started", "Outer", 0, False),
+            ("started", "SGD", 0, False),
+            ("ended", "SGD", 0, False),
+            ("ended", "Outer", 0, False),
+        ],
         *[("started", "SGD", 1, False), ("ended", "SGD", 1, False)],
     ]
 

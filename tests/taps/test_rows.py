@@ -1,4 +1,5 @@
-"""Samples are recognised wherever they come again, told apart where they differ, and no random number is drawn for it."""
+"""Samples are recognised wherever they come again, told apart where they differ, and no random number is drawn for
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import torch
 from trueloop.taps.rows import are_windows, bad_rows, digests, integers, likeness, rows_of
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "kind", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64]
+)
 def test_a_sample_has_one_digest_in_every_batch(kind: torch.dtype) -> None:
     samples = torch.arange(40 * 12).reshape(40, 3, 4).remainder(251).to(kind)
     whole = digests([samples])

@@ -30,9 +30,18 @@ def remains(run: Path) -> dict[str, Any]:
     about = json.loads((run / "run.json").read_text(encoding="utf-8"))
     return {
         "names": kept,
-        **{which: {"about": dict(each.about), **each.weights, "training": each.training} for which, each in contents.items()},
+        **{
+            which: {"about": dict(each.about), **each.weights, "training": each.training}
+            for which, each in contents.items()
+        },
         "metrics": [
-            (row.kind, row.step, row.epoch, row.best, {name: value for name, value in row.values.items() if name not in TIMES})
+            (
+                row.kind,
+                row.step,
+                row.epoch,
+                row.best,
+                {name: value for name, value in row.values.items() if name not in TIMES},
+            )
             for row in read_rows(run)
         ],
         "result": {key: about.get(key) for key in ("status", "step", "best", "best_step", "metric", "test")},

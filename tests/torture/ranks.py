@@ -1,5 +1,5 @@
-"""Kills one process of a launched run, again and again, and lets the launcher start all of them again; the run must end with the bits of
-the one that nobody disturbed.
+"""Kills one process of a launched run, again and again, and lets the launcher start all of them again; the run must end
+with the bits of the one that nobody disturbed.
 
     python -m tests.torture.ranks --kills 20
 """
@@ -111,7 +111,9 @@ def torment(way: str, kills: int, seed: int, folder: Path) -> Account:
     while account.kills.total() < kills and not account.troubles:
         name = f"{way}-{account.runs}"
         account.runs += 1
-        _until_finished(way, name, folder, draws, span, min(kills - account.kills.total(), draws.randint(1, MOST)), account)
+        _until_finished(
+            way, name, folder, draws, span, min(kills - account.kills.total(), draws.randint(1, MOST)), account
+        )
         if not account.troubles:
             found = list(differences(expected, remains(folder / "runs" / name)))
             account.identical += not found
@@ -120,10 +122,25 @@ def torment(way: str, kills: int, seed: int, folder: Path) -> Account:
 
 
 def _words(way: str, name: str) -> list[str]:
-    return ["launch", "--nproc", "2", "--restarts", "50", "--", "train", "torn.py", "--set", f"parallel={way}", "--name", name]
+    return [
+        "launch",
+        "--nproc",
+        "2",
+        "--restarts",
+        "50",
+        "--",
+        "train",
+        "torn.py",
+        "--set",
+        f"parallel={way}",
+        "--name",
+        name,
+    ]
 
 
-def _until_finished(way: str, name: str, folder: Path, draws: random.Random, span: float, kills: int, account: Account) -> None:
+def _until_finished(
+    way: str, name: str, folder: Path, draws: random.Random, span: float, kills: int, account: Account
+) -> None:
     seen = folder / name
     seen.mkdir()
     with begun(folder, *_words(way, name), name=name, SEEN=str(seen)) as (launcher, end):
@@ -164,7 +181,9 @@ def _patiently(done: Callable[[], bool], end: Callable[[], Ended]) -> Ended:
     return end()
 
 
-def _await(moment: Moment, attempt: int, seen: Path, run: Path, draws: random.Random, span: float, done: Callable[[], bool]) -> bool:
+def _await(
+    moment: Moment, attempt: int, seen: Path, run: Path, draws: random.Random, span: float, done: Callable[[], bool]
+) -> bool:
     """Until it is time to kill in this attempt; False: it has ended before."""
     begun = seen / (f"starting-{attempt}" if moment is Moment.START else f"training-{attempt}")
     limit = time.monotonic() + DEADLINE
@@ -207,7 +226,16 @@ def shown(accounts: Sequence[Account]) -> str:
     """As a table."""
     heads = ("way", "runs", "kills", "of rank 0", "of rank 1", "while saving", "at the start", "identical")
     rows: list[tuple[Any, ...]] = [
-        (a.way, a.runs, a.kills.total(), a.ranks[0], a.ranks[1], a.saving, a.kills[Moment.START], f"{a.identical}/{a.runs}")
+        (
+            a.way,
+            a.runs,
+            a.kills.total(),
+            a.ranks[0],
+            a.ranks[1],
+            a.saving,
+            a.kills[Moment.START],
+            f"{a.identical}/{a.runs}",
+        )
         for a in accounts
     ]
     table = [heads, *(tuple(map(str, row)) for row in rows)]
@@ -225,7 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shares = [parsed.kills // len(ways) + (number < parsed.kills % len(ways)) for number in range(len(ways))]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trueloop-torture-") as folder:
-        accounts = [torment(way, share, parsed.seed, Path(folder) / way) for way, share in zip(ways, shares, strict=True)]
+        accounts = [
+            torment(way, share, parsed.seed, Path(folder) / way) for way, share in zip(ways, shares, strict=True)
+        ]
     print(shown(accounts))
     for trouble in [trouble for account in accounts for trouble in account.troubles]:
         print(trouble, file=sys.stderr)

@@ -15,7 +15,7 @@ from tests.torture.beacon import Beacon, Phase
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["SCENARIOS", "Scenario", "network", "noisy", "splits_of"]
 
@@ -69,7 +69,9 @@ def noisy(inputs: Any, draws: torch.Generator) -> Any:
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(FEATURES, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, CLASSES))
+    return nn.Sequential(
+        nn.Linear(FEATURES, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, CLASSES)
+    )
 
 
 def splits_of(beacon: Beacon, *, drawing: bool, augment: bool) -> Callable[[DataRequest], Splits]:

@@ -1,5 +1,5 @@
-"""`make torture`: runs are killed at random moments, also in the middle of saves, evaluations and resumes, until they have finished; each
-must end with the bits of the run that nobody disturbed.
+"""`make torture`: runs are killed at random moments, also in the middle of saves, evaluations and resumes, until they
+have finished; each must end with the bits of the run that nobody disturbed.
 
     python -m tests.torture.run --kills 200
 """
@@ -25,7 +25,7 @@ from tests.torture.beacon import Beacon
 from tests.torture.bits import differences, remains
 from tests.torture.recipes import SCENARIOS, Scenario
 from tests.torture.victim import Moment, begin, warm_up
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.session.folder import read_about
 
 __all__ = ["Account", "main", "torment"]
@@ -59,19 +59,25 @@ def torment(scenario: Scenario, kills: int, seed: int, folder: Path) -> Account:
     code = begin(recipe, folder / f"{scenario.name}-undisturbed", beacon).wait()
     span = time.monotonic() - begun
     if code:
-        account.troubles.append(f"the undisturbed run ended with {code}: {_last_words(folder / f'{scenario.name}-undisturbed')}")
+        account.troubles.append(
+            f"the undisturbed run ended with {code}: {_last_words(folder / f'{scenario.name}-undisturbed')}"
+        )
         return account
     expected = remains(folder / f"{scenario.name}-undisturbed")
     while account.kills.total() < kills and not account.troubles:
         run = folder / f"{scenario.name}-{account.runs}"
         account.runs += 1
-        _until_finished(recipe, run, beacon, draws, span, min(kills - account.kills.total(), draws.randint(1, MOST)), account)
+        _until_finished(
+            recipe, run, beacon, draws, span, min(kills - account.kills.total(), draws.randint(1, MOST)), account
+        )
         if not account.troubles:
             _compare(run, expected, account)
     return account
 
 
-def _until_finished(recipe: Recipe, run: Path, beacon: Beacon, draws: random.Random, span: float, kills: int, account: Account) -> None:
+def _until_finished(
+    recipe: Recipe, run: Path, beacon: Beacon, draws: random.Random, span: float, kills: int, account: Account
+) -> None:
     for turn in range(kills):
         if _finished(run):
             return
@@ -111,7 +117,16 @@ def _compare(run: Path, expected: Any, account: Account) -> None:
 
 def shown(accounts: Sequence[Account]) -> str:
     """As a table."""
-    heads = ("scenario", "runs", "kills", "while saving", "aimed at evaluation", "aimed at resume", "resumed", "identical")
+    heads = (
+        "scenario",
+        "runs",
+        "kills",
+        "while saving",
+        "aimed at evaluation",
+        "aimed at resume",
+        "resumed",
+        "identical",
+    )
     rows = [
         (
             a.scenario,
@@ -138,17 +153,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="memory by default: kill -9 is no power cut"
+        "--folder",
+        default="/dev/shm" if Path("/dev/shm").is_dir() else None,
+        help="memory by default: kill -9 is no power cut",
     )
     parsed = parser.parse_args(arguments)
     torch.set_num_threads(1)
     warm_up()
-    shares = [parsed.kills // len(SCENARIOS) + (number < parsed.kills % len(SCENARIOS)) for number in range(len(SCENARIOS))]
+    shares = [
+        parsed.kills // len(SCENARIOS) + (number < parsed.kills % len(SCENARIOS)) for number in range(len(SCENARIOS))
+    ]
     begun = time.monotonic()
     # Forked, so that torch is loaded once; not daemons, because the loaders have workers of their own.
     pool = ProcessPoolExecutor(parsed.jobs, mp_context=get_context("fork"))
     with tempfile.TemporaryDirectory(prefix="trueloop-torture-", dir=parsed.folder) as folder, pool:
-        futures = [pool.submit(torment, each, share, parsed.seed, Path(folder)) for each, share in zip(SCENARIOS, shares, strict=True)]
+        futures = [
+            pool.submit(torment, each, share, parsed.seed, Path(folder))
+            for each, share in zip(SCENARIOS, shares, strict=True)
+        ]
         accounts = [future.result() for future in futures]
     print(shown(accounts))
     for trouble in [trouble for account in accounts for trouble in account.troubles]:

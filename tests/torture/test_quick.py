@@ -29,14 +29,19 @@ def test_a_difference_of_one_bit_is_seen() -> None:
     one = {"a": [torch.tensor([1.0, 0.0]), 0.1]}
     assert not list(differences(one, {"a": [torch.tensor([1.0, 0.0]), 0.1]}))
     assert list(differences(one, {"a": [torch.tensor([1.0, -0.0]), 0.1]})) == ["/a[0]: tensors differ"]
-    assert list(differences(one, {"a": [torch.tensor([1.0, 0.0]), 0.1 + 1e-17 * 2]})) == ["/a[1]: 0.1 and 0.10000000000000002"]
+    assert list(differences(one, {"a": [torch.tensor([1.0, 0.0]), 0.1 + 1e-17 * 2]})) == [
+        "/a[1]: 0.1 and 0.10000000000000002"
+    ]
     assert list(differences(one, {"b": []})) == [": ['a', 'b'] is in one only"]
     assert list(differences({"a": 1}, {"a": 1.0})) == ["/a: int and float"]
     assert list(differences([1], [1, 2])) == [": 1 and 2 entries"]
 
 
 def test_the_table_adds_up() -> None:
-    accounts = [Account("first", runs=2, resumed=3, identical=2, saving=1), Account("second", runs=1, resumed=1, identical=0)]
+    accounts = [
+        Account("first", runs=2, resumed=3, identical=2, saving=1),
+        Account("second", runs=1, resumed=1, identical=0),
+    ]
     accounts[0].kills.update(save=2, evaluation=1)
     last = shown(accounts).splitlines()[-1].split()
     assert last == ["all", "3", "3", "1", "1", "0", "4", "2/3"]

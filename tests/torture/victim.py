@@ -16,7 +16,7 @@ import torch
 
 from tests.torture.beacon import Beacon, Phase
 from trueloop.cli.train import exit_code
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.session.train import Trained, resume, train
 
 __all__ = ["Moment", "Victim", "begin", "warm_up"]

@@ -87,7 +87,9 @@ def test_what_is_done_is_seen_without_colours_too(clock: Clock, monkeypatch: pyt
     assert re.search(r"━\S*─", captured.get())
 
 
-def test_it_is_drawn_a_few_times_a_second_however_often_the_loop_logs(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_drawn_a_few_times_a_second_however_often_the_loop_logs(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bar = Bar(Terminal(), clock=clock, width=100)
     drawn: list[float] = []
 

@@ -49,12 +49,18 @@ class Reader(HTMLParser):
             self.words.append(data.strip())
 
     def count(self, tag: str, **attributes: str) -> int:
-        return sum(seen == tag and all(held.get(key.rstrip("_")) == value for key, value in attributes.items()) for seen, held in self.seen)
+        return sum(
+            seen == tag and all(held.get(key.rstrip("_")) == value for key, value in attributes.items())
+            for seen, held in self.seen
+        )
 
 
 def rows(steps: int = 200) -> list[Row]:
     return [
-        *(trained(step, 2.0 * math.exp(-step / 60), gradient_norm=1 + math.sin(step)) for step in range(10, steps + 1, 10)),
+        *(
+            trained(step, 2.0 * math.exp(-step / 60), gradient_norm=1 + math.sin(step))
+            for step in range(10, steps + 1, 10)
+        ),
         *(validated(step, 1 - math.exp(-step / 40), 2.2 * math.exp(-step / 70)) for step in range(20, steps + 1, 20)),
     ]
 
@@ -62,7 +68,16 @@ def rows(steps: int = 200) -> list[Row]:
 def test_a_page_has_a_chart_for_each_curve_with_its_words() -> None:
     seen = Reader(page(start(), finished(), [*rows(), on_test(160, 0.97)]))
     titles = [word for word in seen.words if word in ("loss", "accuracy", "learning rate", "gradient norm")]
-    assert titles == ["loss", "loss", "accuracy", "accuracy", "learning rate", "learning rate", "gradient norm", "gradient norm"]
+    assert titles == [
+        "loss",
+        "loss",
+        "accuracy",
+        "accuracy",
+        "learning rate",
+        "learning rate",
+        "gradient norm",
+        "gradient norm",
+    ]
     assert seen.count("svg", role="img") == 4
     assert seen.count("title") >= 5
     assert "best accuracy" in seen.words
@@ -87,7 +102,10 @@ def test_a_page_fetches_nothing_and_runs_nothing() -> None:
 
 def test_a_page_of_a_long_run_stays_small() -> None:
     long = [
-        *(trained(step, 2.0 + math.sin(step), lr=1e-3 / (1 + step), gradient_norm=math.cos(step) + 2) for step in range(50, 500_000, 50)),
+        *(
+            trained(step, 2.0 + math.sin(step), lr=1e-3 / (1 + step), gradient_norm=math.cos(step) + 2)
+            for step in range(50, 500_000, 50)
+        ),
         *(validated(step, 0.5 + math.sin(step) / 3) for step in range(500, 500_000, 500)),
     ]
     assert len(page(start(), finished(), long)) < 60_000
@@ -110,7 +128,14 @@ def test_a_loss_that_is_no_number_is_a_gap_with_a_mark() -> None:
     text = page(
         start(),
         finished(),
-        [trained(10, 1.0), trained(20, 0.9), trained(30, math.nan), trained(40, math.inf), trained(50, 0.8), trained(60, 0.7)],
+        [
+            trained(10, 1.0),
+            trained(20, 0.9),
+            trained(30, math.nan),
+            trained(40, math.inf),
+            trained(50, 0.8),
+            trained(60, 0.7),
+        ],
     )
     seen = Reader(text)
     assert seen.count("path", class_="broken") == 2
@@ -199,7 +224,9 @@ def test_a_page_that_cannot_be_drawn_is_a_sentence_not_an_end(trouble: str, tmp_
     if trouble == "folder":
         (tmp_path / "curves.html").mkdir()
     else:
-        (tmp_path / FILE).write_text('{"kind": "train", damaged\n' + (tmp_path / FILE).read_text(encoding="utf-8"), encoding="utf-8")
+        (tmp_path / FILE).write_text(
+            '{"kind": "train", damaged\n' + (tmp_path / FILE).read_text(encoding="utf-8"), encoding="utf-8"
+        )
     said: list[str] = []
     told(Curves(tmp_path, said.append), [])
     (sentence,) = said

@@ -17,7 +17,7 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadRecipe, MissingExtra
 from trueloop.hook import Ending, Hook, Row, Start
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.session.comparison import compared
 from trueloop.session.runs import summary_of
 from trueloop.session.train import resume, train
@@ -33,7 +33,9 @@ def _read(request: DataRequest) -> Splits:
     return Splits(train=parts[0], valid=parts[1], test=parts[2], facts=Facts(inputs=(4,), classes=("below", "above")))
 
 
-RECIPE = Recipe("tiny", model=lambda: nn.Linear(4, 2), data=_read, steps=24, batch=8, lr=0.05, log_every=2, device="cpu")
+RECIPE = Recipe(
+    "tiny", model=lambda: nn.Linear(4, 2), data=_read, steps=24, batch=8, lr=0.05, log_every=2, device="cpu"
+)
 
 
 class Listening(Hook):
@@ -87,7 +89,10 @@ def test_what_is_listed_is_what_was_reached(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_a_recipe_are_bit_equal_and_another_seed_is_not(tmp_path: Path) -> None:
-    paths = [train(replace(RECIPE, seed=seed), name=name, runs=tmp_path, hooks=[]).folder for name, seed in (("a", 0), ("b", 0), ("c", 1))]
+    paths = [
+        train(replace(RECIPE, seed=seed), name=name, runs=tmp_path, hooks=[]).folder
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    ]
     seen = compared(paths)
     same, other = seen.partings
     assert same.step is None

@@ -42,7 +42,9 @@ def test_the_log_of_a_run() -> None:
 
 def test_columns_stand_under_one_another() -> None:
     first, second = said(trained(5, 0.2), trained(195, 0.1))[2:4]
-    assert [first.index(word) for word in ("epoch", "loss", "lr")] == [second.index(word) for word in ("epoch", "loss", "lr")]
+    assert [first.index(word) for word in ("epoch", "loss", "lr")] == [
+        second.index(word) for word in ("epoch", "loss", "lr")
+    ]
 
 
 def test_statistics_of_layers_are_not_shown_and_skipped_steps_are() -> None:
@@ -62,7 +64,9 @@ def test_a_run_that_did_not_finish_names_the_command_that_goes_on() -> None:
     assert lines[-1] == "go on      trueloop resume runs/digits"
     asked = said(ending=Ending("signal", 120, "Stopped. Go on: trueloop resume runs/digits"), folder="runs/digits")
     assert sum("trueloop resume" in line for line in asked) == 1
-    assert not any("trueloop resume" in line for line in said(ending=Ending("failed", 0), folder="runs/digits"))  # nothing to go on from
+    assert not any(
+        "trueloop resume" in line for line in said(ending=Ending("failed", 0), folder="runs/digits")
+    )  # nothing to go on from
 
 
 def test_the_end_names_the_best_checkpoint_and_the_curves(tmp_path: Path) -> None:
@@ -94,7 +98,9 @@ def test_numbers_are_short(value: float, shown: str) -> None:
     assert number(value) == shown
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(0.04, "0.0 s"), (4.83, "4.8 s"), (192, "3:12"), (7510, "2:05:10"), (math.inf, "?")])
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.04, "0.0 s"), (4.83, "4.8 s"), (192, "3:12"), (7510, "2:05:10"), (math.inf, "?")]
+)
 def test_durations_are_read_at_a_glance(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 
@@ -117,7 +123,9 @@ def test_a_log_whose_reader_has_gone_does_not_end_the_run(tmp_path: Path) -> Non
         encoding="utf-8",
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    talking = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    talking = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     assert talking.stdout is not None
     assert talking.stderr is not None
     talking.stdout.readline()

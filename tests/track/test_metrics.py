@@ -24,7 +24,11 @@ def test_rows_come_back_as_they_were_told(tmp_path: Path) -> None:
     rows = [trained(50, 1 / 3), validated(57, 0.96, best=True), on_test(57, 0.95)]
     told(MetricsFile(tmp_path), rows)
     back = list(read_rows(tmp_path))
-    assert [(row.kind, row.step, row.best) for row in back] == [("train", 50, False), ("valid", 57, True), ("test", 57, False)]
+    assert [(row.kind, row.step, row.best) for row in back] == [
+        ("train", 50, False),
+        ("valid", 57, True),
+        ("test", 57, False),
+    ]
     assert back[0].values["loss"] == 1 / 3  # to the last bit
     for before, after in zip(rows, back, strict=True):
         assert {name: value for name, value in after.values.items() if name != "seconds"} == before.values
@@ -112,10 +116,24 @@ def test_seconds_go_on_where_the_kept_rows_end(tmp_path: Path) -> None:
 
 
 def test_rows_that_a_run_took_back_do_not_stand(tmp_path: Path) -> None:
-    rows = [trained(50), trained(100), validated(100, 0.9), trained(150, 9.0), trained(100, 0.4), validated(100, 0.91), trained(150, 0.3)]
+    rows = [
+        trained(50),
+        trained(100),
+        validated(100, 0.9),
+        trained(150, 9.0),
+        trained(100, 0.4),
+        validated(100, 0.91),
+        trained(150, 0.3),
+    ]
     told(MetricsFile(tmp_path), [*rows, on_test(100, 0.9)])
     kept = standing(read_rows(tmp_path))
-    assert [(row.kind, row.step) for row in kept] == [("train", 50), ("train", 100), ("valid", 100), ("test", 100), ("train", 150)]
+    assert [(row.kind, row.step) for row in kept] == [
+        ("train", 50),
+        ("train", 100),
+        ("valid", 100),
+        ("test", 100),
+        ("train", 150),
+    ]
     assert [row.values["loss"] for row in kept if row.kind == "train"] == [0.5, 0.4, 0.3]
 
 

@@ -49,15 +49,18 @@ def test_statistics_of_layers_are_there(tmp_path: Path) -> None:
 
 
 def test_a_row_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
-    board = TensorBoard(tmp_path)
-    board.started(start())
-    board.logged(trained(50, 0.5))
+    registry = TensorBoard(tmp_path)
+    registry.started(start())
+    registry.logged(trained(50, 0.5))
     assert read(tmp_path, "train/loss") == [(50, 0.5)]
-    board.ended(finished())
+    registry.ended(finished())
 
 
 def test_a_resumed_run_does_not_double_its_curve(tmp_path: Path) -> None:
-    told(TensorBoard(tmp_path), [trained(50, 8.0), validated(60, 0.25), trained(100, 4.0), validated(120, 0.5), trained(150, 2.0)])
+    told(
+        TensorBoard(tmp_path),
+        [trained(50, 8.0), validated(60, 0.25), trained(100, 4.0), validated(120, 0.5), trained(150, 2.0)],
+    )
     told(TensorBoard(tmp_path), [trained(100, 4.0), validated(120, 0.5), trained(150, 1.0)], from_step=60)
     assert read(tmp_path, "train/loss") == [(50, 8.0), (100, 4.0), (150, 1.0)]
     assert read(tmp_path, "valid/accuracy") == [(60, 0.25), (120, 0.5)]
@@ -76,7 +79,14 @@ def test_a_run_that_begins_again_takes_everything_back(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_back_to_a_checkpoint_takes_its_rows_back(tmp_path: Path) -> None:
-    rows = [trained(50, 8.0), validated(60, 0.25), trained(100, 4.0), trained(150, 64.0), trained(100, 2.0), trained(150, 1.0)]
+    rows = [
+        trained(50, 8.0),
+        validated(60, 0.25),
+        trained(100, 4.0),
+        trained(150, 64.0),
+        trained(100, 2.0),
+        trained(150, 1.0),
+    ]
     told(TensorBoard(tmp_path), rows)
     assert read(tmp_path, "train/loss") == [(50, 8.0), (100, 2.0), (150, 1.0)]
     assert read(tmp_path, "valid/accuracy") == [(60, 0.25)]

@@ -1,6 +1,7 @@
 """Trackers by name: which there are, what happens without their packages, and what W&B and MLflow are told.
 
-The two services cannot be reached from a test: small fakes stand in for their packages and write down how they are called.
+The two services cannot be reached from a test: small fakes stand in for their packages and write down how they are
+called.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from tests.track.told import finished, on_test, start, told, trained, validated
 from trueloop.errors import BadRecipe, MissingExtra
 from trueloop.hook import Ending, Hook, Row, Start
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.track import trackers
 from trueloop.track.mlflow import Mlflow
 from trueloop.track.tensorboard import TensorBoard
@@ -46,12 +47,16 @@ def test_the_default_of_a_recipe_is_known() -> None:
 
 
 def test_an_unknown_tracker_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(BadRecipe, match=r"There is no tracker 'tensorbord'\. Did you mean tensorboard\? Nothing was run"):
+    with pytest.raises(
+        BadRecipe, match=r"There is no tracker 'tensorbord'\. Did you mean tensorboard\? Nothing was run"
+    ):
         check_trackers(["tensorbord"])
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_a_tracker_that_was_asked_for_and_is_not_installed_is_refused_before_anything_runs(name: str, without: None) -> None:
+def test_a_tracker_that_was_asked_for_and_is_not_installed_is_refused_before_anything_runs(
+    name: str, without: None
+) -> None:
     with pytest.raises(MissingExtra, match=rf"Nothing was run: pip install 'trueloop\[{name}\]'"):
         check_trackers([name])
 
@@ -102,7 +107,9 @@ def test_a_tracker_that_fails_says_so_once_and_the_run_goes_on() -> None:
     failing = Failing()
     told(Secondary("mlflow", failing, said.append), [trained(50), trained(100), trained(150)])
     assert failing.rows == 2
-    assert said == ["mlflow failed and gets no more metrics (ConnectionError: no route to host). The run's folder has them all."]
+    assert said == [
+        "mlflow failed and gets no more metrics (ConnectionError: no route to host). The run's folder has them all."
+    ]
 
 
 def test_everything_is_passed_on_while_it_works() -> None:
@@ -174,7 +181,10 @@ def test_wandb_gets_the_recipe_the_rows_and_the_result(wandb: SimpleNamespace, t
     assert (asked["project"], asked["name"], asked["id"], asked["resume"]) == ("trueloop", "digits", None, None)
     assert asked["config"]["lr"] == 0.003
     assert asked["config"]["parameters"] == 29_258
-    assert [(step, values.get("train/loss", values.get("valid/accuracy"))) for step, values in run.rows] == [(50, 0.5), (60, 0.9)]
+    assert [(step, values.get("train/loss", values.get("valid/accuracy"))) for step, values in run.rows] == [
+        (50, 0.5),
+        (60, 0.9),
+    ]
     assert run.summary == {"test/accuracy": 0.875, "test/loss": 0.2, "best/accuracy": 0.985}
     assert run.exit_code == 0
 
@@ -223,7 +233,10 @@ def test_mlflow_gets_the_recipe_the_rows_and_the_status(mlflow: SimpleNamespace,
     (parameters,) = mlflow.parameters
     assert parameters["lr"] == "0.003"
     assert len(parameters["long"]) == 500
-    assert [(step, values.get("train/loss", values.get("valid/accuracy"))) for step, values in mlflow.rows] == [(50, 0.5), (60, 0.9)]
+    assert [(step, values.get("train/loss", values.get("valid/accuracy"))) for step, values in mlflow.rows] == [
+        (50, 0.5),
+        (60, 0.9),
+    ]
     assert mlflow.statuses == ["FINISHED"]
 
 
@@ -236,7 +249,9 @@ def test_a_resumed_run_is_the_same_run_there(mlflow: SimpleNamespace, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_a_tracker_that_never_started_is_told_nothing(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_tracker_that_never_started_is_told_nothing(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     fake = request.getfixturevalue(name)
     hook = Wandb(tmp_path, RECIPE) if name == "wandb" else Mlflow(tmp_path, RECIPE)
     hook.logged(trained(50))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.tune.worlds import CPU, pace, recipe
+from trueloop.results.tune import BatchSizes, Changes, Trial
 from trueloop.tune.batch_sizes import DOUBLINGS, batch_sizes, knee_of, largest_that_fits
 from trueloop.tune.measurer import Imagined, Imagining
-from trueloop.tuned import BatchSizes, Changes, Trial
 
 BEST = Trial(3, "threads", {"threads": 1}, {"threads": 1}, "kept", pace=pace(32 / 1.32e-3, 10**8), gain=1.0, speed=2.0)
 

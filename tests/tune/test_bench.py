@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.tune.test_judge import curve, falling, gradients
+from trueloop.results.tune import Changes
 from trueloop.tune import bench as benches
 from trueloop.tune.bench import DEVICE_SHARE, MORE_TURNS, STEPS, TOGETHER, TURNS, Bench
 from trueloop.tune.process import TrialFailed
 from trueloop.tune.spec import Spec
-from trueloop.tuned import Changes
 
 World = Callable[[Changes], list[float]]
 
@@ -142,7 +142,9 @@ def test_one_that_never_starts_is_ended_too() -> None:
 
 def test_the_best_begins_anew_when_its_training_is_over() -> None:
     here = bench()
-    Pretended.world = staticmethod(lambda changes: [0.5e-3] if changes else [-1.0] if Pretended.made[-1].spec.changes else [1e-3])
+    Pretended.world = staticmethod(
+        lambda changes: [0.5e-3] if changes else [-1.0] if Pretended.made[-1].spec.changes else [1e-3]
+    )
     assert here.pace({"threads": 1}, {}).faster == pytest.approx(2.0)
     assert [process.name for process in Pretended.made] == ["reference", "threads=1", "reference"]
 

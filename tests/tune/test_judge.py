@@ -1,4 +1,5 @@
-"""The judgement on planted curves, gradients and metrics: what is rounding passes, what is wrong is refused with its numbers."""
+"""The judgement on planted curves, gradients and metrics: what is rounding passes, what is wrong is refused with its
+numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,15 @@ def gradients(cosine: float = 0.999, itself: float = 0.999, length: float = 1.0)
 
 
 def shown(**changes: Any) -> Shown:
-    made = Shown(STEPS, curve(falling), [curve(lambda step: falling(step) * 1.001)], gradients(), [0.90, 0.91, 0.92], "accuracy", True)
+    made = Shown(
+        STEPS,
+        curve(falling),
+        [curve(lambda step: falling(step) * 1.001)],
+        gradients(),
+        [0.90, 0.91, 0.92],
+        "accuracy",
+        True,
+    )
     return replace(made, **changes)
 
 
@@ -77,7 +86,10 @@ def test_a_share_of_nearly_nothing_says_nothing() -> None:
     def vanishing(step: int) -> float:
         return 2.3 if step < 4 else 1e-4
 
-    same = judged(shown(curve=curve(vanishing), moved=[]), shown(curve=curve(lambda step: vanishing(step) * (1 if step < 4 else 2))))
+    same = judged(
+        shown(curve=curve(vanishing), moved=[]),
+        shown(curve=curve(lambda step: vanishing(step) * (1 if step < 4 else 2))),
+    )
     assert same.same
     assert same.loss_apart < 0.001
 
@@ -93,7 +105,9 @@ def test_a_training_that_ends_by_itself_is_refused_in_its_own_words() -> None:
     assert same.failures == ("its training ended by itself: the loss is nan in batch 3 of epoch 0",)
 
 
-@pytest.mark.parametrize(("cosine", "passes"), [(COSINE + 0.01, True), (COSINE - 0.01, False), (0.0, False), (-1.0, False)])
+@pytest.mark.parametrize(
+    ("cosine", "passes"), [(COSINE + 0.01, True), (COSINE - 0.01, False), (0.0, False), (-1.0, False)]
+)
 def test_a_layer_whose_gradient_turns_is_named(cosine: float, passes: bool) -> None:
     same = judged(shown(), shown(gradients=gradients(cosine)))
     assert same.same is passes
@@ -120,7 +134,9 @@ def test_a_layer_that_turns_by_itself_may_turn_as_far() -> None:
     assert not judged(shown(), shown(gradients=gradients(0.70, itself=0.78))).same
 
 
-@pytest.mark.parametrize(("length", "passes"), [(LENGTH - 0.01, True), (LENGTH + 0.01, False), (1 / LENGTH - 0.01, False), (0.0, False)])
+@pytest.mark.parametrize(
+    ("length", "passes"), [(LENGTH - 0.01, True), (LENGTH + 0.01, False), (1 / LENGTH - 0.01, False), (0.0, False)]
+)
 def test_a_wrong_factor_is_seen_though_cosines_and_adam_hide_it(length: float, passes: bool) -> None:
     same = judged(shown(), shown(gradients=gradients(length=length)))
     assert same.same is passes
@@ -171,5 +187,7 @@ def test_another_batch_is_judged_by_what_comes_of_it() -> None:
 
 
 def test_all_that_fails_is_told() -> None:
-    same = judged(shown(), shown(curve=curve(lambda _: 2.3), gradients=gradients(0.0, length=0.0), metrics=[0.1, 0.1, 0.1]))
+    same = judged(
+        shown(), shown(curve=curve(lambda _: 2.3), gradients=gradients(0.0, length=0.0), metrics=[0.1, 0.1, 0.1])
+    )
     assert len(same.failures) == 4

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from tests.tune.worlds import CPU, CUDA, read, recipe
-from trueloop.recipe import DataRequest, Recipe, kinds
-from trueloop.tune import here as facts
-from trueloop.tune.here import Here, look_around
+from trueloop.recipe.recipe import DataRequest, Recipe, kinds
+from trueloop.results.tune import OBJECTIVES, Changes
+from trueloop.tune import machine_facts as facts
 from trueloop.tune.knob import Knob, all_knobs
-from trueloop.tuned import OBJECTIVES, Changes
+from trueloop.tune.machine_facts import Here, look_around
 
 GPU = recipe(device="auto")
 
@@ -61,7 +61,12 @@ def test_a_knob_offers_other_values_or_says_why_not(each: Knob, here: Here) -> N
 
 def test_what_promises_most_comes_first() -> None:
     names = [each.name for each in all_knobs(CUDA)]
-    assert names.index("step program") < names.index("precision") < names.index("compile") < names.index("steps per replay")
+    assert (
+        names.index("step program")
+        < names.index("precision")
+        < names.index("compile")
+        < names.index("steps per replay")
+    )
     slow = [each.name for each in all_knobs(replace(CUDA, step_seconds=0.3))]
     assert slow.index("precision") < slow.index("compile") < slow.index("step program")
 
@@ -109,7 +114,9 @@ def test_step_program() -> None:
     assert "compiles by itself" in said("step program", replace(GPU, compile="default"), CPU)
     assert said("step program", here=replace(CPU, compiler="no compiler is here")) == "no compiler is here"
     assert "program=whole already" in said("step program", replace(GPU, program="whole"), CPU)
-    assert offered("step program", here=replace(CUDA, samples=300)) == [{"program": "graphed", "steps_per_replay": 9}]  # one epoch
+    assert offered("step program", here=replace(CUDA, samples=300)) == [
+        {"program": "graphed", "steps_per_replay": 9}
+    ]  # one epoch
     slow = offered("step program", here=replace(CUDA, step_seconds=0.1))
     assert slow == [{"program": "graphed", "steps_per_replay": 2}]  # a long graph of a large model takes long to record
     assert "come from a loader" in said("step program", replace(GPU, where="loader"))
@@ -120,9 +127,17 @@ def test_step_program() -> None:
 def test_steps_per_replay_divide_the_interval_of_the_metrics() -> None:
     graphed = replace(GPU, program="graphed")
     assert [option["steps_per_replay"] for option in offered("steps per replay", graphed)] == [50, 32]
-    assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=64))] == [64, 32]
-    assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=7))] == [7, 32]
-    assert [option["steps_per_replay"] for option in offered("steps per replay", graphed, replace(CUDA, samples=32 * 30))] == [10]
+    assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=64))] == [
+        64,
+        32,
+    ]
+    assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=7))] == [
+        7,
+        32,
+    ]
+    assert [
+        option["steps_per_replay"] for option in offered("steps per replay", graphed, replace(CUDA, samples=32 * 30))
+    ] == [10]
     assert "not graphed" in said("steps per replay")
     assert "nothing else" in said("steps per replay", graphed, replace(CUDA, samples=32 * 3))
 
@@ -131,7 +146,9 @@ def test_resident_data() -> None:
     assert offered("resident data", replace(GPU, where="loader", workers=4)) == [{"where": "resident", "workers": 0}]
     assert "resident already" in said("resident data")
     assert "read as needed" in said("resident data", here=replace(CUDA, data_bytes=None, data_fit=False))
-    assert "90.0 GB" in said("resident data", replace(GPU, where="loader"), replace(CUDA, data_bytes=90 * 10**9, data_fit=False))
+    assert "90.0 GB" in said(
+        "resident data", replace(GPU, where="loader"), replace(CUDA, data_bytes=90 * 10**9, data_fit=False)
+    )
 
 
 def test_workers() -> None:
@@ -180,7 +197,10 @@ def test_activation_checkpointing_saves_memory_and_leaving_it_saves_time() -> No
 
 def test_threads() -> None:
     assert [option["threads"] for option in offered("threads", here=CPU)] == [1, 2]
-    assert [option["threads"] for option in offered("threads", replace(GPU, threads=1), CPU)] == [0, 2]  # 0: torch's own number
+    assert [option["threads"] for option in offered("threads", replace(GPU, threads=1), CPU)] == [
+        0,
+        2,
+    ]  # 0: torch's own number
     assert [option["threads"] for option in offered("threads", here=replace(CPU, threads=8, cores=4))] == [4, 1, 2]
     assert "by the device" in said("threads")
     assert "one core" in said("threads", here=replace(CPU, cores=1, threads=1))
@@ -198,7 +218,13 @@ def test_the_machine_the_model_and_the_data_are_looked_at() -> None:
     assert found.device == "cpu"
     assert 1 <= found.cores <= found.place.cores
     assert found.threads == torch.get_num_threads()
-    assert (found.samples, found.convolutions, found.blocks, found.can_fuse, found.data_fit) == (256, False, 0, True, True)
+    assert (found.samples, found.convolutions, found.blocks, found.can_fuse, found.data_fit) == (
+        256,
+        False,
+        0,
+        True,
+        True,
+    )
     assert found.data_bytes == 256 * (16 * 4 + 8)
     assert look_around(recipe(model=conv), DataRequest()).convolutions
 
@@ -231,9 +257,12 @@ def test_samples_that_are_read_as_needed_have_no_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "supported", "native"), [("asimd bf16", True, True), ("asimd bf16", False, False), ("asimd", True, False), ("", True, False)]
+    ("flags", "supported", "native"),
+    [("asimd bf16", True, True), ("asimd bf16", False, False), ("asimd", True, False), ("", True, False)],
 )
-def test_bf16_must_be_in_the_processor_and_in_torch(flags: str, supported: bool, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bf16_must_be_in_the_processor_and_in_torch(
+    flags: str, supported: bool, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(facts, "_cpuinfo", lambda: f"processor : 0\nFeatures : fp {flags}\n")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)
     assert facts._native_bf16(torch.device("cpu")) is native

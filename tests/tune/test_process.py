@@ -69,13 +69,17 @@ def test_a_trial_trains_in_turns_and_proves_what_it_computes(file: str, processe
     plain = Process(Spec(file, log_every=4), PLENTY)
     processes.append(plain)
     plain.listen(monotonic() + SOON)
-    theirs = Shown.of(plain.ask({"do": "prove", "order": {**order, "moved": 1, "gradients": False}}, monotonic() + SOON)["proof"])
+    theirs = Shown.of(
+        plain.ask({"do": "prove", "order": {**order, "moved": 1, "gradients": False}}, monotonic() + SOON)["proof"]
+    )
     same = judged(theirs, ours)
     assert same.same, same.failures
     assert same.steps == 12
     assert same.cosine > 0.999
     assert len(same.measured) == 2
-    assert process.ask({"do": "window", "seconds": 0.02}, monotonic() + SOON)["window"]  # and it goes on after its proof
+    assert process.ask({"do": "window", "seconds": 0.02}, monotonic() + SOON)[
+        "window"
+    ]  # and it goes on after its proof
 
 
 def test_an_error_of_the_recipe_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -134,7 +138,9 @@ def test_what_a_recipe_prints_is_no_answer(tmp_path: Path, processes: list[Proce
 
 
 @pytest.mark.long
-def test_files_of_the_user_do_not_take_the_place_of_pythons(file: str, processes: list[Process], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_user_do_not_take_the_place_of_pythons(
+    file: str, processes: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(file).parent)
     Path("statistics.py").write_text("raise SystemExit('not the real one')\n", encoding="utf-8")
     process = Process(Spec("digits", log_every=4), PLENTY)
@@ -231,7 +237,10 @@ def test_this_machine_has_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "every", "own", "found"), [("eager", 6, 50, 6), ("graphed", 6, 50, 16), ("graphed", 20, 50, 32), ("graphed", 50, 50, 50)]
+    ("program", "every", "own", "found"),
+    [("eager", 6, 50, 6), ("graphed", 6, 50, 16), ("graphed", 20, 50, 32), ("graphed", 50, 50, 50)],
 )
-def test_an_interval_holds_whole_replays(program: Literal["eager", "graphed"], every: int, own: int, found: int) -> None:
+def test_an_interval_holds_whole_replays(
+    program: Literal["eager", "graphed"], every: int, own: int, found: int
+) -> None:
     assert whole_replays(every, recipe(program=program, log_every=own, steps_per_replay=16)) == found

@@ -1,4 +1,5 @@
-"""What trials show of themselves, judged: honest variants pass, planted wrong ones are refused, whichever part of the proof sees them."""
+"""What trials show of themselves, judged: honest variants pass, planted wrong ones are refused, whichever part of the
+proof sees them."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from torch import Tensor, nn
 from tests.tune.worlds import network, read, recipe
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.results.tune import Agreement
 from trueloop.tune.judge import Shown, judged
 from trueloop.tune.sameness import Order, prove, stilled
 from trueloop.tune.subject import VALID, Subject
 from trueloop.tune.timing import interval
 from trueloop.tune.watermark import Watermark, resident_bytes
-from trueloop.tuned import Agreement
 
 STEPS, SEEDS = 24, 2
 
@@ -41,7 +42,9 @@ def agreement(model: Callable[[], nn.Module], base: dict[str, Any] | None = None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("changes", [{}, {"threads": 1}, {"accumulate": 4}, {"precision": "bf16"}, {"where": "loader"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"threads": 1}, {"accumulate": 4}, {"precision": "bf16"}, {"where": "loader"}], ids=str
+)
 def test_honest_variants_are_the_same_training(changes: dict[str, Any]) -> None:
     same = agreement(network, **changes)
     assert same.same, same.failures
@@ -254,7 +257,8 @@ def test_only_some_of_many_validation_samples_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "own", "steps"), [(0.001, 50, 50), (0.006, 50, 50), (0.01, 50, 5), (1.0, 50, 1), (0.001, 1000, 50), (0.1, 2, 2)]
+    ("seconds", "own", "steps"),
+    [(0.001, 50, 50), (0.006, 50, 50), (0.01, 50, 5), (1.0, 50, 1), (0.001, 1000, 50), (0.1, 2, 2)],
 )
 def test_intervals_are_the_recipes_own_unless_they_take_too_long(seconds: float, own: int, steps: int) -> None:
     assert interval(seconds, own) == steps

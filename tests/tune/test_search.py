@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.tune.worlds import CPU, CUDA, recipe
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes, Objective, Trial
 from trueloop.tune.knob import Knob
+from trueloop.tune.machine_facts import Here
 from trueloop.tune.measurer import Imagined, Imagining
 from trueloop.tune.process import TrialFailed
 from trueloop.tune.search import AGAIN, LEAST, SLOWEST, Search, reference_changes
-from trueloop.tuned import Changes, Objective, Trial
 
 GPU = recipe(device="auto")
 
@@ -71,7 +71,9 @@ def test_it_finds_compiled_bf16_of_a_large_model() -> None:
     assert search.best.changes == {"precision": "bf16", "compile": "default"}
     tried = [words.split() for words in machine.asked if words]
     assert tried[0] == ["precision=bf16"]
-    assert "program=graphed" not in tried[0]  # steps that take long have little to gain from graphs: tried after the rest
+    assert (
+        "program=graphed" not in tried[0]
+    )  # steps that take long have little to gain from graphs: tried after the rest
     assert any("program=graphed" in words for words in tried)
 
 
@@ -111,7 +113,9 @@ def test_a_gain_that_the_turns_deny_is_none() -> None:
 def test_a_faster_path_that_is_another_training_is_refused_and_never_chosen() -> None:
     def world(changes: Changes) -> Imagining:
         wrong = ("its loss lies 70% from the reference's",) if changes.get("precision") in ("bf16", "fp16") else ()
-        return Imagining({"bf16": 0.01, "fp16": 0.01, "tf32": 0.05}.get(str(changes.get("precision")), 0.1), failures=wrong)
+        return Imagining(
+            {"bf16": 0.01, "fp16": 0.01, "tf32": 0.05}.get(str(changes.get("precision")), 0.1), failures=wrong
+        )
 
     search, _ = searched(world)
     refused = [trial for trial in search.trials if trial.outcome == "refused"]
@@ -205,7 +209,9 @@ def test_what_lost_a_little_is_tried_again_on_top_of_what_came_later() -> None:
 
 def test_what_lost_by_much_is_not_tried_again() -> None:
     def world(changes: Changes) -> Imagining:
-        return Imagining((0.5 if changes.get("compile") else 1.0) / ((AGAIN - 0.1) if changes.get("channels_last") else 1.0))
+        return Imagining(
+            (0.5 if changes.get("compile") else 1.0) / ((AGAIN - 0.1) if changes.get("channels_last") else 1.0)
+        )
 
     knobs = [_Knob("layout", {"channels_last": True}), _Knob("kernels", {"compile": "default"})]
     _, machine = searched(world, knobs=knobs)

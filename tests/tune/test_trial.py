@@ -1,4 +1,5 @@
-"""A trial's side of the talk, in this very process: what it is told, what it answers, and how it says that it failed."""
+"""A trial's side of the talk, in this very process: what it is told, what it answers, and how it says that it
+failed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import torch
 
 from tests.tune.worlds import FILE, recipe
 from trueloop.errors import BadRecipe
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.tune.spec import Spec
 from trueloop.tune.subject import Subject
 from trueloop.tune.timing import WARM, Desk, Enough, calibrated, drive
@@ -81,7 +82,8 @@ def test_settings_come_first_and_changes_on_top(file: str) -> None:
 def test_a_training_that_ends_by_itself_is_no_measure(file: str) -> None:
     Path(file).write_text(
         FILE.replace("nn.Dropout(0.2)", "nn.Threshold(-1e9, float('nan')), Bad()").replace(
-            "def network", "class Bad(nn.Module):\n    def forward(self, x):\n        return x / 0 - x / 0\n\n\ndef network"
+            "def network",
+            "class Bad(nn.Module):\n    def forward(self, x):\n        return x / 0 - x / 0\n\n\ndef network",
         )
     )
     with pytest.raises(RuntimeError, match="the training ended by itself"):
@@ -91,7 +93,10 @@ def test_a_training_that_ends_by_itself_is_no_measure(file: str) -> None:
 def test_errors_are_told_in_one_line() -> None:
     assert _said(ValueError("first\nsecond")) == "ValueError: first"
     assert _said(KeyError()) == "KeyError"
-    assert _said(BadRecipe("The recipe cannot be trained:\n  - this.\n  - that.")) == "The recipe cannot be trained: - this. - that."
+    assert (
+        _said(BadRecipe("The recipe cannot be trained:\n  - this.\n  - that."))
+        == "The recipe cannot be trained: - this. - that."
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import pytest
 from tests.tune.worlds import CPU, FILE, SAME, recipe, tuning
 from trueloop.errors import BadRecipe, Misuse
 from trueloop.recipes.catalogue import find_recipe
+from trueloop.results.tune import Changes, Trial, Tuning, front, read_tuning, words_of
 from trueloop.tune.cache import key_of, recalled, remember
 from trueloop.tune.measurer import Imagined, Imagining
 from trueloop.tune.tune import Asked, tune
 from trueloop.tune.write import MARK, file_for, refuse_strangers, written
-from trueloop.tuned import Changes, Trial, Tuning, front, read_tuning, words_of
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,9 @@ def test_what_is_known_is_told_from_memory_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"fresh": True}, {"objective": "latency"}, {"seeds": 2}, {"settings": {"lr": "0.1"}}, {"seconds": 900.0}], ids=str
+    "changes",
+    [{"fresh": True}, {"objective": "latency"}, {"seeds": 2}, {"settings": {"lr": "0.1"}}, {"seconds": 900.0}],
+    ids=str,
 )
 def test_another_question_is_measured(changes: dict[str, Any]) -> None:
     tuned()
@@ -99,7 +101,11 @@ def test_what_is_set_is_fixed_and_told() -> None:
 def test_a_recipe_that_cannot_be_trained_is_refused_before_anything_is_measured() -> None:
     fake = machine()
     with pytest.raises(BadRecipe, match="cannot be trained"):
-        tune(Asked(str(Path("small.py").absolute()), settings={"device": "cpu", "precision": "tf32"}), lambda _: None, fake)
+        tune(
+            Asked(str(Path("small.py").absolute()), settings={"device": "cpu", "precision": "tf32"}),
+            lambda _: None,
+            fake,
+        )
     assert not fake.asked
 
 
@@ -151,15 +157,23 @@ def test_a_tuning_comes_back_from_its_plain_values() -> None:
 
 
 def test_changes_read_as_set_takes_them() -> None:
-    assert words_of({"precision": "bf16", "channels_last": True, "clip": None}) == "precision=bf16 channels_last=true clip=none"
-    assert words_of({"optimizer_options": {"fused": True, "eps": 1e-8}}) == "optimizer_options.fused=true optimizer_options.eps=1e-08"
+    assert (
+        words_of({"precision": "bf16", "channels_last": True, "clip": None})
+        == "precision=bf16 channels_last=true clip=none"
+    )
+    assert (
+        words_of({"optimizer_options": {"fused": True, "eps": 1e-8}})
+        == "optimizer_options.fused=true optimizer_options.eps=1e-08"
+    )
     assert words_of({"optimizer_options": {}}) == "optimizer_options=none"
     assert words_of({}) == ""
 
 
 def test_the_front_is_of_proved_ones_that_nobody_beats_in_both() -> None:
     made = tuning()
-    assert [trial.number for trial in front(made.trials)] == [1]  # faster and smaller than the reference; 2 is refused, 4 is not proved
+    assert [trial.number for trial in front(made.trials)] == [
+        1
+    ]  # faster and smaller than the reference; 2 is refused, 4 is not proved
     larger = replace(made.trials[1], pace=replace(made.trials[1].pace, peak_bytes=10**9))  # type: ignore[type-var]
     assert [trial.number for trial in front((made.trials[0], larger))] == [1, 0]
 
@@ -168,7 +182,8 @@ def test_the_front_is_of_proved_ones_that_nobody_beats_in_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "file"), [("fashion-mlp", "fashion_mlp_tuned.py"), ("my net.v2", "my_net_v2_tuned.py"), ("3d", "recipe_3d_tuned.py")]
+    ("name", "file"),
+    [("fashion-mlp", "fashion_mlp_tuned.py"), ("my net.v2", "my_net_v2_tuned.py"), ("3d", "recipe_3d_tuned.py")],
 )
 def test_its_name_can_be_imported(name: str, file: str) -> None:
     assert file_for(name) == Path(file)
@@ -176,12 +191,21 @@ def test_its_name_can_be_imported(name: str, file: str) -> None:
 
 
 def test_the_written_recipe_is_the_winner_and_says_its_numbers() -> None:
-    made = tuning(subject="digits --set lr=0.01", trials=(*tuning().trials[:1], replace(tuning().trials[1], agreement=SAME)))
+    made = tuning(
+        subject="digits --set lr=0.01", trials=(*tuning().trials[:1], replace(tuning().trials[1], agreement=SAME))
+    )
     start = replace(find_recipe("digits", {}), lr=0.01)
     text = written(Path("digits_tuned.py"), made, start, "digits", {}, {"lr": "0.01"})
     found = find_recipe("digits_tuned.py", {})
     assert found == replace(start, threads=1)
-    for words in (MARK, "Test processor", "2,000 samples/s", "2.00x", "0.9100 against 0.9050 over 2 seeds", "torch 2.13.0"):
+    for words in (
+        MARK,
+        "Test processor",
+        "2,000 samples/s",
+        "2.00x",
+        "0.9100 against 0.9050 over 2 seeds",
+        "torch 2.13.0",
+    ):
         assert words in text
 
 
@@ -222,7 +246,9 @@ def test_a_file_that_is_not_ours_is_never_overwritten() -> None:
         refuse_strangers(Path("nowhere/x.py"))
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(Misuse, match="is a folder"):
         refuse_strangers(tmp_path / "folder.py")

@@ -1,4 +1,5 @@
-"""What tests of the search share: a machine of plain facts, a recipe that is never built, and one that trains in a blink."""
+"""What tests of the search share: a machine of plain facts, a recipe that is never built, and one that trains in a
+blink."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from torch import nn
 
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import DataRequest, Recipe
-from trueloop.tune.here import Here
-from trueloop.tuned import Agreement, Pace, Place, Trial, Tuning
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.results.tune import Agreement, Pace, Place, Trial, Tuning
+from trueloop.tune.machine_facts import Here
 
 PLACE = Place("cpu", "Test processor", 4, 8 * 10**9, "2.13.0", "0.1.0")
 CPU = Here(
@@ -30,7 +31,9 @@ CPU = Here(
     samples=4096,
     shapes="abc",
 )
-CUDA = replace(CPU, device="cuda", native_bf16=True, place=replace(PLACE, device="cuda", name="Test GPU", memory=80 * 10**9))
+CUDA = replace(
+    CPU, device="cuda", native_bf16=True, place=replace(PLACE, device="cuda", name="Test GPU", memory=80 * 10**9)
+)
 
 
 def network() -> nn.Module:
@@ -54,7 +57,7 @@ import torch
 from torch import nn
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 
 def network():
@@ -80,10 +83,24 @@ def pace(rate: float = 1000.0, peak: int = 10**8) -> Pace:
 
 def tuning(**changes: Any) -> Tuning:
     """A finished one: a reference, one kept, one refused, one failed, one that gains nothing."""
-    refused = replace(SAME, loss_apart=0.7, failures=("its loss lies 70.0% from the reference's within 50 steps, and 2.0% is rounding",))
+    refused = replace(
+        SAME,
+        loss_apart=0.7,
+        failures=("its loss lies 70.0% from the reference's within 50 steps, and 2.0% is rounding",),
+    )
     trials = (
         Trial(0, "reference", {}, {}, "reference", pace=pace(), gain=1.0, speed=1.0),
-        Trial(1, "threads", {"threads": 1}, {"threads": 1}, "kept", pace=pace(2000.0, 9 * 10**7), gain=2.0, speed=2.0, agreement=SAME),
+        Trial(
+            1,
+            "threads",
+            {"threads": 1},
+            {"threads": 1},
+            "kept",
+            pace=pace(2000.0, 9 * 10**7),
+            gain=2.0,
+            speed=2.0,
+            agreement=SAME,
+        ),
         Trial(
             2,
             "precision",
@@ -96,8 +113,25 @@ def tuning(**changes: Any) -> Tuning:
             4.0,
             refused,
         ),
-        Trial(3, "compile", {"threads": 1, "compile": "default"}, {"compile": "default"}, "failed", "out of memory at 3.1 GB"),
-        Trial(4, "channels last", {"threads": 1, "channels_last": True}, {"channels_last": True}, "no gain", "", pace(1500.0), 0.75, 1.5),
+        Trial(
+            3,
+            "compile",
+            {"threads": 1, "compile": "default"},
+            {"compile": "default"},
+            "failed",
+            "out of memory at 3.1 GB",
+        ),
+        Trial(
+            4,
+            "channels last",
+            {"threads": 1, "channels_last": True},
+            {"channels_last": True},
+            "no gain",
+            "",
+            pace(1500.0),
+            0.75,
+            1.5,
+        ),
     )
     made = Tuning("digits", PLACE, "throughput", trials, 1, budget=60.0, seconds=42.0, when=1_700_000_000.0)
     return replace(made, **changes)

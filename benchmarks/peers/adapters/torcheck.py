@@ -1,7 +1,8 @@
-"""torcheck as its README says: the optimizer registered, every parameter must change, outputs are no probabilities, nothing is NaN or inf.
+"""torcheck as its README says: the optimizer registered, every parameter must change, outputs are no probabilities,
+nothing is NaN or inf.
 
-It speaks by raising, which ends the training. The check that outputs are not all within (0, 1) is the README's remedy for a softmax before
-the loss; it is given to classifiers only.
+It speaks by raising, which ends the training. The check that outputs are not all within (0, 1) is the README's remedy
+for a softmax before the loss; it is given to classifiers only.
 """
 
 import torcheck

@@ -1,7 +1,7 @@
 """TrainCheck by its README: trace healthy reference runs, infer invariants, trace the target, check it against them.
 
-The references are the healthy MLP and the healthy CNN. Tracing is slow, so references and targets are cut to ten steps; the inferred
-invariants are kept in the work folder and used for every target.
+The references are the healthy MLP and the healthy CNN. Tracing is slow, so references and targets are cut to ten steps;
+the inferred invariants are kept in the work folder and used for every target.
 """
 
 import json
@@ -33,7 +33,17 @@ def collect(script, folder, trace, *more):
         text = text.replace(long, short)
     short = folder / script.name
     short.write_text(text, encoding="utf-8")
-    call("traincheck-collect", "--pyscript", short, "--models-to-track", "model", "--output-dir", trace, *more, cwd=folder)
+    call(
+        "traincheck-collect",
+        "--pyscript",
+        short,
+        "--models-to-track",
+        "model",
+        "--output-dir",
+        trace,
+        *more,
+        cwd=folder,
+    )
     return trace
 
 

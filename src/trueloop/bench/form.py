@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 from trueloop.bench.inputs import inputs_of
 
 if TYPE_CHECKING:
-    from trueloop.artefact import Port
     from trueloop.export.exporter import Runner
+    from trueloop.results.artifact import Port
 
 __all__ = ["WARM", "Asked", "Opened", "opened", "timed"]
 
@@ -89,10 +89,10 @@ def _artefact(asked: Asked) -> Opened:
 def _model(asked: Asked) -> Opened:
     import torch
 
-    from trueloop.amend import amended
     from trueloop.export.device import TorchRunner, torch_device
     from trueloop.export.subject import subject_of
-    from trueloop.recipe import DataRequest
+    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.recipe import DataRequest
     from trueloop.recipes.catalogue import find_recipe
 
     assert asked.origin is not None

@@ -1,4 +1,5 @@
-"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artefact names. The same for every form."""
+"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artefact names. The same for
+every form."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from trueloop.artefact import Port
+from trueloop.results.artifact import Port
 
 __all__ = ["LENGTH", "inputs_of"]
 
@@ -35,7 +36,9 @@ def _size(port: Port, at: int) -> int:
     return size if size is not None else port.limit(at) or LENGTH
 
 
-def _numbers(draws: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], preprocessing: Mapping[str, Any]) -> npt.NDArray[Any]:
+def _numbers(
+    draws: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], preprocessing: Mapping[str, Any]
+) -> npt.NDArray[Any]:
     if dtype.kind == "f":
         return draws.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":

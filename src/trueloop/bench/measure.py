@@ -1,4 +1,5 @@
-"""All forms in turns, round by round, so that what else the machine does hits each of them; the order moves on with each round."""
+"""All forms in turns, round by round, so that what else the machine does hits each of them; the order moves on with
+each round."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Final, final
 
 from trueloop.bench.form import Asked
-from trueloop.benched import Bench, Form, Pace
+from trueloop.results.bench import Bench, Form, Pace
 
 __all__ = ["ROUNDS", "SECONDS", "Elsewhere", "Holder", "HolderFailed", "bench", "machine"]
 
@@ -55,7 +56,11 @@ class Elsewhere(Holder):
     def __init__(self, asked: Asked, threads: int) -> None:
         self.asked = asked
         self.heard: IO[bytes] = tempfile.TemporaryFile(prefix="trueloop-bench-")  # noqa: SIM115 - closed with the process
-        limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")} if threads else {}
+        limits = (
+            {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+            if threads
+            else {}
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-m", "trueloop.bench.worker"],
             stdin=subprocess.PIPE,
@@ -114,7 +119,8 @@ def bench(
     say: Callable[[str], None] | None = None,
     notes: Sequence[str] = (),
 ) -> Bench:
-    """A form that fails is told, and the others go on; all are on one device. `threads`: 0 for as many as each runtime takes by itself."""
+    """A form that fails is told, and the others go on; all are on one device. `threads`: 0 for as many as each runtime
+    takes by itself."""
     columns = []
     with ExitStack() as held:
         for asked in forms:
@@ -160,7 +166,9 @@ class _Column:
     def form(self) -> Form:
         paces = tuple(Pace.of(batch, times) for batch, times in self.seconds.items())
         told = self.told
-        return Form(self.asked.name, told.get("runtime", ""), told.get("bytes", 0), paces, told.get("opened", 0.0), self.failed)
+        return Form(
+            self.asked.name, told.get("runtime", ""), told.get("bytes", 0), paces, told.get("opened", 0.0), self.failed
+        )
 
 
 def machine(threads: int, device: str = "cpu") -> dict[str, Any]:
@@ -176,7 +184,11 @@ def machine(threads: int, device: str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "threads": threads,
         "device": device if device == "cpu" else shown(device),
-        "versions": {"trueloop": __version__, "python": platform.python_version(), **{n: v for n, v in packages.items() if v}},
+        "versions": {
+            "trueloop": __version__,
+            "python": platform.python_version(),
+            **{n: v for n, v in packages.items() if v},
+        },
     }
 
 

@@ -2,8 +2,9 @@
 
     python -m trueloop.bench.worker
 
-Lines of JSON come in on stdin: first the form (`Asked`) and the number of threads, then {"batch", "seconds"} for each turn. For each
-comes one line back on stdout: {"runtime", "bytes", "opened"} or {"seconds": [...]}; {"failed": "why"} if it cannot. It ends with its stdin.
+Lines of JSON come in on stdin: first the form (`Asked`) and the number of threads, then {"batch", "seconds"} for each
+turn. For each comes one line back on stdout: {"runtime", "bytes", "opened"} or {"seconds": [...]}; {"failed": "why"} if
+it cannot. It ends with its stdin.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ def answers(lines: Iterator[str], open_form: Callable[[Asked], Opened] = opened)
                     calls[batch]()
             yield {"seconds": timed(calls[batch], told["seconds"])}
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises is the answer
-            yield {"failed": str(error) if isinstance(error, TrueloopError) else f"{type(error).__name__}: {str(error).strip()[:600]}"}
+            yield {
+                "failed": str(error)
+                if isinstance(error, TrueloopError)
+                else f"{type(error).__name__}: {str(error).strip()[:600]}"
+            }
 
 
 def _limited(threads: int) -> None:

@@ -20,12 +20,23 @@ from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.checkpoint.store import MANIFEST, Store, Writer
 from trueloop.errors import BadCheckpoint
 
-__all__ = ["OTHERS", "TRAINING", "Contents", "fits", "read_contents", "read_training", "read_weights_file", "taken", "tensors_writer"]
+__all__ = [
+    "OTHERS",
+    "TRAINING",
+    "Contents",
+    "fits",
+    "read_contents",
+    "read_training",
+    "read_weights_file",
+    "taken",
+    "tensors_writer",
+]
 
 TRAINING: Final = "training.pt"
 WEIGHTS: Final = ".safetensors"
 OTHERS: Final = "others"
-"""In `training`: entries of state dicts that safetensors cannot hold (`_extra_state`, sparse and wide complex tensors), by model."""
+"""In `training`: entries of state dicts that safetensors cannot hold (`_extra_state`, sparse and wide complex tensors),
+by model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +62,18 @@ class Contents:
 
     def writers(self) -> dict[str, Writer]:
         """File name -> what writes it."""
-        files: dict[str, Writer] = {f"{name}{WEIGHTS}": tensors_writer(tensors) for name, tensors in self.weights.items()}
+        files: dict[str, Writer] = {
+            f"{name}{WEIGHTS}": tensors_writer(tensors) for name, tensors in self.weights.items()
+        }
         files[TRAINING] = lambda out: torch.save(dict(self.training), out)
         return files
 
     def state_of(self, model: str) -> dict[str, Any]:
         """The whole state dict of a model, for `load_state_dict`."""
         if model not in self.weights:
-            raise BadCheckpoint(f"This checkpoint holds no {model!r}, only {', '.join(self.weights)}. Nothing was loaded.")
+            raise BadCheckpoint(
+                f"This checkpoint holds no {model!r}, only {', '.join(self.weights)}. Nothing was loaded."
+            )
         others = self.training.get(OTHERS, {}).get(model, {})
         return {**self.weights[model], **others}
 
@@ -85,7 +100,12 @@ def taken(about: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], tra
 
 def fits(value: Any) -> bool:
     """Can a safetensors file hold it?"""
-    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized and value.dtype != torch.complex128
+    return (
+        isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.dtype != torch.complex128
+    )
 
 
 def read_contents(store: Store, name: str) -> Contents:
@@ -95,7 +115,11 @@ def read_contents(store: Store, name: str) -> Contents:
         return _read_pieces(store, name, manifest)
     files = {file: store.read(name, file) for file in manifest["files"]}
     shown = store.where(name)
-    weights = {file.removesuffix(WEIGHTS): read_weights_file(data, f"{shown}/{file}") for file, data in files.items() if file != TRAINING}
+    weights = {
+        file.removesuffix(WEIGHTS): read_weights_file(data, f"{shown}/{file}")
+        for file, data in files.items()
+        if file != TRAINING
+    }
     training = read_training(files[TRAINING], f"{shown}/{TRAINING}") if TRAINING in files else {}
     return Contents({key: value for key, value in manifest.items() if key != "files"}, weights, training)
 
@@ -105,7 +129,9 @@ def _read_pieces(store: Store, name: str, manifest: Mapping[str, Any]) -> Conten
     spreads = spreads_in(manifest, f"{shown}/{MANIFEST}")
     training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
     files = sorted(file for file in manifest["files"] if file != TRAINING)
-    groups = put_together(spreads, ((file, read_weights_file(store.read(name, file), f"{shown}/{file}")) for file in files), shown)
+    groups = put_together(
+        spreads, ((file, read_weights_file(store.read(name, file), f"{shown}/{file}")) for file in files), shown
+    )
     state = training.setdefault(OPTIMIZER, {}).setdefault("state", {})
     for key, tensor in groups.pop(OPTIMIZER, {}).items():
         number, word = key.split(".", 1)
@@ -118,7 +144,9 @@ def read_training(data: bytes, shown: str) -> dict[str, Any]:
     try:
         values = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 - whatever torch finds wrong with a file, the answer is one sentence
-        raise BadCheckpoint(f"{shown} is not safe to read and was refused; nothing in it was run. {_first_line(error)}") from None
+        raise BadCheckpoint(
+            f"{shown} is not safe to read and was refused; nothing in it was run. {_first_line(error)}"
+        ) from None
     if not isinstance(values, dict):
         raise BadCheckpoint(f"{shown} holds a {type(values).__name__}, not a dict.")
     return values

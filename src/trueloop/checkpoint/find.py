@@ -22,7 +22,9 @@ def find_checkpoints(path: Path) -> tuple[Folder, list[str]]:
             return store, names
     if not path.exists():
         raise BadCheckpoint(f"There is no {path}. Nothing was read.")
-    raise BadCheckpoint(f"{path} holds no checkpoint: neither a run, nor a folder of checkpoints, nor one of them. Nothing was read.")
+    raise BadCheckpoint(
+        f"{path} holds no checkpoint: neither a run, nor a folder of checkpoints, nor one of them. Nothing was read."
+    )
 
 
 def chosen(store: Folder, names: list[str]) -> str:

@@ -1,4 +1,5 @@
-"""How the processes of a run write and read its checkpoints: one writes all of it, or each writes what it holds (`sharded_contents.py`).
+"""How the processes of a run write and read its checkpoints: one writes all of it, or each writes what it holds
+(`sharded_contents.py`).
 
 Either is read by either: what was written in pieces is put together for one, and cut for many.
 """
@@ -22,7 +23,8 @@ __all__ = ["Form", "InOne", "Reading", "WholeReading", "form_of"]
 
 
 class Reading(ABC):
-    """A verified checkpoint, to take from. Where there are several processes, all take the same things in the same order."""
+    """A verified checkpoint, to take from. Where there are several processes, all take the same things in the same
+    order."""
 
     about: Mapping[str, Any]
     training: Mapping[str, Any]
@@ -46,7 +48,11 @@ class Form(ABC):
 
     @abstractmethod
     def taken(
-        self, about: Mapping[str, Any], models: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer, training: Mapping[str, Any]
+        self,
+        about: Mapping[str, Any],
+        models: Mapping[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
+        training: Mapping[str, Any],
     ) -> Savable | None:
         """A snapshot, for a Saver; None: another process writes."""
 
@@ -68,7 +74,11 @@ class InOne(Form):
         self.strategy = strategy or Single()
 
     def taken(
-        self, about: Mapping[str, Any], models: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer, training: Mapping[str, Any]
+        self,
+        about: Mapping[str, Any],
+        models: Mapping[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
+        training: Mapping[str, Any],
     ) -> Contents | None:
         weights = {name: self.strategy.model_state(model) for name, model in models.items()}
         state = self.strategy.optimizer_state(optimizer)

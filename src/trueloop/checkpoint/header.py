@@ -1,4 +1,5 @@
-"""What a safetensors file holds, from its first bytes: eight for a length, then JSON. No torch, and no tensor is read."""
+"""What a safetensors file holds, from its first bytes: eight for a length, then JSON. No torch, and no tensor is
+read."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def entries_of(path: Path) -> list[Entry]:
                 raise ValueError(f"a header of {length:,} bytes")
             header: dict[str, Any] = json.loads(file.read(length))
         listed = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        return [Entry(name, str(entry["dtype"]), tuple(int(size) for size in entry["shape"])) for name, entry in sorted(listed.items())]
+        return [
+            Entry(name, str(entry["dtype"]), tuple(int(size) for size in entry["shape"]))
+            for name, entry in sorted(listed.items())
+        ]
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}).") from None
     except (struct.error, ValueError, AttributeError, KeyError, TypeError) as error:

@@ -25,7 +25,8 @@ def step_of(name: str) -> int | None:
 def superfluous(names: Iterable[str], keep: int, written: str, best: str | None) -> list[str]:
     """Which to remove so that the last `keep` and the best stay, `written` being the newest.
 
-    Those of later steps are not counted: they are damaged ones that a resumed run has passed over, and must not push out whole ones.
+    Those of later steps are not counted: they are damaged ones that a resumed run has passed over, and must not push
+    out whole ones.
     """
     newest = step_of(written) or 0
     steps = {name: step for name in names if (step := step_of(name)) is not None and step <= newest}

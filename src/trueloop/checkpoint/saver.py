@@ -1,4 +1,5 @@
-"""Saves in the background, one at a time, and never in silence: what went wrong is raised at the next save, check or finish."""
+"""Saves in the background, one at a time, and never in silence: what went wrong is raised at the next save, check or
+finish."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Saver:
         saved: Callable[[int, str], object] = lambda *_: None,
         any_of: Callable[[bool], bool] | None = None,
     ) -> None:
-        """`any_of`: does any process say so? For processes that save together: what went wrong is raised on all at the same step."""
+        """`any_of`: does any process say so? For processes that save together: what went wrong is raised on all at the
+        same step."""
         self.store, self.keep, self._saved, self._any_of = store, keep, saved, any_of
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -71,7 +73,9 @@ class Saver:
             self._raise()
         elif self._any_of(self._failure is not None):
             self.finish()
-            raise CannotSave("A checkpoint could not be written, or an old one not removed, by another process: it says why.")
+            raise CannotSave(
+                "A checkpoint could not be written, or an old one not removed, by another process: it says why."
+            )
 
     def _tell(self) -> None:
         while self._done:
@@ -85,7 +89,8 @@ class Saver:
             raise CannotSave(f"A checkpoint could not be written: {failure!r}") from failure
 
     def finish(self) -> None:
-        """Wait until the disk has it. What went wrong is raised here; not agreed: a process that fails alone finishes too."""
+        """Wait until the disk has it. What went wrong is raised here; not agreed: a process that fails alone finishes
+        too."""
         self._join()
         self._tell()
         self._raise()

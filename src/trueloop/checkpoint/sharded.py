@@ -1,9 +1,10 @@
-"""The sharded form of a checkpoint: each process writes what it holds, and the manifest says which piece of which tensor lies where.
+"""The sharded form of a checkpoint: each process writes what it holds, and the manifest says which piece of which
+tensor lies where.
 
 FOLDER/step-00000120/manifest.json               as always, of format 2, with a list of pieces
-                     model-0-of-2.safetensors    what the first of two processes held of the weights; ema-, optimizer- alike
-                     model-1-of-2.safetensors
-                     training.pt                 counters, random states: small, from the first process
+                     model-0-of-2.safetensors    what the first of two processes held of the weights; ema-, optimizer-
+                     alike model-1-of-2.safetensors training.pt                 counters, random states: small, from the
+                     first process
 
 The list is JSON under the manifest's seal: nothing here is ever unpickled. No torch.
 """
@@ -19,7 +20,18 @@ from typing import Any, Final
 
 from trueloop.errors import BadCheckpoint
 
-__all__ = ["OPTIMIZER", "PIECES", "SHARDED", "Piece", "Spread", "file_of", "group_of", "is_sharded", "listed", "spreads_in"]
+__all__ = [
+    "OPTIMIZER",
+    "PIECES",
+    "SHARDED",
+    "Piece",
+    "Spread",
+    "file_of",
+    "group_of",
+    "is_sharded",
+    "listed",
+    "spreads_in",
+]
 
 SHARDED: Final = 2
 """The manifest's format: a trueloop that knows only whole checkpoints refuses it with a sentence."""
@@ -75,7 +87,8 @@ def listed(spreads: Mapping[str, Spread]) -> dict[str, Any]:
             "dtype": spread.dtype,
             "shape": list(spread.shape),
             PIECES: {
-                each.file: " ".join(f"{at}+{length}" for at, length in zip(each.start, each.size, strict=True)) for each in spread.pieces
+                each.file: " ".join(f"{at}+{length}" for at, length in zip(each.start, each.size, strict=True))
+                for each in spread.pieces
             },
         }
         for key, spread in spreads.items()
@@ -84,7 +97,8 @@ def listed(spreads: Mapping[str, Spread]) -> dict[str, Any]:
 
 
 def spreads_in(manifest: Mapping[str, Any], shown: str) -> dict[str, Spread]:
-    """By 'group/name'. Raises BadCheckpoint where pieces are not what makes up a tensor, or lie in files that are not the manifest's."""
+    """By 'group/name'. Raises BadCheckpoint where pieces are not what makes up a tensor, or lie in files that are not
+    the manifest's."""
     try:
         spreads = {str(key): _spread(row) for key, row in manifest[PIECES].items()}
     except (KeyError, AttributeError, TypeError, ValueError):
@@ -129,7 +143,8 @@ def _trouble(spread: Spread, files: Mapping[str, Any]) -> str:
         if not len(piece.start) == len(piece.size) == len(spread.shape):
             return "has a piece of another number of dimensions"
         if any(
-            min(start, size) < 0 or start + size > length for start, size, length in zip(piece.start, piece.size, spread.shape, strict=True)
+            min(start, size) < 0 or start + size > length
+            for start, size, length in zip(piece.start, piece.size, spread.shape, strict=True)
         ):
             return "has a piece that reaches beyond it"
     if spread.count != sum(math.prod(piece.size) for piece in spread.pieces):
@@ -138,11 +153,17 @@ def _trouble(spread: Spread, files: Mapping[str, Any]) -> str:
 
 
 def _fills(spread: Spread) -> bool:
-    """Is every place in exactly one piece? Then the corners of the pieces, with signs in turn, cancel out to those of the whole."""
+    """Is every place in exactly one piece? Then the corners of the pieces, with signs in turn, cancel out to those of
+    the whole."""
     # Only along what is cut at all: a tensor of many dimensions has many corners.
     cut = [at for at, length in enumerate(spread.shape) if any(piece.size[at] != length for piece in spread.pieces)]
     corners: Counter[Numbers] = Counter()
-    for sign, start, size in [(-1, (0,) * len(spread.shape), spread.shape), *((1, piece.start, piece.size) for piece in spread.pieces)]:
+    for sign, start, size in [
+        (-1, (0,) * len(spread.shape), spread.shape),
+        *((1, piece.start, piece.size) for piece in spread.pieces),
+    ]:
         for ends in product((0, 1), repeat=len(cut)):
-            corners[tuple(start[at] + end * size[at] for at, end in zip(cut, ends, strict=True))] += sign * (-1) ** sum(ends)
+            corners[tuple(start[at] + end * size[at] for at, end in zip(cut, ends, strict=True))] += sign * (-1) ** sum(
+                ends
+            )
     return not spread.count or not any(corners.values())

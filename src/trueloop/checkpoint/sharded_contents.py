@@ -1,7 +1,8 @@
-"""What one process of several holds of a checkpoint, and what it takes out of one: in pieces, and never all of it at once.
+"""What one process of several holds of a checkpoint, and what it takes out of one: in pieces, and never all of it at
+once.
 
-Saved by torch.distributed.checkpoint, so that any layout can be read into any other: another number of processes, another strategy,
-and whole checkpoints too.
+Saved by torch.distributed.checkpoint, so that any layout can be read into any other: another number of processes,
+another strategy, and whole checkpoints too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner, create_default_local_save_plan
+from torch.distributed.checkpoint.default_planner import (
+    DefaultLoadPlanner,
+    DefaultSavePlanner,
+    create_default_local_save_plan,
+)
 from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -41,11 +46,16 @@ class InPieces(Form):
 
     def __init__(self, peers: Peers) -> None:
         self.peers = peers
-        # Of its own, and of the host's memory: saves go on behind the training's back, whose messages must not get mixed up with theirs.
+        # Of its own, and of the host's memory: saves go on behind the training's back, whose messages must not get
+        # mixed up with theirs.
         self.group: dist.ProcessGroup = dist.new_group(backend="gloo")
 
     def taken(
-        self, about: Mapping[str, Any], models: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer, training: Mapping[str, Any]
+        self,
+        about: Mapping[str, Any],
+        models: Mapping[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
+        training: Mapping[str, Any],
     ) -> Pieces:
         states = {name: model.state_dict() for name, model in models.items()}
         return taken_in_pieces(about, states, {**training, OPTIMIZER: optimizer.state_dict()}, self.group)
@@ -117,7 +127,10 @@ def _cannot_save(store: Store, name: str, error: CheckpointException) -> CannotS
 
 
 def taken_in_pieces(
-    about: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any], group: dist.ProcessGroup
+    about: Mapping[str, Any],
+    models: Mapping[str, Mapping[str, Any]],
+    training: Mapping[str, Any],
+    group: dist.ProcessGroup,
 ) -> Pieces:
     """As `taken`, of a run whose tensors are spread over processes: each calls it, at the same step."""
     snapshot, optimizer = Snapshot(), in_one_form(training[OPTIMIZER])
@@ -126,10 +139,15 @@ def taken_in_pieces(
     held = {key: _settled(value) for key, value in held.items()}
     items = create_default_local_save_plan(held, dist.get_rank(group) == 0).items
     tensors = {item.index.fqn: snapshot.of(own(held[item.index.fqn]), item.index.fqn) for item in items}
-    rest = {number: {word: value for word, value in state.items() if not fits(value)} for number, state in optimizer["state"].items()}
+    rest = {
+        number: {word: value for word, value in state.items() if not fits(value)}
+        for number, state in optimizer["state"].items()
+    }
     plain = {**training, OPTIMIZER: {**optimizer, "state": rest}}
     small = {key: snapshot.of(value, f"the run's {key}") for key, value in plain.items()}
-    others = {model: {name: value for name, value in state.items() if not fits(value)} for model, state in models.items()}
+    others = {
+        model: {name: value for name, value in state.items() if not fits(value)} for model, state in models.items()
+    }
     small[OTHERS] = {model: snapshot.of(values, f"the {model}'s state") for model, values in others.items() if values}
     snapshot.send()
     return Pieces(dict(about), tensors, items, small, group, snapshot.wait)
@@ -149,7 +167,8 @@ def _settled(value: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True)
 class Opened(Reading):
-    """A verified checkpoint, whole or in pieces, from which each of several processes takes its part. All must ask alike."""
+    """A verified checkpoint, whole or in pieces, from which each of several processes takes its part. All must ask
+    alike."""
 
     about: Mapping[str, Any]
     training: Mapping[str, Any]
@@ -166,7 +185,9 @@ class Opened(Reading):
     def fill_model(self, name: str, model: nn.Module) -> None:
         """Its state, in place."""
         if name not in self.models:
-            raise BadCheckpoint(f"This checkpoint holds no {name!r}, only {', '.join(self.models)}. Nothing was loaded.")
+            raise BadCheckpoint(
+                f"This checkpoint holds no {name!r}, only {', '.join(self.models)}. Nothing was loaded."
+            )
         state = model.state_dict()
         self._fill({f"{name}/{key}": value for key, value in state.items() if fits(value)})
         others = self.training.get(OTHERS, {}).get(name, {})
@@ -231,10 +252,14 @@ def open_checkpoint(store: Store, name: str, peers: Peers, group: dist.ProcessGr
 def _in_pieces(store: Store, name: str, manifest: Mapping[str, Any], group: dist.ProcessGroup) -> Opened:
     shown = store.where(name)
     if not isinstance(store, Folder):
-        raise BadCheckpoint(f"{shown} lies in the memory of several processes: none of them can read the others' pieces.")
+        raise BadCheckpoint(
+            f"{shown} lies in the memory of several processes: none of them can read the others' pieces."
+        )
     training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
     about = {key: value for key, value in manifest.items() if key not in ("files", PIECES)}
-    return Opened(about, training, spreads_in(manifest, f"{shown}/{MANIFEST}"), InFiles(store.folder / name), shown, group)
+    return Opened(
+        about, training, spreads_in(manifest, f"{shown}/{MANIFEST}"), InFiles(store.folder / name), shown, group
+    )
 
 
 def _whole(store: Store, name: str, group: dist.ProcessGroup) -> Opened:
@@ -242,6 +267,9 @@ def _whole(store: Store, name: str, group: dist.ProcessGroup) -> Opened:
     optimizer = contents.training[OPTIMIZER]
     tensors = {f"{model}/{key}": value for model, weights in contents.weights.items() for key, value in weights.items()}
     tensors |= {f"{OPTIMIZER}/{number}.{word}": value for number, word, value in _states(optimizer) if fits(value)}
-    rest = {number: {word: value for word, value in state.items() if not fits(value)} for number, state in optimizer["state"].items()}
+    rest = {
+        number: {word: value for word, value in state.items() if not fits(value)}
+        for number, state in optimizer["state"].items()
+    }
     training = {**contents.training, OPTIMIZER: {**optimizer, "state": rest}}
     return Opened(contents.about, training, whole_spreads(tensors), InMemory(tensors), store.where(name), group)

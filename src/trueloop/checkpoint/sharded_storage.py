@@ -1,6 +1,8 @@
-"""Where torch.distributed.checkpoint puts pieces, and takes them from: safetensors and a sealed manifest instead of pickles.
+"""Where torch.distributed.checkpoint puts pieces, and takes them from: safetensors and a sealed manifest instead of
+pickles.
 
-Its planners decide who writes what (a tensor that several hold is written once), and who reads which blocks at another layout.
+Its planners decide who writes what (a tensor that several hold is written once), and who reads which blocks at another
+layout.
 """
 
 from __future__ import annotations
@@ -11,7 +13,13 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
 from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from torch.futures import Future
@@ -58,12 +66,18 @@ class PieceWriter(StorageWriter):
             group, name = group_of(item.index.fqn)
             found = planner.resolve_data(item)
             assert isinstance(found, Tensor)
-            assert name not in groups.get(group, ()), f"a process holds one block of a tensor, and of {item.index.fqn} it holds two"
+            assert name not in groups.get(group, ()), (
+                f"a process holds one block of a tensor, and of {item.index.fqn} it holds two"
+            )
             groups.setdefault(group, {})[name] = found.detach()
         files = {group: file_of(group, rank, world) for group in sorted(groups)}
-        entries = {group: self.store.put(self.name, file, tensors_writer(groups[group])) for group, file in files.items()}
+        entries = {
+            group: self.store.put(self.name, file, tensors_writer(groups[group])) for group, file in files.items()
+        }
         results = [
-            WriteResult(item.index, 0, (files[group], entries[group])) for item in plan.items for group in [group_of(item.index.fqn)[0]]
+            WriteResult(item.index, 0, (files[group], entries[group]))
+            for item in plan.items
+            for group in [group_of(item.index.fqn)[0]]
         ]
         done: Future[list[WriteResult]] = Future()
         done.set_result(results)
@@ -84,7 +98,10 @@ class PieceWriter(StorageWriter):
 
 def _spread(key: str, held: Any, where: Mapping[MetadataIndex, str]) -> Spread:
     assert isinstance(held, TensorStorageMetadata)
-    pieces = tuple(Piece(where[MetadataIndex(key, chunk.offsets)], tuple(chunk.offsets), tuple(chunk.sizes)) for chunk in held.chunks)
+    pieces = tuple(
+        Piece(where[MetadataIndex(key, chunk.offsets)], tuple(chunk.offsets), tuple(chunk.sizes))
+        for chunk in held.chunks
+    )
     return Spread(str(held.properties.dtype).removeprefix("torch."), tuple(held.size), pieces)
 
 
@@ -94,7 +111,9 @@ class PieceReader(StorageReader):
 
     def __init__(self, spreads: Mapping[str, Spread], blocks: Blocks, shown: str) -> None:
         self.spreads, self.blocks, self.shown = spreads, blocks, shown
-        self._pieces = {MetadataIndex(key, piece.start): piece for key, spread in spreads.items() for piece in spread.pieces}
+        self._pieces = {
+            MetadataIndex(key, piece.start): piece for key, spread in spreads.items() for piece in spread.pieces
+        }
 
     def reset(self, checkpoint_id: Any = None) -> None:
         """One is for one checkpoint: there is nothing to reset."""
@@ -119,7 +138,9 @@ class PieceReader(StorageReader):
         for item in plan.items:
             key, piece = item.storage_index.fqn, self._pieces[item.storage_index]
             found = self.blocks.block(key, piece, tuple(item.storage_offsets), tuple(item.lengths))
-            if found.dtype != dtype_of(self.spreads[key], self.shown):  # which copy_ below would turn into another without a word
+            if found.dtype != dtype_of(
+                self.spreads[key], self.shown
+            ):  # which copy_ below would turn into another without a word
                 raise BadCheckpoint(
                     f"{self.shown} is not to be trusted: {key} in {piece.file} is {found.dtype}, the manifest names another."
                 )

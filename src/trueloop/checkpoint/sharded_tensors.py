@@ -1,4 +1,5 @@
-"""Tensors out of their pieces: all of them whole in one process, or just what is asked for, from files or from memory."""
+"""Tensors out of their pieces: all of them whole in one process, or just what is asked for, from files or from
+memory."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def dtype_of(spread: Spread, shown: str) -> torch.dtype:
 def put_together(
     spreads: Mapping[str, Spread], files: Iterable[tuple[str, Mapping[str, Tensor]]], shown: str
 ) -> dict[str, dict[str, Tensor]]:
-    """Whole tensors by group and name, from (file, what it holds), one file at a time."""
+    """CompiledStep tensors by group and name, from (file, what it holds), one file at a time."""
     wholes = {key: torch.empty(spread.shape, dtype=dtype_of(spread, shown)) for key, spread in spreads.items()}
     inside: dict[str, list[tuple[str, Piece]]] = {}
     for key, spread in spreads.items():
@@ -37,9 +38,13 @@ def put_together(
     for file, tensors in files:
         for key, piece in inside.pop(file, ()):
             found = fitting(tensors.get(group_of(key)[1]), piece, wholes[key].dtype, f"{shown}/{file}", key)
-            wholes[key][tuple(slice(at, at + length) for at, length in zip(piece.start, piece.size, strict=True))] = found
+            wholes[key][tuple(slice(at, at + length) for at, length in zip(piece.start, piece.size, strict=True))] = (
+                found
+            )
     for file, ((key, _), *_) in inside.items():
-        raise BadCheckpoint(f"{shown} is not to be trusted: a piece of {key} should be in {file}, which holds no tensors.")
+        raise BadCheckpoint(
+            f"{shown} is not to be trusted: a piece of {key} should be in {file}, which holds no tensors."
+        )
     groups: dict[str, dict[str, Tensor]] = {}
     for key in sorted(wholes):
         group, name = group_of(key)
@@ -51,7 +56,9 @@ def fitting(found: Tensor | None, piece: Piece, dtype: torch.dtype, file: str, k
     """The tensor, if it is what the manifest says. Raises BadCheckpoint."""
     if found is None or tuple(found.shape) != piece.size or found.dtype != dtype:
         what = "nothing" if found is None else f"{found.dtype} of {tuple(found.shape)}"
-        raise BadCheckpoint(f"{file} is not to be trusted: for {key} it holds {what}, the manifest names {dtype} of {piece.size}.")
+        raise BadCheckpoint(
+            f"{file} is not to be trusted: for {key} it holds {what}, the manifest names {dtype} of {piece.size}."
+        )
     return found
 
 
@@ -81,7 +88,9 @@ class InFiles(Blocks):
                 return torch.as_tensor(held.get_tensor(group_of(key)[1]))
             found = held.get_slice(group_of(key)[1])
             if tuple(found.get_shape()) != piece.size:
-                raise BadCheckpoint(f"{path} is not to be trusted: its {key} is not of the size that the manifest names.")
+                raise BadCheckpoint(
+                    f"{path} is not to be trusted: its {key} is not of the size that the manifest names."
+                )
             return torch.as_tensor(found[tuple(slice(at, at + length) for at, length in zip(start, size, strict=True))])
         except (safetensors.SafetensorError, OSError) as error:
             raise BadCheckpoint(f"{path} is no safetensors file ({error}).") from None
@@ -89,7 +98,7 @@ class InFiles(Blocks):
 
 @final
 class InMemory(Blocks):
-    """Whole tensors, by key."""
+    """CompiledStep tensors, by key."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors
@@ -101,6 +110,10 @@ class InMemory(Blocks):
 def whole_spreads(tensors: Mapping[str, Tensor]) -> dict[str, Spread]:
     """Each tensor as its own only piece."""
     return {
-        key: Spread(str(value.dtype).removeprefix("torch."), tuple(value.shape), (Piece("", (0,) * value.ndim, tuple(value.shape)),))
+        key: Spread(
+            str(value.dtype).removeprefix("torch."),
+            tuple(value.shape),
+            (Piece("", (0,) * value.ndim, tuple(value.shape)),),
+        )
         for key, value in tensors.items()
     }

@@ -1,7 +1,8 @@
-"""A copy of live values in the host's memory, taken between two steps, so that the training goes on while it is written.
+"""A copy of live values in the host's memory, taken between two steps, so that the training goes on while it is
+written.
 
-What comes out holds nothing but tensors and plain values: a checkpoint must be read without unpickling anybody's classes, so a value that
-could not be read back is refused when it is saved, not when it is needed.
+What comes out holds nothing but tensors and plain values: a checkpoint must be read without unpickling anybody's
+classes, so a value that could not be read back is refused when it is saved, not when it is needed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Snapshot:
             _refuse_spread(value, place)
             return self._tensor(value.detach())
         if isinstance(value, Mapping):
-            return {self.of(key, f"a key of {place}"): self.of(item, f"{place}[{key!r}]") for key, item in value.items()}
+            return {
+                self.of(key, f"a key of {place}"): self.of(item, f"{place}[{key!r}]") for key, item in value.items()
+            }
         if isinstance(value, (list, tuple, set)):
             items = [self.of(item, f"{place}[{number}]") for number, item in enumerate(value)]
             return items if isinstance(value, list) else set(items) if isinstance(value, set) else tuple(items)
@@ -45,19 +48,27 @@ class Snapshot:
 
     def _tensor(self, tensor: Tensor) -> Tensor:
         if tensor.device.type != "cuda":
-            return tensor.to("cpu", copy=True)  # strides are kept: fused optimizers want their states laid out as the weights are
+            return tensor.to(
+                "cpu", copy=True
+            )  # strides are kept: fused optimizers want their states laid out as the weights are
         here = torch.empty_like(tensor, device="cpu", pin_memory=True)
         self._coming.append((here, tensor))
         return here
 
     def send(self) -> None:
-        """Start the copies from devices, when all of them are known. Neither the host nor, where there is room, the device waits."""
+        """Start the copies from devices, when all of them are known. Neither the host nor, where there is room, the
+        device waits."""
         for device in {there.device for _, there in self._coming}:
             pairs = [(here, there) for here, there in self._coming if there.device == device]
-            free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            free = (
+                torch.cuda.mem_get_info(device)[0]
+                + torch.cuda.memory_reserved(device)
+                - torch.cuda.memory_allocated(device)
+            )
             room = sum(there.nbytes for _, there in pairs) < ROOM * free
             if room:
-                # Copied on the device first, in a blink: the next step may change the originals while the copies travel.
+                # Copied on the device first, in a blink: the next step may change the originals while the copies
+                # travel.
                 pairs = [(here, there.clone()) for here, there in pairs]
                 self._coming += pairs  # they must live until they have arrived
             training, copies = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -6,7 +6,8 @@ FOLDER/step-00000120/manifest.json        what it is, and size and SHA-256 of ea
 
 A run that is spread over processes writes the same in pieces: `sharded.py`.
 
-Which one is the best is told by the newest manifest, in the same stroke that made it appear: no second file can disagree with it.
+Which one is the best is told by the newest manifest, in the same stroke that made it appear: no second file can
+disagree with it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Store(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Whole checkpoints, oldest first."""
+        """CompiledStep checkpoints, oldest first."""
 
     def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
         """All or nothing; where it is now. Raises CannotSave."""
@@ -73,7 +74,8 @@ class Store(ABC):
 
     @abstractmethod
     def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
-        """All its files are there: with its manifest it appears under its name, in one stroke; where. Raises OSError."""
+        """All its files are there: with its manifest it appears under its name, in one stroke; where. Raises
+        OSError."""
 
     @abstractmethod
     def abandon(self, name: str) -> None:
@@ -115,7 +117,9 @@ class Store(ABC):
 def sealed(about: Mapping[str, Any]) -> bytes:
     """JSON that carries its own hash."""
     body = json.dumps(about, sort_keys=True)
-    return (json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), **about}, sort_keys=True, indent=1) + "\n").encode()
+    return (
+        json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), **about}, sort_keys=True, indent=1) + "\n"
+    ).encode()
 
 
 def unsealed(data: bytes, shown: str) -> dict[str, Any]:
@@ -132,10 +136,13 @@ def unsealed(data: bytes, shown: str) -> dict[str, Any]:
 def understood(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
     """A manifest of a format that we know, which names files of its own folder only."""
     if manifest.get("format", FORMAT) not in KNOWN:
-        raise BadCheckpoint(f"{shown} has format {manifest['format']!r}, and this trueloop reads up to {max(KNOWN)}: use a newer one.")
+        raise BadCheckpoint(
+            f"{shown} has format {manifest['format']!r}, and this trueloop reads up to {max(KNOWN)}: use a newer one."
+        )
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(
-        _FILE.fullmatch(file) and isinstance(entry, dict) and type(entry.get("bytes")) is int for file, entry in files.items()
+        _FILE.fullmatch(file) and isinstance(entry, dict) and type(entry.get("bytes")) is int
+        for file, entry in files.items()
     ):
         raise BadCheckpoint(f"{shown} is not to be trusted: it does not list plain files.")
     return manifest
@@ -158,7 +165,8 @@ def _compared(size: int, digest: str, manifest: Mapping[str, Any], file: str, sh
 
 @final
 class _Hashing:
-    """A file that knows the hash and the size of what went through it, and why a write failed: torch.save would hide the reason."""
+    """A file that knows the hash and the size of what went through it, and why a write failed: torch.save would hide
+    the reason."""
 
     def __init__(self, file: io.FileIO) -> None:
         self.file, self.digest, self.size = file, hashlib.sha256(), 0
@@ -216,14 +224,16 @@ class Folder(Store):
         return self.folder / f"{_WRITING}{name}"
 
     def _open(self) -> None:
-        """Made if it is not there. A parent that was there and is gone is not made again: a removed run must not come back as a shell."""
+        """Made if it is not there. A parent that was there and is gone is not made again: a removed run must not come
+        back as a shell."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=self._fresh)
             _sync(self.folder.parent)
         self._fresh = False
 
     def _put(self, aside: Path, name: str) -> None:
-        """Into its place. What was there is moved out of the way first, and comes back by `sweep` if a kill falls in between."""
+        """Into its place. What was there is moved out of the way first, and comes back by `sweep` if a kill falls in
+        between."""
         place, before = self.folder / name, self.folder / f"{_REPLACED}{name}"
         if place.exists():
             shutil.rmtree(before, ignore_errors=True)
@@ -271,11 +281,14 @@ class Folder(Store):
         except FileNotFoundError:
             return  # somebody else has removed it
         except OSError as error:
-            raise CannotSave(f"The old checkpoint {self.folder / name} could not be removed ({error.strerror}).") from error
+            raise CannotSave(
+                f"The old checkpoint {self.folder / name} could not be removed ({error.strerror})."
+            ) from error
         shutil.rmtree(going, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Tidy up after a killed process: what it was replacing comes back, what it left half written or half removed goes."""
+        """Tidy up after a killed process: what it was replacing comes back, what it left half written or half removed
+        goes."""
         for path in self.folder.glob(f"{_REPLACED}*"):
             place = self.folder / path.name.removeprefix(_REPLACED)
             if not place.exists():

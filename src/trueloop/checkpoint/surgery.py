@@ -4,8 +4,8 @@
     print(plan.account())
     operate(plan, theirs, model)
 
-In a pattern, `*` stands for anything, dots too, and for the same in the name it becomes. None leaves tensors out. The first pattern that
-fits a name counts; a name that none fits stays as it is.
+In a pattern, `*` stands for anything, dots too, and for the same in the name it becomes. None leaves tensors out. The
+first pattern that fits a name counts; a name that none fits stays as it is.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ def plan_surgery(theirs: Mapping[str, Shape], ours: Mapping[str, Shape], mapping
     targets = {name: _renamed(name, mapping) for name in theirs}
     _refuse_idle_patterns(theirs, mapping)
     _refuse_collisions(targets)
-    moves = [Move(name, target, theirs[name], ours[target]) for name, target in targets.items() if target is not None and target in ours]
+    moves = [
+        Move(name, target, theirs[name], ours[target])
+        for name, target in targets.items()
+        if target is not None and target in ours
+    ]
     if not any(move.fits for move in moves):
         raise BadRecipe(_nothing_fits(theirs, ours))
     filled = {move.target for move in moves}
@@ -131,7 +135,9 @@ def _refuse_idle_patterns(names: Iterable[str], mapping: Mapping[str, str | None
     names = list(names)
     for pattern, becomes in mapping.items():
         if pattern.count("*") > 1 or (becomes or "").count("*") > pattern.count("*"):
-            raise BadRecipe(f"start_map {pattern!r}: {becomes!r} cannot be read: each side may have one *. Nothing was run.")
+            raise BadRecipe(
+                f"start_map {pattern!r}: {becomes!r} cannot be read: each side may have one *. Nothing was run."
+            )
         if not any(_expression(pattern).fullmatch(name) for name in names):
             near = did_you_mean(pattern, {*names, *(f"{name.partition('.')[0]}.*" for name in names)})
             raise BadRecipe(f"start_map names {pattern!r}, and no tensor there fits it.{near} Nothing was run.")

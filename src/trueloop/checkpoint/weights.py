@@ -1,4 +1,5 @@
-"""Plain weights, in and out: from a run, a checkpoint or a file of somebody else's, and into a file that others can load."""
+"""Plain weights, in and out: from a run, a checkpoint or a file of somebody else's, and into a file that others can
+load."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """batch-independence: in eval mode the answer for a sample does not depend on what else is in the batch.
 
-A softmax over the wrong dimension, a `view` where a `transpose` was meant, an LSTM that takes the batch for time, a norm that uses the
-statistics of the batch in evaluation too: shapes fit and the loss falls, and the result is another one as soon as the batch is.
+A softmax over the wrong dimension, a `view` where a `transpose` was meant, an LSTM that takes the batch for time, a
+norm that uses the statistics of the batch in evaluation too: shapes fit and the loss falls, and the result is another
+one as soon as the batch is.
 """
 
 from __future__ import annotations
@@ -20,27 +21,35 @@ from trueloop.data.source import size_of, tensors_in
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.event import Place, SamplesCompared
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 from trueloop.taps.mixing import Meeting, where_samples_meet
-from trueloop.taps.twin import CannotReplay, Twin
-from trueloop.written import birthplace, class_place
+from trueloop.taps.replay_copy import CannotReplay, ReplayCopy
+from trueloop.usercode.ownership import birthplace, class_place
 
 __all__ = ["BatchIndependence"]
 
 SIZES: Final = (7, 5, 8, 6, 4, 3)
 """Samples that are run: few, and a number that no other dimension has, so that the dimension can be followed."""
 TOLERANCE: Final = 1e-4
-"""Of the outputs' scale. A batch of another size is added up in another order, which moves single precision by 1e-6 or so."""
+"""Of the outputs' scale. A batch of another size is added up in another order, which moves single precision by 1e-6 or
+so."""
 SCRIPT_CHANGE: Final = 1e-3
 """What rule MDL108 takes for a change, at half precision too;"""
 SCRIPT_REPEAT: Final = 1e-6
 """and for a forward that does not give the same twice."""
 
-OVER_BATCH: Final = Cause("an operation runs over dimension 0", "give the dimension from the end: softmax(x, dim=-1), mean(dim=-1)")
-RESHAPED: Final = Cause("values are moved between samples by a view or reshape", "transpose first: x.transpose(0, 1).reshape(batch, -1)")
-BATCH_FIRST: Final = Cause("a recurrent or attention layer takes the batch for time", "batch_first=True for inputs of [batch, time, ...]")
+OVER_BATCH: Final = Cause(
+    "an operation runs over dimension 0", "give the dimension from the end: softmax(x, dim=-1), mean(dim=-1)"
+)
+RESHAPED: Final = Cause(
+    "values are moved between samples by a view or reshape", "transpose first: x.transpose(0, 1).reshape(batch, -1)"
+)
+BATCH_FIRST: Final = Cause(
+    "a recurrent or attention layer takes the batch for time", "batch_first=True for inputs of [batch, time, ...]"
+)
 STATISTICS: Final = Cause(
-    "a norm uses the statistics of the batch in eval mode", "track_running_stats=True, or a norm of each sample: LayerNorm, GroupNorm"
+    "a norm uses the statistics of the batch in eval mode",
+    "track_running_stats=True, or a norm of each sample: LayerNorm, GroupNorm",
 )
 SQUEEZED: Final = Cause("squeeze() without a dimension also takes away the batch of one", "squeeze(1), or squeeze(-1)")
 
@@ -48,7 +57,9 @@ SQUEEZED: Final = Cause("squeeze() without a dimension also takes away the batch
 @final
 class BatchIndependence(Claim):
     name = "batch-independence"
-    healthy = f"a sample alone, and among other samples, gets the same answer within {TOLERANCE:g} of the outputs' scale"
+    healthy = (
+        f"a sample alone, and among other samples, gets the same answer within {TOLERANCE:g} of the outputs' scale"
+    )
     causes: ClassVar[tuple[Cause, ...]] = (OVER_BATCH, RESHAPED, BATCH_FIRST, STATISTICS, SQUEEZED)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
@@ -56,10 +67,17 @@ class BatchIndependence(Claim):
         batch = subject.batch(loop)
         whole = size_of(batch.inputs)
         if whole < min(SIZES):
-            return self.unproved(f"a batch holds {whole} of the {min(SIZES)} samples that are needed: try --set batch={min(SIZES)}")
+            return self.unproved(
+                f"a batch holds {whole} of the {min(SIZES)} samples that are needed: try --set batch={min(SIZES)}"
+            )
         with evaluating(loop.model):
             trial = next(
-                (found for size in SIZES if size <= whole and (found := _tried(loop, some(batch.inputs, range(size), whole)))), None
+                (
+                    found
+                    for size in SIZES
+                    if size <= whole and (found := _tried(loop, some(batch.inputs, range(size), whole)))
+                ),
+                None,
             )
         if trial is None:
             return self.unproved("no output of the model has just one row for each sample")
@@ -81,7 +99,10 @@ class BatchIndependence(Claim):
             )
         if trial.most <= TOLERANCE:
             return self.fails(
-                f"the model does not take a single sample as it takes more: {trial.reshaped}", facts, (SQUEEZED,), _of_class(loop.model)
+                f"the model does not take a single sample as it takes more: {trial.reshaped}",
+                facts,
+                (SQUEEZED,),
+                _of_class(loop.model),
             )
         meeting = _meeting(loop.model, trial)
         layer = f"; they meet in {meeting.layer}, in {meeting.operation}" if meeting else ""
@@ -92,9 +113,16 @@ class BatchIndependence(Claim):
     def of_script(self, subject: ScriptSubject) -> Proof:
         compared = subject.checked.of(SamplesCompared)
         if not compared:
-            return self.unproved("no model was trained whose first dimension is known to count samples and whose forward could be repeated")
+            return self.unproved(
+                "no model was trained whose first dimension is known to count samples and whose forward could be repeated"
+            )
         worst = max(compared, key=lambda event: event.change)
-        facts: dict[str, object] = {"model": worst.name, "batch": worst.batch, "change": worst.change, "repeat": worst.repeat}
+        facts: dict[str, object] = {
+            "model": worst.name,
+            "batch": worst.batch,
+            "change": worst.change,
+            "repeat": worst.repeat,
+        }
         if worst.repeat > SCRIPT_REPEAT:
             return self.unproved(f"{worst.name} gives another output each time for the same batch, in eval mode", facts)
         if worst.change <= SCRIPT_CHANGE:
@@ -104,7 +132,9 @@ class BatchIndependence(Claim):
                 facts,
             )
         if not subject.checked.findings("MDL108"):
-            return self.unproved("samples meet, and the script says that they should, or another finding explains it", facts)
+            return self.unproved(
+                "samples meet, and the script says that they should, or another finding explains it", facts
+            )
         where = f"; they meet in {worst.layer}" if worst.layer else ""
         said = f"with the other samples of a batch replaced, {worst.name} gives another output ({worst.change:.0%} of their spread){where}"
         return self.fails(said, facts | {"layer": worst.layer}, place=worst.defined)
@@ -137,7 +167,8 @@ class _Trial:
     others: float
     """The same with all other samples replaced."""
     gradient: float | None
-    """The slope of a sample's answer along the other samples' inputs, against that along its own; None: there is none to be had."""
+    """The slope of a sample's answer along the other samples' inputs, against that along its own; None: there is none
+    to be had."""
     reshaped: str = ""
     """What comes of a sample alone, if not an answer of the same shape: 'its answer is [3], not [1, 3]'."""
 
@@ -168,14 +199,19 @@ def _tried(loop: Loop, inputs: Any) -> _Trial | None:
 
 
 def _replaced(size: int) -> list[int]:
-    """The last sample stays: where the batch was taken for time, it has seen all others. Those become the first, and the first the second:
-    other samples, and not only the same ones in another order, to which a sum over the batch is blind."""
+    """The last sample stays: where the batch was taken for time, it has seen all others. Those become the first, and
+    the first the second: other samples, and not only the same ones in another order, to which a sum over the batch is
+    blind."""
     return [1, *[0] * (size - 2), size - 1]
 
 
 def _rows(output: Any, size: int) -> list[Tensor]:
     """Outputs with a row for each sample; scores of each sample against each (CLIP) are meant to depend on all."""
-    found = (tensor for tensor in tensors_in(output) if tensor.is_floating_point() and tensor.dim() and tensor.shape[0] == size)
+    found = (
+        tensor
+        for tensor in tensors_in(output)
+        if tensor.is_floating_point() and tensor.dim() and tensor.shape[0] == size
+    )
     return [tensor for tensor in found if size not in tensor.shape[1:]]
 
 
@@ -187,7 +223,10 @@ def _apart(one: Sequence[Tensor], other: Sequence[Tensor], scales: Sequence[Tens
 
 def _share(differences: Tensor, of: Tensor) -> float:
     """What is no number on both sides says nothing: the claim first-nonfinite does."""
-    scale, most = of[torch.isfinite(of)].abs().max() if bool(torch.isfinite(of).any()) else 1.0, differences.nan_to_num(0.0).max()
+    scale, most = (
+        of[torch.isfinite(of)].abs().max() if bool(torch.isfinite(of).any()) else 1.0,
+        differences.nan_to_num(0.0).max(),
+    )
     return float(most) / max(float(scale), torch.finfo(torch.float32).tiny)
 
 
@@ -196,7 +235,11 @@ def _alone(model: nn.Module, inputs: Any, before: Sequence[Tensor]) -> tuple[flo
     size, largest = size_of(inputs), 0.0
     for row in range(size):
         try:
-            answers = [tensor for tensor in tensors_in(model(some(inputs, [row], size))) if tensor.is_floating_point() and tensor.dim()]
+            answers = [
+                tensor
+                for tensor in tensors_in(model(some(inputs, [row], size)))
+                if tensor.is_floating_point() and tensor.dim()
+            ]
         except (ValueError, RuntimeError, IndexError) as error:
             return None, f"it raises {type(error).__name__}: {str(error).partition(chr(10))[0]}"
         fitting = [[each for each in answers if each.shape == output[:1].shape] for output in before]
@@ -209,7 +252,8 @@ def _alone(model: nn.Module, inputs: Any, before: Sequence[Tensor]) -> tuple[flo
 
 
 def _slope(model: nn.Module, inputs: Any) -> float | None:
-    """Along the inputs of the other samples, against its own, of the last sample's answer. Numbers of tokens have no slope."""
+    """Along the inputs of the other samples, against its own, of the last sample's answer. Numbers of tokens have no
+    slope."""
     size = size_of(inputs)
     leaves: list[Tensor] = []
 
@@ -219,7 +263,10 @@ def _slope(model: nn.Module, inputs: Any) -> float | None:
         leaves.append(tensor.detach().clone().requires_grad_())
         return leaves[-1].clone()  # a leaf may not be written to; a forward may write to its input
 
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN has no backward of a recurrent layer in eval mode
+    with (
+        torch.enable_grad(),
+        torch.backends.cudnn.flags(enabled=False),
+    ):  # cuDNN has no backward of a recurrent layer in eval mode
         outputs = [output[-1].flatten() for output in _rows(model(_each(inputs, leaf)), size) if output.requires_grad]
         # Weighted: what adds up to one, as a softmax does, has no slope as a plain sum.
         told = [(output * torch.linspace(1.0, 2.0, len(output), device=output.device)).sum() for output in outputs]
@@ -250,7 +297,9 @@ def _meeting(model: nn.Module, trial: _Trial) -> Meeting | None:
     own = [*range(size - 1), 0]
     plain, others, changed = (some(trial.inputs, rows, size) for rows in (range(size), _replaced(size), own))
     try:
-        return where_samples_meet(Twin(model), ((plain,), {}), ((others,), {}), ((changed,), {}), kept=size - 1, samples=size)
+        return where_samples_meet(
+            ReplayCopy(model), ((plain,), {}), ((others,), {}), ((changed,), {}), kept=size - 1, samples=size
+        )
     except CannotReplay:
         return None
 

@@ -65,7 +65,9 @@ def names() -> tuple[str, ...]:
 
 def sentences() -> dict[str, str]:
     """What each claims: the first line of its file. Nothing is imported for it."""
-    texts = {name: (Path(__file__).parent / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8") for name in names()}
+    texts = {
+        name: (Path(__file__).parent / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8") for name in names()
+    }
     lines = {name: (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0] for name, text in texts.items()}
     return {name: line.removeprefix(f"{name}: ") for name, line in lines.items()}
 
@@ -75,12 +77,16 @@ def claims_named(words: Iterable[str]) -> list[Claim]:
     wanted = list(words) or list(names())
     for word in wanted:
         if word not in names():
-            raise Misuse(f"There is no claim {word!r}.{did_you_mean(word, names())} Nothing was run: `trueloop probe --list` shows them.")
+            raise Misuse(
+                f"There is no claim {word!r}.{did_you_mean(word, names())} Nothing was run: `trueloop probe --list` shows them."
+            )
     return [_claim(name) for name in names() if name in wanted]
 
 
 def _claim(name: str) -> Claim:
     module = import_module(f"trueloop.claims.{name.replace('-', '_')}")
-    (kind,) = (found for found in vars(module).values() if isinstance(found, type) and getattr(found, "name", None) == name)
+    (kind,) = (
+        found for found in vars(module).values() if isinstance(found, type) and getattr(found, "name", None) == name
+    )
     made: Claim = kind()
     return made

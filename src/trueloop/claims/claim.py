@@ -1,4 +1,5 @@
-"""A claim: a sentence about a training that can be tried, what is seen when it holds, and what to look at when it does not."""
+"""A claim: a sentence about a training that can be tried, what is seen when it holds, and what to look at when it does
+not."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import ClassVar, Final
 
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.event import Place
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["Claim"]
 
@@ -43,10 +44,16 @@ class Claim(ABC):
         return Proof(self.name, "holds", measured, self.healthy, evidence)
 
     def fails(
-        self, measured: str, evidence: Mapping[str, object], causes: tuple[Cause, ...] | None = None, place: Place | None = None
+        self,
+        measured: str,
+        evidence: Mapping[str, object],
+        causes: tuple[Cause, ...] | None = None,
+        place: Place | None = None,
     ) -> Proof:
         """`causes`: where what was measured says which they are; else all that the claim knows."""
-        return Proof(self.name, "fails", measured, self.healthy, evidence, self.causes if causes is None else causes, place)
+        return Proof(
+            self.name, "fails", measured, self.healthy, evidence, self.causes if causes is None else causes, place
+        )
 
     def unproved(self, because: str, evidence: Mapping[str, object] | None = None) -> Proof:
         """It could not be tried; because: what was missing, and what to type where that helps."""

@@ -1,8 +1,9 @@
 """cpu-and-gpu-agree: the model computes the same on the CPU and on the GPU.
 
-The same weights and the same samples give the same loss, answers and gradients on both, to the rounding of float32; tf32 is off for it,
-and so is what draws (dropout). A layer that is found to differ is named: the first whose output lies apart. Such layers ask for a device,
-keep a tensor of their own on one of them, or use a kernel that is wrong on one.
+The same weights and the same samples give the same loss, answers and gradients on both, to the rounding of float32;
+tf32 is off for it, and so is what draws (dropout). A layer that is found to differ is named: the first whose output
+lies apart. Such layers ask for a device, keep a tensor of their own on one of them, or use a kernel that is wrong on
+one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, moved
 from trueloop.engine.precision import Precision
-from trueloop.proof import Cause, Proof
-from trueloop.written import birthplace
+from trueloop.results.proof import Cause, Proof
+from trueloop.usercode.ownership import birthplace
 
 __all__ = ["CpuAndGpuAgree"]
 
@@ -32,10 +33,22 @@ class CpuAndGpuAgree(Claim):
     name = "cpu-and-gpu-agree"
     healthy = f"loss and answers lie less than {ROUNDING:g} of their scale apart, gradients less than ten times that"
     causes: ClassVar[tuple[Cause, ...]] = (
-        Cause("a part of the model asks on which device it is", "look for .is_cuda, .device and torch.cuda.is_available() in its forward"),
-        Cause("a tensor that is no buffer stays behind, or is made anew on each device", "register_buffer, and draw it once on the CPU"),
-        Cause("the answer hangs on the order of a sum, or on ties (argmax, sort, topk)", "compare in float64: model.double() on both"),
-        Cause("a kernel is wrong on one of them", "compute the named layer alone on both, and look for it in torch's issues"),
+        Cause(
+            "a part of the model asks on which device it is",
+            "look for .is_cuda, .device and torch.cuda.is_available() in its forward",
+        ),
+        Cause(
+            "a tensor that is no buffer stays behind, or is made anew on each device",
+            "register_buffer, and draw it once on the CPU",
+        ),
+        Cause(
+            "the answer hangs on the order of a sum, or on ties (argmax, sort, topk)",
+            "compare in float64: model.double() on both",
+        ),
+        Cause(
+            "a kernel is wrong on one of them",
+            "compute the named layer alone on both, and look for it in torch's issues",
+        ),
     )
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
@@ -56,12 +69,16 @@ class CpuAndGpuAgree(Claim):
         said = apart.sentence(f"on {one}", f"on {two}")
         layer = first_apart(first.layers, second.layers, ROUNDING)
         if layer is None:
-            return self.fails(f"{said}; every layer's output is the same on both: it begins in the loss or in the backward", facts)
+            return self.fails(
+                f"{said}; every layer's output is the same on both: it begins in the loss or in the backward", facts
+            )
         kind = type(model.get_submodule(layer)).__name__
         said += f"; the layer {layer} ({kind}) is the first whose output differs"
         return self.fails(said, facts | {"first_layer": layer}, place=birthplace(model, layer))
 
-    def _numbers(self, subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch) -> tuple[Numbers, str, nn.Module]:
+    def _numbers(
+        self, subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch
+    ) -> tuple[Numbers, str, nn.Module]:
         loop = subject.loop(device=device, compile="off", precision="fp32")
         loop.model.load_state_dict(weights)
         batch = moved(batch, loop.device)

@@ -14,11 +14,13 @@ from trueloop.data.source import tensors_in
 __all__ = ["SAMPLE", "differing", "digest_of", "digest_of_all", "same_bits"]
 
 SAMPLE: Final = 1 << 16
-"""Numbers of a tensor that go into a digest, spread evenly over it: what differs anywhere soon differs everywhere in a training."""
+"""Numbers of a tensor that go into a digest, spread evenly over it: what differs anywhere soon differs everywhere in a
+training."""
 
 
 def digest_of(tensor: Tensor, most: int = SAMPLE) -> int:
-    """Of shape, type and numbers; of a tensor that has none of its own to read (meta, fake, sparse) only of shape and type."""
+    """Of shape, type and numbers; of a tensor that has none of its own to read (meta, fake, sparse) only of shape and
+    type."""
     start = zlib.crc32(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
     if not _is_readable(tensor):
         return start
@@ -56,4 +58,10 @@ def _same(one: Any, other: Any) -> bool:
 
 def _is_readable(tensor: Tensor) -> bool:
     plain = type(tensor) in (Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    return plain and tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized and tensor.numel() > 0
+    return (
+        plain
+        and tensor.layout is torch.strided
+        and not tensor.is_meta
+        and not tensor.is_quantized
+        and tensor.numel() > 0
+    )

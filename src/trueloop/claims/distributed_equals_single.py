@@ -1,13 +1,15 @@
 """distributed-equals-single: two processes that share each batch train as one process does.
 
-The same global batches, half of each on either of two processes (gloo, on the CPU), must give the losses of a single process, to the
-rounding of float32. A loss or a layer that looks at its whole batch does not: it sees half of it.
+The same global batches, half of each on either of two processes (gloo, on the CPU), must give the losses of a single
+process, to the rounding of float32. A loss or a layer that looks at its whole batch does not: it sees half of it.
 
-What is random is switched off for it, because each process draws for itself: dropout and augmentation. BatchNorm, too, has statistics of
-its own on each process, as `trueloop train` and DistributedDataParallel have it: that is a choice, not a mistake. So its statistics are
-held still while the rest is compared, and what they change is measured apart and said. A model that still draws is compared in eval mode.
+What is random is switched off for it, because each process draws for itself: dropout and augmentation. BatchNorm, too,
+has statistics of its own on each process, as `trueloop train` and DistributedDataParallel have it: that is a choice,
+not a mistake. So its statistics are held still while the rest is compared, and what they change is measured apart and
+said. A model that still draws is compared in eval mode.
 
-The two processes are forked from this one, so that a recipe need not be written in a file, and no second is spent on imports.
+The two processes are forked from this one, so that a recipe need not be written in a file, and no second is spent on
+imports.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence, seed_all
 from trueloop.hook import Hook, Row
-from trueloop.proof import Cause, Proof
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["DistributedEqualsSingle"]
 
@@ -53,14 +55,20 @@ PATIENCE: Final = 60.0
 """Seconds after which processes that wait for one another are ended."""
 
 ITS_BATCH: Final = Cause(
-    "a layer mixes the samples of its batch", "take means and products over other dimensions than the first, or gather them from all"
+    "a layer mixes the samples of its batch",
+    "take means and products over other dimensions than the first, or gather them from all",
 )
 ITS_LOSS: Final = Cause(
     "the loss looks at several samples at once: pairs, ranks, the batch's own mean or number",
     "return one loss per sample; what needs the whole batch must gather the outputs of all processes first",
 )
-SHARE: Final = Cause("something is done on one process only, or by its rank", "look for rank, is_initialized and world_size in the recipe")
-STATE: Final = Cause("a buffer is updated from the batch: a running mean, a codebook", "share it over the processes after each step")
+SHARE: Final = Cause(
+    "something is done on one process only, or by its rank",
+    "look for rank, is_initialized and world_size in the recipe",
+)
+STATE: Final = Cause(
+    "a buffer is updated from the batch: a running mean, a codebook", "share it over the processes after each step"
+)
 
 HUNG: Final = f"the {WORLD} processes had not ended after {PATIENCE:.0f} s"
 
@@ -75,7 +83,9 @@ class DistributedEqualsSingle(Claim):
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
         if not (dist.is_available() and dist.is_gloo_available() and hasattr(os, "fork")):
-            return self.unproved("this torch has no gloo, or this system no fork: several processes cannot be started here")
+            return self.unproved(
+                "this torch has no gloo, or this system no fork: several processes cannot be started here"
+            )
         tried = _Tried(subject, "still")
         if tried.differs and tried.draws():
             tried = _Tried(subject, "eval")
@@ -83,7 +93,9 @@ class DistributedEqualsSingle(Claim):
             typed = f"torchrun --nproc-per-node {WORLD} -m trueloop train {' '.join(subject.words) or 'RECIPE'} --set device=cpu"
             return self.unproved(f"{HUNG}; type `{typed}` to see where they stand", tried.facts())
         if tried.broke:
-            return self.fails(f"one process trains, and {WORLD} do not: {tried.broke}", tried.facts(), (SHARE, *self.causes[:-1]))
+            return self.fails(
+                f"one process trains, and {WORLD} do not: {tried.broke}", tried.facts(), (SHARE, *self.causes[:-1])
+            )
         if not tried.alone:
             return self.unproved("not one step could be taken by a single process")
         if (step := tried.differs) is not None:
@@ -106,9 +118,19 @@ class DistributedEqualsSingle(Claim):
         """Which part answers otherwise when its batch is cut in two: asked in this one process."""
         name, loss = tried.cut_in_two()
         if name is not None:
-            return f"; the layer {name} answers otherwise when its batch is cut in two", (ITS_BATCH, STATE, ITS_LOSS, SHARE)
+            return f"; the layer {name} answers otherwise when its batch is cut in two", (
+                ITS_BATCH,
+                STATE,
+                ITS_LOSS,
+                SHARE,
+            )
         if loss is not None:
-            return f"; the loss of a batch is {loss[0]:.6g}, and of its two halves {loss[1]:.6g}", (ITS_LOSS, ITS_BATCH, STATE, SHARE)
+            return f"; the loss of a batch is {loss[0]:.6g}, and of its two halves {loss[1]:.6g}", (
+                ITS_LOSS,
+                ITS_BATCH,
+                STATE,
+                SHARE,
+            )
         return "", (SHARE, STATE, ITS_LOSS, ITS_BATCH)
 
 
@@ -167,19 +189,31 @@ class _Tried:
         return f"step {step}: the loss is {one:.6g} with one process and {two:.6g} with {WORLD} ({_apart(one, two):.1%} apart)"
 
     def facts(self) -> dict[str, object]:
-        return {"losses_of_one": self.alone, "losses_of_two": self.together, "mode": self.mode, "largest_difference": self.largest}
+        return {
+            "losses_of_one": self.alone,
+            "losses_of_two": self.together,
+            "mode": self.mode,
+            "largest_difference": self.largest,
+        }
 
     def cut_in_two(self) -> tuple[str | None, tuple[float, float] | None]:
-        """The first layer whose answers change when the batch is cut in two; the loss of the whole and of the halves, where that does."""
+        """The first layer whose answers change when the batch is cut in two; the loss of the whole and of the halves,
+        where that does."""
         loop = Loop.of(self.recipe, self.subject.request)
         whole = self.subject.batch(loop)
-        halves = [Batch(_rows(whole.inputs, part), _rows(whole.targets, part)) for part in _parts(size_of(whole.inputs))]
+        halves = [
+            Batch(_rows(whole.inputs, part), _rows(whole.targets, part)) for part in _parts(size_of(whole.inputs))
+        ]
         with torch.no_grad(), fence():
             (one, answer), *others = (_answers(loop.model, batch) for batch in (whole, *halves))
             counts = [int(loop.task.count(batch.targets)) for batch in halves]
-            losses = [float(loop.task.loss_sum(out, batch.targets)) for (_, out), batch in zip(others, halves, strict=True)]
+            losses = [
+                float(loop.task.loss_sum(out, batch.targets)) for (_, out), batch in zip(others, halves, strict=True)
+            ]
             loss = float(loop.task.loss_sum(answer, whole.targets)) / int(loop.task.count(whole.targets))
-        layer = next((name for name, value in one.items() if not _same(value, [seen.get(name) for seen, _ in others])), None)
+        layer = next(
+            (name for name, value in one.items() if not _same(value, [seen.get(name) for seen, _ in others])), None
+        )
         of_halves = sum(losses) / sum(counts)
         return layer, (loss, of_halves) if _apart(loss, of_halves) > FIRST else None
 
@@ -339,7 +373,9 @@ def _be(rank: int, store: Path, work: Callable[[], _Losses], scratch: Path) -> N
         dist.barrier()
     except Exception as error:  # noqa: BLE001 - handed over to the process that asks
         done = _Losses([], [], traceback.format_exception_only(error)[-1].strip(), time.time())
-    (scratch / f"rank-{rank}.json").write_text(json.dumps([done.losses, done.norms, done.error, done.when]), encoding="utf-8")
+    (scratch / f"rank-{rank}.json").write_text(
+        json.dumps([done.losses, done.norms, done.error, done.when]), encoding="utf-8"
+    )
     os._exit(0)  # at once: a peer that is gone would be waited for
 
 
@@ -389,4 +425,6 @@ def _same(whole: Tensor, halves: list[Tensor | None]) -> bool:
         return True
     if any(part.shape[1:] != whole.shape[1:] for part in parts):
         return False
-    return torch.allclose(whole, torch.cat(parts), rtol=LATER, atol=FIRST * float(whole.abs().max() if whole.numel() else 0))
+    return torch.allclose(
+        whole, torch.cat(parts), rtol=LATER, atol=FIRST * float(whole.abs().max() if whole.numel() else 0)
+    )

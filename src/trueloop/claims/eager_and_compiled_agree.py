@@ -1,10 +1,10 @@
 """eager-and-compiled-agree: torch.compile computes what the model computes as it is written.
 
-Loss, answers and gradients of one batch are held against each other, to the rounding of float32; what draws (dropout) is off. Where they
-differ, it is asked at which stage: already when the Python code is traced (backend "eager"), when forward and backward are traced together
-("aot_eager"), or in the kernels that are made of it ("inductor"). Then the parts of the model are compiled one at a time, in the order in
-which they run, with the inputs that they are given, down to the smallest that differs; and in that, where it was traced faithfully, the
-operations.
+Loss, answers and gradients of one batch are held against each other, to the rounding of float32; what draws (dropout)
+is off. Where they differ, it is asked at which stage: already when the Python code is traced (backend "eager"), when
+forward and backward are traced together ("aot_eager"), or in the kernels that are made of it ("inductor"). Then the
+parts of the model are compiled one at a time, in the order in which they run, with the inputs that they are given, down
+to the smallest that differs; and in that, where it was traced faithfully, the operations.
 
 Where no compiler can be used (inductor needs one for C++, or Triton), it is tried with aot_eager, and said so.
 """
@@ -30,9 +30,9 @@ from trueloop.data.source import tensors_in
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import is_users
-from trueloop.written import birthplace, users_classes
+from trueloop.usercode.ownership import birthplace, users_classes
 
 __all__ = ["EagerAndCompiledAgree"]
 
@@ -59,9 +59,12 @@ CUSTOM: Final = Cause(
     "an operation of your own says something else of itself than it does: its fake, its backward, what it writes into",
     "torch.library.opcheck(operation, inputs)",
 )
-KERNEL: Final = Cause("the compiled kernel is wrong", "torch.compile(part, backend='aot_eager') is right then; look in torch's issues")
+KERNEL: Final = Cause(
+    "the compiled kernel is wrong", "torch.compile(part, backend='aot_eager') is right then; look in torch's issues"
+)
 UNSTABLE: Final = Cause(
-    "the result hangs on the order of a sum: a small difference of large numbers", "the claim precision-agrees; compare in float64"
+    "the result hangs on the order of a sum: a small difference of large numbers",
+    "the claim precision-agrees; compare in float64",
 )
 
 
@@ -84,7 +87,11 @@ class EagerAndCompiledAgree(Claim):
         if whole is None:
             said = f"torch cannot compile this model: {trial.refused}"
             facts: dict[str, object] = {"error": trial.refused}
-            return self.fails(said, facts, (CUSTOM, TRACED)) if asked else self.unproved(f"{said}; the recipe does not ask for it", facts)
+            return (
+                self.fails(said, facts, (CUSTOM, TRACED))
+                if asked
+                else self.unproved(f"{said}; the recipe does not ask for it", facts)
+            )
         facts = whole.facts() | {"backend": backend, "mode": trial.mode, "samples": SAMPLES, **trial.counted}
         if not trial.counted["graphs"]:
             said = "torch.compile leaves the whole model as it is written (no graph was made of it): there is nothing to compare"
@@ -151,7 +158,10 @@ class _Trial:
             self.refused = _first_line(error)
             return None
         counters = torch._dynamo.utils.counters
-        self.counted = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": sum(counters["graph_break"].values())}
+        self.counted = {
+            "graphs": int(counters["stats"]["unique_graphs"]),
+            "graph_breaks": sum(counters["graph_break"].values()),
+        }
         return compared(eager, made)
 
     # -- where --
@@ -162,7 +172,9 @@ class _Trial:
         model = self.loop.model
         given = _inputs_of(model, self.batch.inputs)
         name = ""
-        while (inner := next((each for each in _below(name, given) if self._differs(each, given[each], backend)), None)) is not None:
+        while (
+            inner := next((each for each in _below(name, given) if self._differs(each, given[each], backend)), None)
+        ) is not None:
             name = inner
         module = model.get_submodule(name)
         place = birthplace(model, name) if name else next((place for _, place in users_classes(module)), None)
@@ -178,7 +190,9 @@ class _Trial:
         module = self.loop.model.get_submodule(name)
         _forget()
         try:
-            return not _close(_run(module, module, inputs), _run(module, torch.compile(module, backend=backend), inputs))
+            return not _close(
+                _run(module, module, inputs), _run(module, torch.compile(module, backend=backend), inputs)
+            )
         except Exception as error:  # noqa: BLE001 - a part that cannot be compiled alone is not the one
             self.refused = _first_line(error)
             return False
@@ -225,12 +239,17 @@ def _run(module: nn.Module, call: Callable[..., Any], inputs: tuple[Any, Any]) -
     with fence(0):
         outputs = list(tensors_in(call(*_views(args), **_views(kwargs))))
         roots = [each for each in outputs if each.requires_grad]
-        ones = [torch.linspace(-1, 1, each.numel(), device=each.device, dtype=each.dtype).view_as(each) for each in roots]
+        ones = [
+            torch.linspace(-1, 1, each.numel(), device=each.device, dtype=each.dtype).view_as(each) for each in roots
+        ]
         gradients = torch.autograd.grad(roots, leaves, ones, allow_unused=True) if roots and leaves else ()
     with torch.no_grad():
         for buffer, before in zip(module.buffers(), buffers, strict=True):
             buffer.copy_(before)
-    return [*(each.detach().clone() for each in outputs), *(None if each is None else each.detach() for each in gradients)]
+    return [
+        *(each.detach().clone() for each in outputs),
+        *(None if each is None else each.detach() for each in gradients),
+    ]
 
 
 def _freed(value: Any) -> Any:
@@ -239,7 +258,11 @@ def _freed(value: Any) -> Any:
         return value.detach().clone()
     if isinstance(value, dict):
         return {key: _freed(item) for key, item in value.items()}
-    return type(value)(_freed(item) for item in value) if isinstance(value, (list, tuple)) and not hasattr(value, "_fields") else value
+    return (
+        type(value)(_freed(item) for item in value)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
+        else value
+    )
 
 
 def _views(value: Any) -> Any:
@@ -248,21 +271,33 @@ def _views(value: Any) -> Any:
         return value * 1 if value.is_floating_point() else value
     if isinstance(value, dict):
         return {key: _views(item) for key, item in value.items()}
-    return type(value)(_views(item) for item in value) if isinstance(value, (list, tuple)) and not hasattr(value, "_fields") else value
+    return (
+        type(value)(_views(item) for item in value)
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
+        else value
+    )
 
 
 def _close(one: list[Tensor | None], two: list[Tensor | None]) -> bool:
     if len(one) != len(two):
         return False
-    most = max((float(each.abs().max()) for each in one if each is not None and each.numel() and each.is_floating_point()), default=0.0)
+    most = max(
+        (float(each.abs().max()) for each in one if each is not None and each.numel() and each.is_floating_point()),
+        default=0.0,
+    )
     pairs = zip(one, two, strict=True)
-    return all((a is None) == (b is None) and (a is None or b is None or distance(a, b, most) <= 10 * ROUNDING) for a, b in pairs)
+    return all(
+        (a is None) == (b is None) and (a is None or b is None or distance(a, b, most) <= 10 * ROUNDING)
+        for a, b in pairs
+    )
 
 
 # -- the operation --
 
 
-def _operation(module: nn.Module, inputs: tuple[Any, Any], backend: str, until: float) -> tuple[str, Place | None] | None:
+def _operation(
+    module: nn.Module, inputs: tuple[Any, Any], backend: str, until: float
+) -> tuple[str, Place | None] | None:
     """The first operation of the traced part that, compiled alone, gives something else."""
     calls: list[tuple[fx.Node, Any, Any]] = []
 

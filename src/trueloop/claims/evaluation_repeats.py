@@ -1,7 +1,7 @@
 """evaluation-repeats: evaluating the same weights twice gives the same numbers, to the last bit.
 
-The same samples are evaluated again, with other random numbers in between. Where something differs, the outputs of all layers are laid side
-by side, and the first layer that gave something else is named.
+The same samples are evaluated again, with other random numbers in between. Where something differs, the outputs of all
+layers are laid side by side, and the first layer that gave something else is named.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from trueloop.engine.evaluate import evaluate
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import EvaluationRepeated, Place
-from trueloop.proof import Cause, Proof
-from trueloop.written import birthplace, class_place
+from trueloop.results.proof import Cause, Proof
+from trueloop.usercode.ownership import birthplace, class_place
 
 __all__ = ["EvaluationRepeats"]
 
@@ -38,13 +38,18 @@ FOLLOWED: Final = 5_000
 """Outputs of layers that are kept in mind."""
 
 DRAWS: Final = Cause("the layer draws random numbers in eval mode as well", "draw only `if self.training:`")
-DROPOUT: Final = Cause("a dropout ignores eval mode", "F.dropout(x, p, training=self.training); `trueloop explain MOD104`")
+DROPOUT: Final = Cause(
+    "a dropout ignores eval mode", "F.dropout(x, p, training=self.training); `trueloop explain MOD104`"
+)
 MODE: Final = Cause(
-    "a part stays in train mode when model.eval() is called", "look for a .train() in a forward, or a train() that is overridden"
+    "a part stays in train mode when model.eval() is called",
+    "look for a .train() in a forward, or a train() that is overridden",
 )
 STATE: Final = Cause("evaluating changes buffers of the model", "write into buffers only `if self.training:`")
 DATA: Final = Cause("the samples to evaluate on are drawn anew each time", "draw them once, with a seed, and keep them")
-MEMORY: Final = Cause("the layer keeps something from one call to the next", "look for attributes that its forward writes")
+MEMORY: Final = Cause(
+    "the layer keeps something from one call to the next", "look for attributes that its forward writes"
+)
 
 
 @final
@@ -59,17 +64,34 @@ class EvaluationRepeats(Claim):
         passes = [_evaluated(loop, seed) for seed in SEEDS]
         first = passes[0]
         other = next((each for each in passes[1:] if each.differs_from(first)), passes[-1])
-        changed = differing(passes[-2].state, passes[-1].state)  # from the second to the third: what the first one has made may stay
-        forgotten = [name for (name, module), mode in zip(loop.model.named_modules(), modes, strict=True) if module.training != mode]
-        facts: dict[str, object] = {"batches": first.batches, "passes": len(passes), "values": first.values, "again": other.values}
+        changed = differing(
+            passes[-2].state, passes[-1].state
+        )  # from the second to the third: what the first one has made may stay
+        forgotten = [
+            name
+            for (name, module), mode in zip(loop.model.named_modules(), modes, strict=True)
+            if module.training != mode
+        ]
+        facts: dict[str, object] = {
+            "batches": first.batches,
+            "passes": len(passes),
+            "values": first.values,
+            "again": other.values,
+        }
         if not other.differs_from(first) and not changed and not forgotten:
-            return self.holds(f"{_shown(first.values)} in each of {len(SEEDS)} evaluations of {first.batches} batches", facts)
+            return self.holds(
+                f"{_shown(first.values)} in each of {len(SEEDS)} evaluations of {first.batches} batches", facts
+            )
         facts |= {"changed_buffers": changed, "not_put_back": forgotten, "in_train_mode": first.training}
         if first.data != other.data:
             return self.fails("the samples to evaluate on are others the second time", facts, (DATA,))
         if not other.differs_from(first):
             what, cause = (changed[0], STATE) if changed else (forgotten[0], MODE)
-            said = f"evaluating changes {what}" if changed else f"{what or 'the model'} is not in the mode that it was in before"
+            said = (
+                f"evaluating changes {what}"
+                if changed
+                else f"{what or 'the model'} is not in the mode that it was in before"
+            )
             return self.fails(said, facts, (cause,), _place(loop.model, what.rpartition(".")[0] if changed else what))
         return self._named(loop, first, other, changed, facts)
 
@@ -78,7 +100,11 @@ class EvaluationRepeats(Claim):
         module = loop.model.get_submodule(layer) if layer is not None else loop.model
         drawn = _drawn(loop)
         said = f"{_shown(first.values)} in one evaluation, {_shown(other.values)} in the next"
-        said += f"; {layer or 'the model'} ({type(module).__name__}) is the first layer to differ" if layer is not None else ""
+        said += (
+            f"; {layer or 'the model'} ({type(module).__name__}) is the first layer to differ"
+            if layer is not None
+            else ""
+        )
         cause = MODE if first.training else DRAWS if drawn else STATE if changed else MEMORY
         cause = DROPOUT if drawn and drawn[0] in DROPS and not first.training else cause
         facts |= {"layer": layer, "class": type(module).__name__, "drawn_by": drawn[0] if drawn else None}
@@ -88,17 +114,27 @@ class EvaluationRepeats(Claim):
     def of_script(self, subject: ScriptSubject) -> Proof:
         for finding in subject.checked.findings("MOD104", "MOD105"):
             causes = (DROPOUT,) if finding["code"] == "MOD104" else (DRAWS,)
-            return self.fails(finding["message"], {"code": finding["code"], **finding["evidence"]}, causes, found_at(finding))
+            return self.fails(
+                finding["message"], {"code": finding["code"], **finding["evidence"]}, causes, found_at(finding)
+            )
         asked = subject.checked.of(EvaluationRepeated)
         meant = [event for event in asked if not event.sampling]
         worst = max(meant, key=lambda event: event.change, default=None)
         if worst is None:
-            why = "the model samples on purpose" if asked else "no model was scored against labels in eval mode in this run"
+            why = (
+                "the model samples on purpose"
+                if asked
+                else "no model was scored against labels in eval mode in this run"
+            )
             return self.unproved(why)
         facts = {"model": worst.name, "samples": worst.batch, "change": worst.change}
         if worst.change == 0:
-            return self.holds(f"{worst.batch} samples got the same outputs from {worst.name} with other random numbers", facts)
-        said = f"the outputs of {worst.name} for the same {worst.batch} samples differ by {worst.change:.1e} of their size"
+            return self.holds(
+                f"{worst.batch} samples got the same outputs from {worst.name} with other random numbers", facts
+            )
+        said = (
+            f"the outputs of {worst.name} for the same {worst.batch} samples differ by {worst.change:.1e} of their size"
+        )
         return self.fails(said, facts, (DRAWS, MEMORY), worst.drawn_at or worst.place)
 
 
@@ -143,11 +179,15 @@ def _evaluated(loop: Loop, seed: int) -> _Pass:
     hooks = [module.register_forward_hook(follow(name)) for name, module in model.named_modules()]
     try:
         with fence(seed):
-            made.values = evaluate(model, _watched(_few(loop), made), loop.task, loop.device, loop.precision, loop.peers)
+            made.values = evaluate(
+                model, _watched(_few(loop), made), loop.task, loop.device, loop.precision, loop.peers
+            )
     finally:
         for hook in hooks:
             hook.remove()
-    made.state = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in model.state_dict().items()}
+    made.state = {
+        name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in model.state_dict().items()
+    }
     return made
 
 

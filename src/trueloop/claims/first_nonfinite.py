@@ -1,7 +1,8 @@
 """first-nonfinite: the first steps of a run meet no loss and no gradient that is no number.
 
-Where one is met, the batch is computed again, operation by operation, to find the first thing that is none: a sample, a weight, a layer,
-the loss, or only a slope. One nan makes every weight nan in the next step, so that the first is the only one worth looking at.
+Where one is met, the batch is computed again, operation by operation, to find the first thing that is none: a sample, a
+weight, a layer, the loss, or only a slope. One nan makes every weight nan in the next step, so that the first is the
+only one worth looking at.
 """
 
 from __future__ import annotations
@@ -19,24 +20,35 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.task import Task
 from trueloop.event import Backward, Event, NotFinite
 from trueloop.hook import Hook, Row
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 from trueloop.taps.autopsy import Origin, Replay, autocast_now
 from trueloop.taps.rows import bad_rows
-from trueloop.written import birthplace
+from trueloop.usercode.ownership import birthplace
 
 __all__ = ["FirstNonfinite"]
 
 STEPS: Final = 20
-"""Of a recipe, with its own settings: most of what overflows by itself does so at once, and the rest has rules that watch every run."""
+"""Of a recipe, with its own settings: most of what overflows by itself does so at once, and the rest has rules that
+watch every run."""
 
-DATA: Final = Cause("a sample holds what is no number", "look at it: torch.isfinite(inputs); drop or repair such samples before training")
-DOMAIN: Final = Cause("an operation is given values outside its domain", "log(x.clamp(min=1e-8)), sqrt(x + 1e-8), a / b.clamp(min=1)")
-SLOPE: Final = Cause(
-    "a slope has no value where its operation stands: sqrt, norm or pow at zero", "add a small constant inside: sqrt(x + 1e-8)"
+DATA: Final = Cause(
+    "a sample holds what is no number",
+    "look at it: torch.isfinite(inputs); drop or repair such samples before training",
 )
-GROWTH: Final = Cause("values grow from step to step", "the claim learning-rate-range; or clip the gradient: --set clip=1.0")
+DOMAIN: Final = Cause(
+    "an operation is given values outside its domain", "log(x.clamp(min=1e-8)), sqrt(x + 1e-8), a / b.clamp(min=1)"
+)
+SLOPE: Final = Cause(
+    "a slope has no value where its operation stands: sqrt, norm or pow at zero",
+    "add a small constant inside: sqrt(x + 1e-8)",
+)
+GROWTH: Final = Cause(
+    "values grow from step to step", "the claim learning-rate-range; or clip the gradient: --set clip=1.0"
+)
 FORMAT: Final = Cause("a number is too large for half precision", "try --set precision=bf16, or fp32")
-EARLIER: Final = Cause("an earlier step, or the file that the weights come from, wrote it", "look at the weights before the first step")
+EARLIER: Final = Cause(
+    "an earlier step, or the file that the weights come from, wrote it", "look at the weights before the first step"
+)
 
 
 @final
@@ -62,15 +74,27 @@ class FirstNonfinite(Claim):
         facts = _facts(event) | {"epoch": epoch, "batch": number} | _samples(loop, batch, epoch, number)
         facts |= {"operation": origin.operation, "layer": event.layer or origin.layer} if origin else {}
         said = ending.message.removesuffix(" No weight has seen it.").rstrip(".")
-        sample = f"; it is sample {facts['sample']:,} of the training data" if event.origin == "input" and "sample" in facts else ""
-        place = origin.place if origin and origin.place else birthplace(loop.model, event.layer) if event.origin == "layer" else None
+        sample = (
+            f"; it is sample {facts['sample']:,} of the training data"
+            if event.origin == "input" and "sample" in facts
+            else ""
+        )
+        place = (
+            origin.place
+            if origin and origin.place
+            else birthplace(loop.model, event.layer)
+            if event.origin == "layer"
+            else None
+        )
         return self.fails(f"{said[0].lower()}{said[1:]}{sample}", facts, self._ordered(event), place)
 
     def of_script(self, subject: ScriptSubject) -> Proof:
         met = subject.checked.of(NotFinite)
         if met:
             first = met[0]
-            return self.fails(_sentence(first), _facts(first) | {"batch": first.batch}, self._ordered(first), first.place)
+            return self.fails(
+                _sentence(first), _facts(first) | {"batch": first.batch}, self._ordered(first), first.place
+            )
         backwards = subject.checked.of(Backward)
         if not backwards:
             return self.unproved("no backward was seen in this run")
@@ -80,7 +104,8 @@ class FirstNonfinite(Claim):
         loss = facts["loss"]
         last = f"; their loss is {loss:.3g}" if isinstance(loss, float) else ""
         return self.holds(
-            f"every loss and gradient of {steps:,} {'step' if steps == 1 else 'steps'} is a number{last}", {"steps": steps} | facts
+            f"every loss and gradient of {steps:,} {'step' if steps == 1 else 'steps'} is a number{last}",
+            {"steps": steps} | facts,
         )
 
     def _ordered(self, event: NotFinite) -> tuple[Cause, ...]:
@@ -130,7 +155,11 @@ def _facts(event: NotFinite) -> dict[str, object]:
 
 def _sentence(event: NotFinite) -> str:
     batch = "" if event.batch is None else f" (batch {event.batch} of its pass)"
-    given = "" if event.input_range is None else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
+    given = (
+        ""
+        if event.input_range is None
+        else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
+    )
     origins = {
         "input": f"the batch{'' if event.sample is None else f', in its sample {event.sample},'} already held it",
         "weight": f"the weight {event.layer} already held it",
@@ -157,7 +186,8 @@ class _WithLoss(nn.Module):
 
 
 def _origin(loop: Loop, batch: Batch, event: NotFinite) -> Origin | None:
-    """The first operation, and the user's line of it; None for what was there before the forward, or does not come again."""
+    """The first operation, and the user's line of it; None for what was there before the forward, or does not come
+    again."""
     if event.origin in ("input", "weight"):
         return None
     with loop.precision.autocast():

@@ -1,8 +1,9 @@
 """gradients-reach-every-layer: after a training step every weight has a gradient that is a number and not all zero.
 
-A result that is detached, a branch that the forward never takes, units that are all switched off: the weights behind them stay as they
-were drawn, while the rest of the model learns around them. A gradient that is zero in the first step alone is no fault: behind a last
-layer that starts at zero (residual branches, LoRA) the first one comes with the second step. So some steps are looked at before it counts.
+A result that is detached, a branch that the forward never takes, units that are all switched off: the weights behind
+them stay as they were drawn, while the rest of the model learns around them. A gradient that is zero in the first step
+alone is no fault: behind a last layer that starts at zero (residual branches, LoRA) the first one comes with the second
+step. So some steps are looked at before it counts.
 """
 
 from __future__ import annotations
@@ -25,24 +26,31 @@ from trueloop.engine.conditions import conditions
 from trueloop.engine.layers import dense
 from trueloop.engine.loop import Loop
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["GradientsReachEveryLayer"]
 
 LOOKS: Final = 5
-"""Steps that are looked at before a weight counts as one without a gradient: each last layer that starts at zero costs one."""
+"""Steps that are looked at before a weight counts as one without a gradient: each last layer that starts at zero costs
+one."""
 LONGEST: Final = 25
 """Steps with those that a scaler refuses while it looks for its scale: it halves 65,536 at most sixteen times."""
 TOLD: Final = 3
-"""Events in which a script's layer must have had a gradient of zero, each time: the first may be one of a branch that starts at zero."""
+"""Events in which a script's layer must have had a gradient of zero, each time: the first may be one of a branch that
+starts at zero."""
 SHOWN: Final = 64
 """Layers whose norms the evidence holds."""
 
 CUT: Final = Cause(
-    "what it gives is taken out of the graph", "look for detach(), .data, .item(), numpy() or no_grad() between it and the loss"
+    "what it gives is taken out of the graph",
+    "look for detach(), .data, .item(), numpy() or no_grad() between it and the loss",
 )
-UNUSED: Final = Cause("the forward does not use it", "call it in forward, or leave it out; if it is meant to rest: requires_grad_(False)")
-DEAD: Final = Cause("all its units are switched off, or multiplied by zero", "look at the output of the layer after it: is it all zero?")
+UNUSED: Final = Cause(
+    "the forward does not use it", "call it in forward, or leave it out; if it is meant to rest: requires_grad_(False)"
+)
+DEAD: Final = Cause(
+    "all its units are switched off, or multiplied by zero", "look at the output of the layer after it: is it all zero?"
+)
 WRONG: Final = Cause("a number overflows, or a slope has no value", "the claim first-nonfinite names the first one")
 
 
@@ -61,7 +69,11 @@ class GradientsReachEveryLayer(Claim):
         missing, zero = looks.missing(), looks.zero()
         if not (looks.wrong or missing or zero):
             return self.holds(_all_well(len(looks.trainable), looks.steps, looks.norms), facts)
-        facts |= {"not_finite": looks.wrong, "without_gradient": [each.name for each in missing], "all_zero": [each.name for each in zero]}
+        facts |= {
+            "not_finite": looks.wrong,
+            "without_gradient": [each.name for each in missing],
+            "all_zero": [each.name for each in zero],
+        }
         said = _sentence(len(looks.trainable), looks.steps, looks.wrong, missing, zero)
         causes = self._ordered(looks.wrong, missing, zero)
         return self.fails(said, facts, causes, _place([*missing, *zero]) or looks.place_of(looks.wrong))
@@ -70,8 +82,15 @@ class GradientsReachEveryLayer(Claim):
         told = {event.model: event for event in subject.checked.of(ParametersAccounted)}  # the latest of each model
         trainable = sum(event.in_order + len(event.accounts) for event in told.values())
         if not trainable:
-            return self.unproved("no model was trained for long enough in this run, or it is compiled and cannot be looked into")
-        missing = [account for event in told.values() for account in event.accounts if account.held and not account.has_gradient]
+            return self.unproved(
+                "no model was trained for long enough in this run, or it is compiled and cannot be looked into"
+            )
+        missing = [
+            account
+            for event in told.values()
+            for account in event.accounts
+            if account.held and not account.has_gradient
+        ]
         zero = _always_zero(subject.checked.of(GradientsMeasured))
         steps = max(event.steps for event in told.values())
         facts: dict[str, object] = {"trainable": trainable, "steps": steps}
@@ -82,9 +101,13 @@ class GradientsReachEveryLayer(Claim):
         facts |= {"without_gradient": [each.name for each in missing], "all_zero": zero}
         dead = [_dead(name) for name in zero]
         place = _place(missing) or next((model.defined for model in subject.checked.of(ModelSeen)), None)
-        return self.fails(_sentence(trainable, steps, (), missing, dead), facts, self._ordered((), missing, dead), place)
+        return self.fails(
+            _sentence(trainable, steps, (), missing, dead), facts, self._ordered((), missing, dead), place
+        )
 
-    def _ordered(self, wrong: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[ParameterAccount]) -> tuple[Cause, ...]:
+    def _ordered(
+        self, wrong: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[ParameterAccount]
+    ) -> tuple[Cause, ...]:
         """What was seen, before what is only likely."""
         seen = [
             *([WRONG] if wrong else []),
@@ -103,7 +126,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _sentence(
-    trainable: int, steps: int, wrong: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[ParameterAccount]
+    trainable: int,
+    steps: int,
+    wrong: Sequence[str],
+    missing: Sequence[ParameterAccount],
+    zero: Sequence[ParameterAccount],
 ) -> str:
     parts = [
         f"{len(names)} of {trainable} trainable parameters {what} ({_listed(names)})"
@@ -140,7 +167,9 @@ def _place(accounts: Sequence[ParameterAccount]) -> Place | None:
 
 
 def _dead(name: str) -> ParameterAccount:
-    return ParameterAccount(name, 0, trainable=True, held=True, has_gradient=True, ran=True, ran_with_graph=True, defined=None, cuts=())
+    return ParameterAccount(
+        name, 0, trainable=True, held=True, has_gradient=True, ran=True, ran_with_graph=True, defined=None, cuts=()
+    )
 
 
 def _always_zero(events: Sequence[GradientsMeasured]) -> list[str]:
@@ -162,7 +191,9 @@ class _Looks:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.accounts = Accounts(loop.model, loop.optimizer, compiled=False)
-        self.trainable = {name: parameter for name, parameter in loop.model.named_parameters() if parameter.requires_grad}
+        self.trainable = {
+            name: parameter for name, parameter in loop.model.named_parameters() if parameter.requires_grad
+        }
         self.steps = 0
         self.wrong: list[str] = []
         """Parameters whose gradient is no number."""
@@ -191,7 +222,9 @@ class _Looks:
     def _overflowed(self, loss: Tensor) -> bool:
         """Is it the scaler, finding its scale?"""
         gradients = [parameter.grad for parameter in self.trainable.values() if parameter.grad is not None]
-        return self.loop.precision.expects_overflow(loss) and not all(bool(torch.isfinite(dense(each)).all()) for each in gradients)
+        return self.loop.precision.expects_overflow(loss) and not all(
+            bool(torch.isfinite(dense(each)).all()) for each in gradients
+        )
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -239,7 +272,9 @@ class _Looks:
 
     def zero(self) -> list[ParameterAccount]:
         """A gradient, but never another than zero; a bias that the norm after it takes away again is left out."""
-        accounts = (self._account(name) for name in self.trainable if name in self._had - self._moved and name not in self.wrong)
+        accounts = (
+            self._account(name) for name in self.trainable if name in self._had - self._moved and name not in self.wrong
+        )
         idle = (each for each in accounts if each.ran or not is_an_expert(self.loop.model, each.name, self._moved))
         return [each for each in idle if not self._is_taken_away(each.name)]
 

@@ -12,8 +12,8 @@ from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 from trueloop.event import Place
-from trueloop.source import source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
 
 __all__ = ["Holder", "holder_of", "put_there", "users_frames"]
 
@@ -54,9 +54,20 @@ def holder_of(thing: Any, frames: Iterable[FrameType], passed_over: Iterable[Any
 class _Search:
     def __init__(self, frames: Iterable[FrameType], passed_over: Iterable[Any]) -> None:
         self.frames = list(frames)
-        self.names = {id(value): _of_frame(name, value, frame) for frame in reversed(self.frames) for name, value in frame.f_locals.items()}
-        self.modules = {id(vars(module)): module for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
-        self.skipped = {id(each) for each in passed_over} | {id(self.frames), id(self.names), id(self.modules), id(vars(self))}
+        self.names = {
+            id(value): _of_frame(name, value, frame)
+            for frame in reversed(self.frames)
+            for name, value in frame.f_locals.items()
+        }
+        self.modules = {
+            id(vars(module)): module for module in list(sys.modules.values()) if isinstance(module, ModuleType)
+        }
+        self.skipped = {id(each) for each in passed_over} | {
+            id(self.frames),
+            id(self.names),
+            id(self.modules),
+            id(vars(self)),
+        }
 
     def run(self, thing: Any) -> Holder:
         level: list[tuple[Any, bool]] = [(thing, False)]
@@ -121,7 +132,10 @@ def _owner_of(attributes: dict[Any, Any]) -> Any:
         if isinstance(referrer, type):  # whose `__dict__` is only a view of it
             if all(vars(referrer).get(name) is value for name, value in attributes.items()):
                 return referrer
-        elif not isinstance(referrer, (dict, list, tuple, FrameType)) and getattr(referrer, "__dict__", None) is attributes:
+        elif (
+            not isinstance(referrer, (dict, list, tuple, FrameType))
+            and getattr(referrer, "__dict__", None) is attributes
+        ):
             return referrer
     return None
 
@@ -152,7 +166,11 @@ def _kind(value: Any) -> str:
 
 def put_there(name: str, path: str) -> Place | None:
     """The one line of a file that puts something into what is so named; None: there is none, or there are several."""
-    lines = {node.lineno for node in ast.walk(source_of(path).tree) if isinstance(node, (ast.Call, ast.stmt)) and _puts(node, name)}
+    lines = {
+        node.lineno
+        for node in ast.walk(source_of(path).tree)
+        if isinstance(node, (ast.Call, ast.stmt)) and _puts(node, name)
+    }
     return Place(path, lines.pop()) if len(lines) == 1 else None
 
 

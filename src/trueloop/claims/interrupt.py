@@ -2,8 +2,8 @@
 
     python -m trueloop.claims.interrupt OUT.json RUNS STEP RECIPE ...
 
-Each is a process of its own, as `trueloop train` and `trueloop resume` are: forked off from here before anything was computed, so that
-torch is loaded once. The kill is SIGKILL, which nothing can be done about.
+Each is a process of its own, as `trueloop train` and `trueloop resume` are: forked off from here before anything was
+computed, so that torch is loaded once. The kill is SIGKILL, which nothing can be done about.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ TRIES: Final = 3
 def main(words: list[str]) -> int:
     out, folder, step, *recipe = words
     runs = Path(folder)
-    told: dict[str, object] = {"code": _wait(_begin(runs, "train", *recipe, "--runs", folder, "--name", UNDISTURBED)), "killed_at": None}
+    told: dict[str, object] = {
+        "code": _wait(_begin(runs, "train", *recipe, "--runs", folder, "--name", UNDISTURBED)),
+        "killed_at": None,
+    }
     for number in range(TRIES) if told["code"] in FINISHED else ():
         name = f"{KILLED}-{number}"
         victim = _begin(runs, "train", *recipe, "--runs", folder, "--name", name)
@@ -75,7 +78,8 @@ def _wait(process: int) -> int:
 
 
 def _killed(process: int, folder: Path, step: int) -> int | None:
-    """The step at which it was killed: the first seen that is not before the wanted one, with a checkpoint behind. None: it was through."""
+    """The step at which it was killed: the first seen that is not before the wanted one, with a checkpoint behind.
+    None: it was through."""
     while not os.waitpid(process, os.WNOHANG)[0]:
         at = last_step(folder)
         if at >= step and any((folder / "checkpoints").glob("step-*")):

@@ -1,8 +1,8 @@
 """large-batch-equals-accumulated: a batch in several parts gives the gradient of the batch as a whole.
 
-That is what `accumulate` and several processes promise. It breaks where a loss adds up what it should average, divides by another number
-than that of its targets, or looks at the samples of its part together. Batch norms do that by design: they are held still here, and how
-much they alone would change is told besides.
+That is what `accumulate` and several processes promise. It breaks where a loss adds up what it should average, divides
+by another number than that of its targets, or looks at the samples of its part together. Batch norms do that by design:
+they are held still here, and how much they alone would change is told besides.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from trueloop.data.source import Batch, size_of
 from trueloop.engine.layers import dense
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["LargeBatchEqualsAccumulated"]
 
 PARTS: Final = (2, 4)
 TOLERANCE: Final = 1e-4
-"""Of the whole gradient's length: sums in another order differ by 1e-6 or so in single precision, a wrong divisor by percents;"""
+"""Of the whole gradient's length: sums in another order differ by 1e-6 or so in single precision, a wrong divisor by
+percents;"""
 ROUNDINGS: Final = 10.0
 """or so many times what the same batch with its samples in another order makes, where a deep model rounds more."""
 SHORTER: Final = 0.2
-"""How near the parts' length must be to the whole's over their number, to think of a sum first: an offset is allowed for."""
+"""How near the parts' length must be to the whole's over their number, to think of a sum first: an offset is allowed
+for."""
 
 SUMS: Final = Cause("the loss adds up over the batch", "return one loss per sample (reduction='none'), or their mean")
 OTHER_DIVISOR: Final = Cause(
@@ -44,7 +46,9 @@ TOGETHER: Final = Cause(
     "a layer, or the loss, looks at samples together",
     "the claim batch-independence names the layer; with a contrastive loss, accumulate changes the training",
 )
-WEIGHTED: Final = Cause("the loss is a mean with weights of classes", "its weights add up to another number in each part: reduction='none'")
+WEIGHTED: Final = Cause(
+    "the loss is a mean with weights of classes", "its weights add up to another number in each part: reduction='none'"
+)
 
 
 @final
@@ -54,7 +58,8 @@ class LargeBatchEqualsAccumulated(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (SUMS, OTHER_DIVISOR, WEIGHTED, TOGETHER)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        # In single precision, whatever the recipe asks for: it is about what is added up, and not about how it is rounded.
+        # In single precision, whatever the recipe asks for: it is about what is added up, and not about how it is
+        # rounded.
         loop = subject.loop(accumulate=1, precision="fp32", compile="off", activation_checkpointing=False)
         batch = subject.batch(loop)
         samples = size_of(batch.inputs)
@@ -63,29 +68,46 @@ class LargeBatchEqualsAccumulated(Claim):
         norms = {name: module for name, module in loop.model.named_modules() if isinstance(module, _BatchNorm)}
         bound = [name for name, module in norms.items() if module.running_mean is None]
         if bound:
-            return self.unproved(f"{bound[0]} ({type(norms[bound[0]]).__name__}) uses the statistics of its part in every mode")
+            return self.unproved(
+                f"{bound[0]} ({type(norms[bound[0]]).__name__}) uses the statistics of its part in every mode"
+            )
         found = _compared(loop, batch)
         if found is None:
-            return self.unproved("the forward draws random numbers even in eval mode, so that no two gradients are equal")
+            return self.unproved(
+                "the forward draws random numbers even in eval mode, so that no two gradients are equal"
+            )
         if not found.length:
-            return self.unproved("the gradient of the first batch is zero, or no number: the claim gradients-reach-every-layer comes first")
+            return self.unproved(
+                "the gradient of the first batch is zero, or no number: the claim gradients-reach-every-layer comes first"
+            )
         likely = _ordered(found, self.causes) if subject.recipe.loss is not None else (TOGETHER,)
-        return self._judged(samples, found, likely, [f"{name} ({type(module).__name__})" for name, module in norms.items()])
+        return self._judged(
+            samples, found, likely, [f"{name} ({type(module).__name__})" for name, module in norms.items()]
+        )
 
     def _judged(self, samples: int, found: _Compared, likely: tuple[Cause, ...], norms: list[str]) -> Proof:
         limit = max(TOLERANCE, ROUNDINGS * found.rounding)
         worst = max(found.apart.values())
-        facts: dict[str, object] = {"samples": samples, "apart": found.apart, "rounding": found.rounding, "mode": found.mode}
+        facts: dict[str, object] = {
+            "samples": samples,
+            "apart": found.apart,
+            "rounding": found.rounding,
+            "mode": found.mode,
+        }
         if worst > limit:
             told = ", ".join(f"in {parts} parts by {share:.1%}" for parts, share in found.apart.items())
             facts |= {"length": found.length, "lengths": found.lengths}
-            return self.fails(f"the gradient of {samples} samples differs from that of the whole batch {told}", facts, likely)
+            return self.fails(
+                f"the gradient of {samples} samples differs from that of the whole batch {told}", facts, likely
+            )
         told = ", ".join(f"in {parts} parts by {share:.1g}" for parts, share in found.apart.items())
         said = f"the gradient of {samples} samples differs from that of the whole batch {told} of its length"
         if norms:
             facts |= {"batch_norms": norms, "apart_with_batch_norm": found.with_norms}
             shares = ", ".join(f"{share:.1%}" for share in found.with_norms.values())
-            said += f", with batch norm held still ({norms[0]} would see smaller parts, which alone changes it by {shares})"
+            said += (
+                f", with batch norm held still ({norms[0]} would see smaller parts, which alone changes it by {shares})"
+            )
         return self.holds(said, facts)
 
 
@@ -156,8 +178,14 @@ def _still(loop: Loop) -> Iterator[None]:
 
 def _gradient(loop: Loop, micros: Sequence[Batch], seed: int = 1) -> Tensor:
     """All of it as one vector, in double precision."""
-    with fence(seed), torch.backends.cudnn.flags(enabled=loop.model.training):  # cuDNN has no backward of a recurrent layer in eval mode
+    with (
+        fence(seed),
+        torch.backends.cudnn.flags(enabled=loop.model.training),
+    ):  # cuDNN has no backward of a recurrent layer in eval mode
         backward(loop, micros)
     zero = (torch.zeros_like(parameter) for parameter in loop.parameters)
-    found = (parameter.grad if parameter.grad is not None else other for parameter, other in zip(loop.parameters, zero, strict=True))
+    found = (
+        parameter.grad if parameter.grad is not None else other
+        for parameter, other in zip(loop.parameters, zero, strict=True)
+    )
     return torch.cat([dense(gradient).double().flatten() for gradient in found])

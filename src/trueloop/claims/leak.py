@@ -1,9 +1,10 @@
 """What stays alive from one step to the next: counted after each optimizer step, and at the last one named.
 
-    python -m trueloop.claims.leak OUT STEPS SCRIPT [its own arguments]     a script, in a child of its own; OUT becomes the JSON of it
+    python -m trueloop.claims.leak OUT STEPS SCRIPT [its own arguments]     a script, in a child of its own; OUT becomes
+    the JSON of it
 
-Counting is cheap because what was there before the first look is set aside from the garbage collector (`gc.freeze`): only what came since
-is gone through. That changes when garbage is collected, and nothing else.
+Counting is cheap because what was there before the first look is set aside from the garbage collector (`gc.freeze`):
+only what came since is gone through. That changes when garbage is collected, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from torch.utils.hooks import RemovableHandle
 from trueloop.claims.holder import holder_of, put_there, users_frames
 from trueloop.doctor.launch import find_module, find_script, run
 from trueloop.event import Place
+from trueloop.taps.bus import StopTheRun
 from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.place import here, is_users
 from trueloop.taps.tap import Patch
-from trueloop.taps.wire import StopTheRun
 
 __all__ = ["BEGIN", "Kept", "Seen", "Watch"]
 
@@ -87,7 +88,8 @@ class Seen:
     """The living tensor with the longest graph behind it."""
     hooked: Kept | None = None
     lines: list[tuple[str, int, float]] = field(default_factory=list)
-    """File, line and megabytes of Python's and numpy's memory that grew since the middle, the most first, if that was asked for."""
+    """File, line and megabytes of Python's and numpy's memory that grew since the middle, the most first, if that was
+    asked for."""
 
     @property
     def steps(self) -> int:
@@ -181,12 +183,16 @@ class Watch:
         groups: dict[Any, list[Tensor]] = {}
         for each in self._young:
             if (tensor := each()) is not None:
-                groups.setdefault((tuple(tensor.shape), tensor.dtype, _has_graph(tensor), self._births.of(tensor)), []).append(tensor)
+                groups.setdefault(
+                    (tuple(tensor.shape), tensor.dtype, _has_graph(tensor), self._births.of(tensor)), []
+                ).append(tensor)
         largest = sorted(groups.items(), key=lambda item: len(item[1]), reverse=True)[:TELL]
         ours = [alive, groups, largest, *groups.values(), *(pair for pair in largest)]
         self.seen.kept = [self._kept(key, group, frames, ours) for key, group in largest]
         graphs = {id(tensor): _graph_size([tensor.grad_fn]) for tensor in alive if _has_graph(tensor)}
-        longest = max((tensor for tensor in alive if id(tensor) in graphs), key=lambda tensor: graphs[id(tensor)], default=None)
+        longest = max(
+            (tensor for tensor in alive if id(tensor) in graphs), key=lambda tensor: graphs[id(tensor)], default=None
+        )
         if longest is not None:
             holder = holder_of(longest, frames, ours)
             put = _put(holder.name, self._births.of(longest), frames)
@@ -199,9 +205,22 @@ class Watch:
     def _kept(self, key: Any, group: list[Tensor], frames: list[Any], ours: list[Any]) -> Kept:
         shape, kind, graph, made = key
         holder = holder_of(group[0], frames, ours)
-        size = sum({tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in group}.values()) / 2**20
+        size = (
+            sum({tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in group}.values())
+            / 2**20
+        )
         what = f"tensors of shape {list(shape)}, {str(kind).removeprefix('torch.')}"
-        return Kept(what, len(group), group[0].numel(), size, graph, holder.words, holder.bounded, made, _put(holder.name, made, frames))
+        return Kept(
+            what,
+            len(group),
+            group[0].numel(),
+            size,
+            graph,
+            holder.words,
+            holder.bounded,
+            made,
+            _put(holder.name, made, frames),
+        )
 
 
 def _put(name: str, made: Place | None, frames: list[Any]) -> Place | None:
@@ -214,7 +233,8 @@ def _put(name: str, made: Place | None, frames: list[Any]) -> Place | None:
 
 
 def _tensors() -> list[Tensor]:
-    """All that came since the collector was last told to set things aside. By their type: an object may lie about its class."""
+    """All that came since the collector was last told to set things aside. By their type: an object may lie about its
+    class."""
     return [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
 
 

@@ -1,8 +1,10 @@
-"""learning-rate-range: the recipe's learning rate is one at which this model learns on these data, and below those at which it diverges.
+"""learning-rate-range: the recipe's learning rate is one at which this model learns on these data, and below those at
+which it diverges.
 
-A range test: the rate rises from far too low to far too high, a little in each step, while the loss of each step is noted. It stays where
-it is, falls, and rises again; where it falls fastest and where it diverges tell which rates are of use. Batches differ, and so do their
-losses: how much, is seen while the rate is still too low to change anything, and what is no larger than that is not read as a fall.
+A range test: the rate rises from far too low to far too high, a little in each step, while the loss of each step is
+noted. It stays where it is, falls, and rises again; where it falls fastest and where it diverges tell which rates are
+of use. Batches differ, and so do their losses: how much, is seen while the rate is still too low to change anything,
+and what is no larger than that is not read as a fall.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject
 from trueloop.engine.conditions import conditions
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["LearningRateRange"]
 
@@ -32,20 +34,26 @@ QUIET: Final = 15
 WINDOW: Final = 5
 """Losses that are averaged: half a decade of rates, centred, so that nothing is read too late."""
 SURE: Final = 6.0
-"""Times the spread of an average of as many losses: less may be chance, with some seventy averages and a spread known from few losses."""
+"""Times the spread of an average of as many losses: less may be chance, with some seventy averages and a spread known
+from few losses."""
 VISIBLE: Final = 0.01
 """Of the first loss: a fall that is smaller says nothing, however little the batches differ."""
 LOST: Final = 0.9
 """Of the fall, once it is lost again: some losses cannot rise above where they began, and those that can soon will."""
 LOWER: Final = 1e-5
-"""Times the lowest rate, for a second try where the loss is no number before it has fallen: data far from the usual scale."""
+"""Times the lowest rate, for a second try where the loss is no number before it has fallen: data far from the usual
+scale."""
 TOO_LOW: Final = 100.0
 """Times lower than where the loss falls fastest: what a step does there takes a hundred of the recipe's."""
 
 HIGH: Final = Cause("the learning rate is too high", "try a rate of the recommended range: --set lr=...")
 LOW: Final = Cause("the learning rate is too low", "try a rate of the recommended range: --set lr=...")
-SCALE: Final = Cause("inputs, targets or the loss are on another scale than usual", "look at them: mean 0 and spread 1 suit usual rates")
-OTHER_OPTIMIZER: Final = Cause("the rate was meant for another optimizer", "usual are 1e-4 to 1e-2 for adam and adamw, 1e-2 to 1 for sgd")
+SCALE: Final = Cause(
+    "inputs, targets or the loss are on another scale than usual", "look at them: mean 0 and spread 1 suit usual rates"
+)
+OTHER_OPTIMIZER: Final = Cause(
+    "the rate was meant for another optimizer", "usual are 1e-4 to 1e-2 for adam and adamw, 1e-2 to 1 for sgd"
+)
 
 
 @final
@@ -84,7 +92,9 @@ class LearningRateRange(Claim):
             f"diverges at {read.diverges:.1g}" if read.diverges is not None else "does not diverge"
         )
         if read.diverges is not None and lr >= read.diverges:
-            return self.fails(f"lr={lr:g} is too high: {seen}; of use are {ends}", facts, (HIGH, SCALE, OTHER_OPTIMIZER))
+            return self.fails(
+                f"lr={lr:g} is too high: {seen}; of use are {ends}", facts, (HIGH, SCALE, OTHER_OPTIMIZER)
+            )
         if lr * TOO_LOW < read.steepest:
             return self.fails(
                 f"lr={lr:g} is too low: {seen}, {read.steepest / lr:,.0f} times above; of use are {ends}",
@@ -132,7 +142,8 @@ class Reading:
 
     @property
     def recommended(self) -> tuple[float, float]:
-        """From where a run of usual length gets somewhere, to a third of what diverges: a long run meets worse batches."""
+        """From where a run of usual length gets somewhere, to a third of what diverges: a long run meets worse
+        batches."""
         high = self.best if self.diverges is None else min(self.best, self.diverges / 3)
         return self.steepest / 10, high
 
@@ -146,13 +157,20 @@ def read_off(rates: Sequence[float], losses: Sequence[float]) -> Reading | None:
     sure = max(SURE * noise / math.sqrt(WINDOW), VISIBLE * abs(start))
     smooth = [mean(numbers[max(0, at - WINDOW // 2) : at + WINDOW // 2 + 1]) for at in range(len(numbers))]
     fallen = next((at for at, loss in enumerate(smooth) if loss < start - sure), len(smooth))
-    lost = (at for at in range(fallen, len(smooth)) if start - smooth[at] < (1 - LOST) * (start - min(smooth[:at], default=start)))
+    lost = (
+        at
+        for at in range(fallen, len(smooth))
+        if start - smooth[at] < (1 - LOST) * (start - min(smooth[:at], default=start))
+    )
     high = next(lost, len(numbers))
     best = min(range(high), key=smooth.__getitem__)
     slopes = {
-        at: smooth[at + WINDOW // 2] - smooth[at - WINDOW // 2] for at in range(WINDOW // 2, min(best + 1, len(smooth) - WINDOW // 2))
+        at: smooth[at + WINDOW // 2] - smooth[at - WINDOW // 2]
+        for at in range(WINDOW // 2, min(best + 1, len(smooth) - WINDOW // 2))
     }
     if fallen == len(smooth) or not slopes:
         return None
     steepest = min(slopes, key=slopes.__getitem__)
-    return Reading(start, noise, rates[steepest], rates[best], smooth[best], rates[high] if high < len(losses) else None)
+    return Reading(
+        start, noise, rates[steepest], rates[best], smooth[best], rates[high] if high < len(losses) else None
+    )

@@ -1,6 +1,8 @@
-"""loader-order-is-seeded: the samples come in the same order in two runs with the same seed, and in another one in each epoch and seed.
+"""loader-order-is-seeded: the samples come in the same order in two runs with the same seed, and in another one in each
+epoch and seed.
 
-An order that is not repeated makes every run another one; an order that never changes shows the model the same batches again and again.
+An order that is not repeated makes every run another one; an order that never changes shows the model the same batches
+again and again.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from trueloop.data.source import Splits
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
-from trueloop.proof import Cause, Proof
-from trueloop.written import class_place
+from trueloop.results.proof import Cause, Proof
+from trueloop.usercode.ownership import class_place
 
 __all__ = ["LoaderOrderIsSeeded"]
 
@@ -32,7 +34,8 @@ SAMPLES: Final = 32
 """That are fetched twice, to see whether it is the dataset that answers otherwise."""
 
 UNSEEDED: Final = Cause(
-    "the order is drawn from a generator that nobody has seeded", "torch.manual_seed(0) first of all, or DataLoader(..., generator=...)"
+    "the order is drawn from a generator that nobody has seeded",
+    "torch.manual_seed(0) first of all, or DataLoader(..., generator=...)",
 )
 READ: Final = Cause(
     "the data are read in another order each time: shuffled without a seed, or as a folder or set gives them",
@@ -42,7 +45,9 @@ OWN: Final = Cause(
     "the dataset does not go by the number that it is asked for, or draws from a generator of its own",
     "make a sample follow from its number; draw from the global generators",
 )
-RESEEDED: Final = Cause("the seed is set again before each pass", "set it once, before the loop over epochs: `trueloop explain DAT103`")
+RESEEDED: Final = Cause(
+    "the seed is set again before each pass", "set it once, before the loop over epochs: `trueloop explain DAT103`"
+)
 UNSHUFFLED: Final = Cause("the loader does not shuffle", "DataLoader(..., shuffle=True): `trueloop explain DAT102`")
 
 
@@ -59,7 +64,12 @@ class LoaderOrderIsSeeded(Claim):
         runs = [_run(subject, START["first"], seed), _run(subject, START["second"], seed)]
         other = _run(subject, START["first"], seed + 1)
         first, second = runs
-        facts: dict[str, object] = {"samples": len(first.splits.train), "batches_compared": len(first.epochs[0]), "epochs": 2, "seeds": 2}
+        facts: dict[str, object] = {
+            "samples": len(first.splits.train),
+            "batches_compared": len(first.epochs[0]),
+            "epochs": 2,
+            "seeds": 2,
+        }
         if first.epochs != second.epochs:
             at = next(
                 (epoch, number)
@@ -73,7 +83,10 @@ class LoaderOrderIsSeeded(Claim):
         if len(first.splits.train) < 2:
             return self.unproved("one sample has no order")
         for same, said in (
-            (first.epochs[0] == first.epochs[1], "the second epoch brings the same batches in the same order as the first"),
+            (
+                first.epochs[0] == first.epochs[1],
+                "the second epoch brings the same batches in the same order as the first",
+            ),
             (first.epochs == other.epochs, f"seed {seed + 1} brings the same batches in the same order as seed {seed}"),
         ):
             if same:
@@ -93,19 +106,30 @@ class LoaderOrderIsSeeded(Claim):
         facts: dict[str, object] = {"loaders": len(first), "passes": max(map(len, first.values()))}
         for loader, passes in first.items():
             if passes != second.get(loader):
-                number = next((n for n, (here, there) in enumerate(zip(passes, second.get(loader, []), strict=False)) if here != there), 0)
+                number = next(
+                    (
+                        n
+                        for n, (here, there) in enumerate(zip(passes, second.get(loader, []), strict=False))
+                        if here != there
+                    ),
+                    0,
+                )
                 said = f"pass {number + 1} over the training data brings other batches in the second of two runs"
                 return self.fails(said, {**facts, "pass": number}, (UNSEEDED, READ, OWN), _line(traces[0], loader))
         return self._between_epochs(subject, traces[0], first, facts)
 
-    def _between_epochs(self, subject: ScriptSubject, trace: Trace, loaders: dict[int, list[list[int]]], facts: dict[str, object]) -> Proof:
+    def _between_epochs(
+        self, subject: ScriptSubject, trace: Trace, loaders: dict[int, list[list[int]]], facts: dict[str, object]
+    ) -> Proof:
         order = {batch.loader: batch.order for batch in trace.batches}
         drawn = {loader: passes for loader, passes in loaders.items() if order[loader] == "drawn"}
         if not drawn:
             return self._in_stored_order(subject, facts)
         several = {loader: passes for loader, passes in drawn.items() if len(passes) > 1}
         if not several:
-            return self.unproved("two runs get the same batches, but one pass was made: to compare epochs, try --steps all", facts)
+            return self.unproved(
+                "two runs get the same batches, but one pass was made: to compare epochs, try --steps all", facts
+            )
         for loader, (one, two, *_) in several.items():
             length = min(len(one), len(two))
             if one[:length] == two[:length]:
@@ -113,14 +137,17 @@ class LoaderOrderIsSeeded(Claim):
                 return self.fails(said, facts, (RESEEDED,), _line(trace, loader))
         batches = sum(len(batches) for passes in several.values() for batches in passes)
         return self.holds(
-            f"{batches} batches are the same in two runs, and others in each pass over the data", {**facts, "batches": batches}
+            f"{batches} batches are the same in two runs, and others in each pass over the data",
+            {**facts, "batches": batches},
         )
 
     def _in_stored_order(self, subject: ScriptSubject, facts: dict[str, object]) -> Proof:
         """The samples come as they lie: a fault where the rules find that their order means nothing."""
         for finding in subject.checked.findings("DAT102", "DAT103"):
             return self.fails(finding["message"], {**facts, "code": finding["code"]}, (UNSHUFFLED,), found_at(finding))
-        return self.unproved("the loader brings the samples as they lie: whether that is meant cannot be known from outside", facts)
+        return self.unproved(
+            "the loader brings the samples as they lie: whether that is meant cannot be known from outside", facts
+        )
 
 
 # -- recipes --
@@ -153,7 +180,8 @@ def _batches(loop: Loop, epoch: int) -> list[int]:
 
 
 def _blamed(subject: RecipeSubject, one: Splits, other: Splits) -> tuple[Cause, Place | None]:
-    """Asked twice for the same samples, under the same seed: does one reading answer otherwise, or the other reading?"""
+    """Asked twice for the same samples, under the same seed: does one reading answer otherwise, or the other
+    reading?"""
     numbers = torch.arange(min(SAMPLES, len(one.train), len(other.train)))
     here, again, there = (_fetched(splits, numbers) for splits in (one, one, other))
     if here == again and here != there:

@@ -1,4 +1,5 @@
-"""What a model computes of one batch: its loss, answers, gradients and each layer's output, and how far two of those lie apart."""
+"""What a model computes of one batch: its loss, answers, gradients and each layer's output, and how far two of those
+lie apart."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from trueloop.engine.task import Task
 __all__ = ["ROUNDING", "SMALL", "Apart", "Numbers", "compared", "distance", "first_apart", "numbers_of", "quieted"]
 
 ROUNDING: Final = 1e-4
-"""Of the largest value of a tensor: sums of float32 in another order differ by about 1e-6 of it in one layer, and more after several."""
+"""Of the largest value of a tensor: sums of float32 in another order differ by about 1e-6 of it in one layer, and more
+after several."""
 GRADIENT_ROUNDING: Final = 1e-3
 """Of a gradient, in which the differences of the whole forward come together once more."""
 SMALL: Final = 1e-3
-"""Of the largest gradient of a model: a parameter whose own is below that is held against it, not against its own noise."""
+"""Of the largest gradient of a model: a parameter whose own is below that is held against it, not against its own
+noise."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Apart:
 
 
 def quieted(model: nn.Module, task: Task, batch: Batch) -> str:
-    """Put it into training mode without what draws: dropout. A model that still does is put into eval mode. Says which."""
+    """Put it into training mode without what draws: dropout. A model that still does is put into eval mode. Says
+    which."""
     model.train()
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
@@ -96,7 +100,8 @@ def numbers_of(
     layers: bool = False,
     seed: int = 0,
 ) -> Numbers:
-    """`call`: what is called instead of the model (compiled); `scale`: what the loss is multiplied by in the backward, and taken out after.
+    """`call`: what is called instead of the model (compiled); `scale`: what the loss is multiplied by in the backward,
+    and taken out after.
 
     The model is left as it was: no gradients, its buffers as before.
     """
@@ -143,14 +148,19 @@ def _noting(model: nn.Module, outputs: dict[str, Tensor]) -> Iterator[None]:
 
 def _home(tensor: Tensor) -> Tensor:
     tensor = tensor.detach().to("cpu")
-    return tensor.clone() if tensor.dtype in (torch.float64, torch.float32) or not tensor.is_floating_point() else tensor.float()
+    return (
+        tensor.clone()
+        if tensor.dtype in (torch.float64, torch.float32) or not tensor.is_floating_point()
+        else tensor.float()
+    )
 
 
 # -- far apart? --
 
 
 def distance(one: Tensor, two: Tensor, scale: float | None = None) -> float:
-    """The largest difference of two tensors, as a share of their largest value (or of this scale); infinite where only one is a number."""
+    """The largest difference of two tensors, as a share of their largest value (or of this scale); infinite where only
+    one is a number."""
     if one.shape != two.shape:
         return math.inf
     if not one.numel() or torch.equal(one, two):
@@ -167,15 +177,23 @@ def distance(one: Tensor, two: Tensor, scale: float | None = None) -> float:
 def compared(one: Numbers, two: Numbers) -> Apart:
     most = max((float(each.abs().max()) for each in one.gradients.values() if each.numel()), default=0.0)
     missing = [name for name in {*one.gradients, *two.gradients} if (name in one.gradients) != (name in two.gradients)]
-    gradients = {name: distance(each, two.gradients[name], SMALL * most) for name, each in one.gradients.items() if name in two.gradients}
+    gradients = {
+        name: distance(each, two.gradients[name], SMALL * most)
+        for name, each in one.gradients.items()
+        if name in two.gradients
+    }
     gradients |= dict.fromkeys(missing, math.inf)
     worst = max(gradients, key=lambda name: gradients[name], default="")
     same = len(one.answers) == len(two.answers)
-    answers = max((distance(a, b) for a, b in zip(one.answers, two.answers, strict=False)), default=0.0) if same else math.inf
+    answers = (
+        max((distance(a, b) for a, b in zip(one.answers, two.answers, strict=False)), default=0.0) if same else math.inf
+    )
     loss = distance(torch.tensor(one.loss, dtype=torch.float64), torch.tensor(two.loss, dtype=torch.float64))
     return Apart(loss, answers, gradients.get(worst, 0.0), worst, one.loss, two.loss)
 
 
-def first_apart(one: Mapping[str, Tensor], two: Mapping[str, Tensor], limit: float, far: Callable[..., float] = distance) -> str | None:
+def first_apart(
+    one: Mapping[str, Tensor], two: Mapping[str, Tensor], limit: float, far: Callable[..., float] = distance
+) -> str | None:
     """The first layer, in the order in which they ended, whose outputs lie apart: where it begins."""
     return next((name for name, value in one.items() if name in two and not far(value, two[name]) <= limit), None)

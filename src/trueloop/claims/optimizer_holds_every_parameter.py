@@ -1,6 +1,7 @@
 """optimizer-holds-every-parameter: every weight that can be trained is in the optimizer, and so can move.
 
-A layer that was made after the optimizer, kept in a plain list, or replaced by a fresh head stays as it was drawn, and nothing says so.
+A layer that was made after the optimizer, kept in a plain list, or replaced by a fresh head stays as it was drawn, and
+nothing says so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import ClassVar, final
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.event import ParametersAccounted
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["OptimizerHoldsEveryParameter"]
 
@@ -21,8 +22,14 @@ class OptimizerHoldsEveryParameter(Claim):
     name = "optimizer-holds-every-parameter"
     healthy = "all parameters that require a gradient are in one of the optimizer's groups"
     causes: ClassVar[tuple[Cause, ...]] = (
-        Cause("a layer was made or replaced after the optimizer was built", "build the optimizer last, from model.parameters()"),
-        Cause("only a part's parameters were handed over", "compare the lengths of model.parameters() and of the optimizer's groups"),
+        Cause(
+            "a layer was made or replaced after the optimizer was built",
+            "build the optimizer last, from model.parameters()",
+        ),
+        Cause(
+            "only a part's parameters were handed over",
+            "compare the lengths of model.parameters() and of the optimizer's groups",
+        ),
         Cause("it is meant to stay as it is", "say so: parameter.requires_grad_(False), and it no longer counts"),
     )
 
@@ -38,7 +45,12 @@ class OptimizerHoldsEveryParameter(Claim):
         told = {event.model: event for event in subject.checked.of(ParametersAccounted)}  # the latest of each model
         if not told:
             return self.unproved("no model was trained by an optimizer for long enough in this run")
-        accounts = [(event, account) for event in told.values() for account in event.accounts if account.trainable and not account.held]
+        accounts = [
+            (event, account)
+            for event in told.values()
+            for account in event.accounts
+            if account.trainable and not account.held
+        ]
         missing = {f"{event.name}.{account.name}": account.size for event, account in accounts}
         proof = self._judged(sum(event.in_order + len(event.accounts) for event in told.values()), None, missing)
         if not accounts:
@@ -49,7 +61,9 @@ class OptimizerHoldsEveryParameter(Claim):
     def _judged(self, trainable: int, numbers: int | None, missing: dict[str, int]) -> Proof:
         if not missing:
             size = f", {numbers:,} numbers" if numbers is not None else ""
-            return self.holds(f"the optimizer holds {trainable} of {trainable} trainable parameters{size}", {"trainable": trainable})
+            return self.holds(
+                f"the optimizer holds {trainable} of {trainable} trainable parameters{size}", {"trainable": trainable}
+            )
         return self.fails(
             f"the optimizer holds {trainable - len(missing)} of {trainable} trainable parameters; "
             f"{', '.join(list(missing)[:3])}{' ...' if len(missing) > 3 else ''} will never move",

@@ -1,7 +1,8 @@
 """overfit-one-batch: the model can learn a few samples by heart.
 
-The first thing to try of any training: the same few samples again and again, without dropout, decay and augmentation. A loss that does not
-go to about zero there says that some part of the contract is broken: inputs, labels, model, loss, gradients or optimizer.
+The first thing to try of any training: the same few samples again and again, without dropout, decay and augmentation. A
+loss that does not go to about zero there says that some part of the contract is broken: inputs, labels, model, loss,
+gradients or optimizer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of, tensors_in
 from trueloop.engine.conditions import conditions
 from trueloop.engine.loop import Loop
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["OverfitOneBatch"]
 
@@ -30,20 +31,33 @@ LEARNED: Final = 0.02
 RATES: Final = (1.0, 0.1, 10.0)
 """Times the recipe's own learning rate, in this order: a rate that is wrong by ten is a cause of its own."""
 
-WRONG_RATE: Final = Cause("the learning rate is wrong by a factor of ten or so", "try it: --set lr=..., or the claim learning-rate-range")
-NO_GRADIENT: Final = Cause("the loss is not connected to some weights", "the claim gradients-reach-every-layer names them")
-SAME_ANSWER: Final = Cause(
-    "the model gives every sample the same answer", "look for an input that is not used, a dead ReLU, a softmax over one score"
+WRONG_RATE: Final = Cause(
+    "the learning rate is wrong by a factor of ten or so", "try it: --set lr=..., or the claim learning-rate-range"
 )
-SAME_INPUTS: Final = Cause("samples with the same input have different labels", "look at the batch: `trueloop inspect batch RECIPE`")
-FLOOR: Final = Cause("the loss cannot go lower", "a softmax or sigmoid before a loss that takes raw scores: `trueloop explain LOS101`")
-SMALL: Final = Cause("the model is too small for these samples, or a layer shuts off what they differ in", "try a wider model")
+NO_GRADIENT: Final = Cause(
+    "the loss is not connected to some weights", "the claim gradients-reach-every-layer names them"
+)
+SAME_ANSWER: Final = Cause(
+    "the model gives every sample the same answer",
+    "look for an input that is not used, a dead ReLU, a softmax over one score",
+)
+SAME_INPUTS: Final = Cause(
+    "samples with the same input have different labels", "look at the batch: `trueloop inspect batch RECIPE`"
+)
+FLOOR: Final = Cause(
+    "the loss cannot go lower", "a softmax or sigmoid before a loss that takes raw scores: `trueloop explain LOS101`"
+)
+SMALL: Final = Cause(
+    "the model is too small for these samples, or a layer shuts off what they differ in", "try a wider model"
+)
 
 
 @final
 class OverfitOneBatch(Claim):
     name = "overfit-one-batch"
-    healthy = f"the loss falls below {LEARNED:.0%} of where it began, within {STEPS} steps on the same {SAMPLES} samples"
+    healthy = (
+        f"the loss falls below {LEARNED:.0%} of where it began, within {STEPS} steps on the same {SAMPLES} samples"
+    )
     causes: ClassVar[tuple[Cause, ...]] = (NO_GRADIENT, SAME_ANSWER, FLOOR, WRONG_RATE, SAME_INPUTS, SMALL)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
@@ -53,8 +67,15 @@ class OverfitOneBatch(Claim):
                 tries.append(_try(subject, rate))
         first = tries[0]
         if first.first <= 0:
-            return self.unproved(f"the loss begins at {first.first:.3g}: it is not known how low it can go", {"first_loss": first.first})
-        facts: dict[str, object] = {"first_loss": first.first, "last_loss": first.last, "steps": first.steps, "samples": first.samples}
+            return self.unproved(
+                f"the loss begins at {first.first:.3g}: it is not known how low it can go", {"first_loss": first.first}
+            )
+        facts: dict[str, object] = {
+            "first_loss": first.first,
+            "last_loss": first.last,
+            "steps": first.steps,
+            "samples": first.samples,
+        }
         if first.learned:
             said = f"the loss falls from {first.first:.3g} to {first.last:.2g} in {first.steps} steps on {first.samples} samples"
             return self.holds(said, facts)
@@ -109,7 +130,9 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
 
 def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:
     """Which parts of the contract hold, as they stand after the last step."""
-    missing = [name for name, parameter in loop.model.named_parameters() if parameter.requires_grad and parameter.grad is None]
+    missing = [
+        name for name, parameter in loop.model.named_parameters() if parameter.requires_grad and parameter.grad is None
+    ]
     loop.model.eval()
     with torch.no_grad():
         answers = next(tensors_in(loop.model(batch.inputs)), None)

@@ -13,13 +13,15 @@ from trueloop.event import Place
 __all__ = ["Kind", "Parting", "Suspect", "parting", "place_of"]
 
 Kind = Literal["torch", "device", "computed", "outside", "loader", "length", "unknown"]
-"""torch: its generator drew other numbers. device, computed: an operation gave something else for the same inputs, on a device or on the
-host. outside: what differs did not come from torch's operations; loader: it came out of a loader. length: one run is longer."""
+"""torch: its generator drew other numbers. device, computed: an operation gave something else for the same inputs, on a
+device or on the host. outside: what differs did not come from torch's operations; loader: it came out of a loader.
+length: one run is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A draw that differed, by another generator than torch's, before the runs parted: perhaps the cause, perhaps of no consequence."""
+    """A draw that differed, by another generator than torch's, before the runs parted: perhaps the cause, perhaps of no
+    consequence."""
 
     kind: Literal["python", "numpy"]
     function: str
@@ -44,12 +46,19 @@ class Parting:
 
 def parting(one: Trace, other: Trace) -> Parting | None:
     """None: the weights are the same after every step. What differs without ever reaching a weight does not count."""
-    step = next((number for number, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)) if a.digest != b.digest), None)
+    step = next(
+        (number for number, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)) if a.digest != b.digest),
+        None,
+    )
     if step is None:
         common = min(len(one.steps), len(other.steps))
         longer = max(one, other, key=lambda trace: len(trace.steps))
         alike = len(one.steps) == len(other.steps)
-        return None if alike else Parting(common + 1, "length", suspects=_suspects(one, other, longer.steps[common].number))
+        return (
+            None
+            if alike
+            else Parting(common + 1, "length", suspects=_suspects(one, other, longer.steps[common].number))
+        )
     limit = one.steps[step].number
     index = _first(one.operations, other.operations, limit)
     batch = _first_batch(one.batches, other.batches, limit)
@@ -81,7 +90,10 @@ def _first(here: Sequence[Entry], there: Sequence[Entry], limit: int) -> int | N
 
 def _first_batch(here: Sequence[Batch], there: Sequence[Batch], limit: int) -> Batch | None:
     pairs = zip(here, there, strict=False)
-    return next((a for a, b in pairs if a.number <= limit and (a.loader, a.index, a.digest) != (b.loader, b.index, b.digest)), None)
+    return next(
+        (a for a, b in pairs if a.number <= limit and (a.loader, a.index, a.digest) != (b.loader, b.index, b.digest)),
+        None,
+    )
 
 
 def _kind(here: Entry, there: Entry | None) -> Kind:
@@ -95,9 +107,17 @@ def _kind(here: Entry, there: Entry | None) -> Kind:
 
 
 def _suspects(one: Trace, other: Trace, before: int) -> tuple[Suspect, ...]:
-    """The last draw of Python's and of numpy's generators before that, if those had drawn other numbers by then; the later first."""
+    """The last draw of Python's and of numpy's generators before that, if those had drawn other numbers by then; the
+    later first."""
     pairs = zip_longest(one.draws, other.draws)
-    first = next((index for index, (a, b) in enumerate(pairs) if a is None or b is None or (a.name, a.digest) != (b.name, b.digest)), None)
+    first = next(
+        (
+            index
+            for index, (a, b) in enumerate(pairs)
+            if a is None or b is None or (a.name, a.digest) != (b.name, b.digest)
+        ),
+        None,
+    )
     found: dict[str, Suspect] = {}
     for entry in reversed(one.draws[first:] if first is not None else []):
         kind: Literal["python", "numpy"] = "numpy" if entry.name.startswith("numpy.") else "python"

@@ -1,12 +1,13 @@
 """precision-agrees: in half the bits, the model computes the same loss and learns in the same direction.
 
-After some steps in fp32, so that the activations are those of a training, one batch is computed in fp32 and by autocast in bf16 and in fp16
-(the latter with a scaled loss, as a scaler does; and in tf32 on a CUDA device). Held against fp32: the loss, the direction of the gradient,
-and the metric on some samples of the validation data.
+After some steps in fp32, so that the activations are those of a training, one batch is computed in fp32 and by autocast
+in bf16 and in fp16 (the latter with a scaled loss, as a scaler does; and in tf32 on a CUDA device). Held against fp32:
+the loss, the direction of the gradient, and the metric on some samples of the validation data.
 
-What is judged is the precision that the recipe asks for. A recipe in fp32 is judged by bf16: it has the range of fp32, so that a model that
-cannot be computed in it hangs on the last bits (a small difference of large numbers), in fp32 too. fp16 overflows above 65,504, which is
-no fault of a recipe that does not ask for it: what it would do is said, and does not fail the claim.
+What is judged is the precision that the recipe asks for. A recipe in fp32 is judged by bf16: it has the range of fp32,
+so that a model that cannot be computed in it hangs on the last bits (a small difference of large numbers), in fp32 too.
+fp16 overflows above 65,504, which is no fault of a recipe that does not ask for it: what it would do is said, and does
+not fail the claim.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from trueloop.engine.batches import InOrder
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.loop import Loop
 from trueloop.engine.precision import Precision
-from trueloop.proof import Cause, Proof
-from trueloop.written import birthplace
+from trueloop.results.proof import Cause, Proof
+from trueloop.usercode.ownership import birthplace
 
 __all__ = ["PrecisionAgrees"]
 
@@ -45,22 +46,28 @@ LOSS: Final = 0.05
 COSINE: Final = 0.95
 """Between the gradients: 18 degrees. Another batch of the same size turns the gradient further than that."""
 METRIC: Final = 0.05
-"""Points of an accuracy (or share of a metric that is no share): some samples lie on the border, and go to either side."""
+"""Points of an accuracy (or share of a metric that is no share): some samples lie on the border, and go to either
+side."""
 LOST: Final = 0.1
-"""Of a layer's output, as a length: a layer that has lost so much hands on more error than numbers of 8 bits bring by themselves."""
+"""Of a layer's output, as a length: a layer that has lost so much hands on more error than numbers of 8 bits bring by
+themselves."""
 SCALES: Final = (65536.0, 1024.0, 16.0, 1.0)
 """Of the loss in fp16: a scaler begins with the first, and comes down until the gradients are numbers."""
 
 OVERFLOW: Final = Cause(
-    "values above 65,504 overflow in fp16", "use bf16, whose range is that of fp32; or scale the inputs, or normalise before that layer"
+    "values above 65,504 overflow in fp16",
+    "use bf16, whose range is that of fp32; or scale the inputs, or normalise before that layer",
 )
 CANCELS: Final = Cause(
-    "a small difference of large numbers is taken", "centre the values first, or keep that part in fp32: torch.autocast(..., enabled=False)"
+    "a small difference of large numbers is taken",
+    "centre the values first, or keep that part in fp32: torch.autocast(..., enabled=False)",
 )
 LONG_SUM: Final = Cause(
     "a long sum or a product of many factors is taken in half the bits", "take it in fp32: x.float().sum(), log and add"
 )
-SHARP: Final = Cause("an argmax, a sort, a comparison or a division by nearly zero decides", "look at what the named layer divides by")
+SHARP: Final = Cause(
+    "an argmax, a sort, a comparison or a division by nearly zero decides", "look at what the named layer divides by"
+)
 
 
 @final
@@ -89,10 +96,19 @@ class PrecisionAgrees(Claim):
                 missing[name] = str(error).partition("\n")[0]
         judging = "bf16" if asked == "fp32" else asked
         judged = tried.get(judging)
-        facts: dict[str, object] = {"asked": asked, "mode": mode, "device": str(loop.device), **{n: t.facts() for n, t in tried.items()}}
+        facts: dict[str, object] = {
+            "asked": asked,
+            "mode": mode,
+            "device": str(loop.device),
+            **{n: t.facts() for n, t in tried.items()},
+        }
         others = "; ".join(
             [
-                *(f"{each.name} {'agrees too' if each.safe else each.trouble()}" for each in tried.values() if each is not judged),
+                *(
+                    f"{each.name} {'agrees too' if each.safe else each.trouble()}"
+                    for each in tried.values()
+                    if each is not judged
+                ),
                 *(f"{name} cannot be computed on this {loop.device.type}" for name in missing if name != judging),
             ]
         )
@@ -129,15 +145,21 @@ class _Tried:
     def of(cls, loop: Loop, batch: Batch, whole: Numbers, name: str) -> _Tried:
         half = _numbers(loop, batch, name)
         most = SMALL * max((float(each.abs().max()) for each in whole.gradients.values() if each.numel()), default=0.0)
-        large = {key: each for key, each in whole.gradients.items() if each.numel() and float(each.abs().max()) > most}  # not noise
+        large = {
+            key: each for key, each in whole.gradients.items() if each.numel() and float(each.abs().max()) > most
+        }  # not noise
         cosines = {key: _cosine(each, half.gradients.get(key)) for key, each in large.items()}
         worst = min(cosines, key=lambda key: cosines[key], default="")
-        both = (torch.cat([torch.zeros(1), *(each.flatten() for each in made.gradients.values())]) for made in (whole, half))
+        both = (
+            torch.cat([torch.zeros(1), *(each.flatten() for each in made.gradients.values())]) for made in (whole, half)
+        )
         overflows = any(not bool(value.isfinite().all()) for value in half.layers.values())
         inner = {key: value for key, value in whole.layers.items() if not any(loop.model.get_submodule(key).children())}
         layer = first_apart(inner, half.layers, LOST, _lost)
         metric = _metric(loop, name)
-        return cls(name, half.loss, whole.loss, _cosine(*both), worst, cosines.get(worst, 1.0), metric, layer, overflows)
+        return cls(
+            name, half.loss, whole.loss, _cosine(*both), worst, cosines.get(worst, 1.0), metric, layer, overflows
+        )
 
     @property
     def loss_apart(self) -> float:
@@ -214,7 +236,8 @@ def _numbers(loop: Loop, batch: Batch, name: str) -> Numbers:
 
 @contextmanager
 def _slowly() -> Iterator[None]:
-    """A CPU without instructions for half the bits computes in other ways, and torch warns of it with a page: it is only slower."""
+    """A CPU without instructions for half the bits computes in other ways, and torch warns of it with a page: it is
+    only slower."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "mkldnn_matmul failed", UserWarning)
         yield

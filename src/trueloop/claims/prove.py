@@ -9,15 +9,18 @@ from dataclasses import replace
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
-from trueloop.engine.rehearse import rehearse
+from trueloop.engine.preflight import rehearse
 from trueloop.errors import TrueloopError
-from trueloop.proof import Proof, Proofs
+from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["prove"]
 
 
 def prove(
-    subject: RecipeSubject | ScriptSubject, named: str, claims: Iterable[Claim], tell: Callable[[Proof], None] | None = None
+    subject: RecipeSubject | ScriptSubject,
+    named: str,
+    claims: Iterable[Claim],
+    tell: Callable[[Proof], None] | None = None,
 ) -> Proofs:
     """`tell` hears of each as soon as it is known: some take a while."""
     tell = tell or (lambda _: None)
@@ -41,11 +44,15 @@ def prove(
     return Proofs(named, tuple(proofs), tuple(failures))
 
 
-def _of_a_failed_script(subject: ScriptSubject, named: str, claims: Iterable[Claim], tell: Callable[[Proof], None]) -> Proofs:
+def _of_a_failed_script(
+    subject: ScriptSubject, named: str, claims: Iterable[Claim], tell: Callable[[Proof], None]
+) -> Proofs:
     """Nothing can be said of a training that crashes by itself."""
     code = subject.checked.exit_code
     last = next(reversed(subject.checked.said.split("\n  File")[-1].strip().splitlines()), "")
-    said = f"the script itself failed with exit code {code} ({subject.checked.report['script'].get('exception') or last})"
+    said = (
+        f"the script itself failed with exit code {code} ({subject.checked.report['script'].get('exception') or last})"
+    )
     proofs = tuple(replace(claim.unproved(said), when=time.time()) for claim in claims)
     for proof in proofs:
         tell(proof)

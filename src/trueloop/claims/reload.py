@@ -1,8 +1,10 @@
-"""A model built anew and filled with the saved state of another: does it answer the same, and what do the two not share?
+"""A model built anew and filled with the saved state of another: does it answer the same, and what do the two not
+share?
 
     python -m trueloop.claims.reload OUT.json STEPS train.py ...
 
-runs a script, notes how its modules are made, and at its end builds the one that was trained a second time, by the same arguments.
+runs a script, notes how its modules are made, and at its end builds the one that was trained a second time, by the same
+arguments.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import find_module, find_script, run
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
-from trueloop.taps.wire import StopTheRun
-from trueloop.written import birthplace
+from trueloop.taps.bus import StopTheRun
+from trueloop.usercode.ownership import birthplace
 
 __all__ = ["Reloaded", "reloaded", "through_a_file"]
 
@@ -76,7 +78,9 @@ def through_a_file(state: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def reloaded(model: nn.Module, build: Callable[[], nn.Module], state: Mapping[str, Any], ask: Callable[[nn.Module], Any]) -> Reloaded:
+def reloaded(
+    model: nn.Module, build: Callable[[], nn.Module], state: Mapping[str, Any], ask: Callable[[nn.Module], Any]
+) -> Reloaded:
     """`build` makes the model anew; `ask` calls a model, in eval mode."""
     first, layers = _answer(model, ask)
     if _answer(model, ask)[0] != first:
@@ -90,7 +94,9 @@ def reloaded(model: nn.Module, build: Callable[[], nn.Module], state: Mapping[st
         fresh.load_state_dict(state)
     except RuntimeError as error:
         said, unlike = " ".join(str(error).split()), list(_unlike(model, fresh))
-        return Reloaded("", said.partition(": ")[2] or said, False, tensors, None, tuple(unlike), _place(model, unlike, None), name)
+        return Reloaded(
+            "", said.partition(": ")[2] or said, False, tensors, None, tuple(unlike), _place(model, unlike, None), name
+        )
     again, others = _answer(fresh, ask)
     if again == first:
         return Reloaded(same=True, tensors=tensors, model=name)
@@ -152,7 +158,11 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, (list, tuple)):
         return isinstance(other, (list, tuple)) and len(one) == len(other) and all(map(_alike, one, other))
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(_alike(value, other[key]) for key, value in one.items())
+        )
     return True
 
 
@@ -195,21 +205,32 @@ class Notes:
         self.steps, self._most = 0, steps
 
     def born(self, module: nn.Module, frame: FrameType | None) -> None:
-        """The outermost constructor of this very object is the one that was called; what it was given still lies in its names."""
+        """The outermost constructor of this very object is the one that was called; what it was given still lies in its
+        names."""
         outermost = None
-        while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get(frame.f_code.co_varnames[0]) is module:
+        while (
+            frame is not None
+            and frame.f_code.co_name == "__init__"
+            and frame.f_locals.get(frame.f_code.co_varnames[0]) is module
+        ):
             outermost, frame = frame, frame.f_back
         if outermost is not None and module not in self.births:
             seen = inspect.getargvalues(outermost)
             given = {name: seen.locals[name] for name in seen.args[1:]}
-            more, rest = (seen.locals.get(name or "", empty) for name, empty in ((seen.varargs, ()), (seen.keywords, {})))
+            more, rest = (
+                seen.locals.get(name or "", empty) for name, empty in ((seen.varargs, ()), (seen.keywords, {}))
+            )
             self.births[module] = _Birth(type(module), given, tuple(more), dict(rest))
 
     def called(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl", "inner"):
             frame = frame.f_back
-        if frame is not None and not isinstance(frame.f_locals.get("self"), nn.Module) and next(module.parameters(), None) is not None:
+        if (
+            frame is not None
+            and not isinstance(frame.f_locals.get("self"), nn.Module)
+            and next(module.parameters(), None) is not None
+        ):
             self.calls[id(module)] = (module, given)
             if id(module) not in self.begun:
                 self.begun[id(module)] = _made_of(module)
@@ -247,13 +268,18 @@ class Notes:
 
 
 def _made_of(model: nn.Module, *, settings: bool = True) -> dict[str, str]:
-    """Layers, the shapes of what they keep, and their plain settings, each as a word. A head that was put in place of another, or a dropout
-    that was turned down, is the user's doing, which whoever loads does again: a constructor alone does not know of it."""
+    """Layers, the shapes of what they keep, and their plain settings, each as a word. A head that was put in place of
+    another, or a dropout that was turned down, is the user's doing, which whoever loads does again: a constructor alone
+    does not know of it."""
     told: dict[str, str] = {}
     for name, module in model.named_modules():
         told[name or type(model).__name__] = type(module).__qualname__
         told |= {_path(name, key): str(None if kept is None else list(kept.shape)) for key, kept in _own(module)}
-        plain = ((key, value) for key, value in vars(module).items() if key not in _OWN and isinstance(value, (bool, int, float, str)))
+        plain = (
+            (key, value)
+            for key, value in vars(module).items()
+            if key not in _OWN and isinstance(value, (bool, int, float, str))
+        )
         told |= {_path(name, key): repr(value) for key, value in plain if settings}
     return told
 
@@ -310,13 +336,17 @@ def _of_the_trained(notes: Notes) -> Reloaded:
             fresh = _made_of(notes.again(model))
         name, settled = type(model).__name__, notes.settled[id(model)]
         if (changed := _first_unlike(notes.begun[id(model)], fresh)) is not None:
-            return Reloaded(problem=f"{name} was changed between its making and its first call ({changed}): a second one is not made so")
+            return Reloaded(
+                problem=f"{name} was changed between its making and its first call ({changed}): a second one is not made so"
+            )
         if (changed := _first_unlike(settled, _made_of(model, settings=False))) is not None:
             return Reloaded(problem=f"{name} was changed after its first call ({changed}): a second one is not made so")
         state = through_a_file(model.state_dict())
         return reloaded(model, lambda: notes.again(model), state, lambda made: made(*given))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises when it is asked again, the answer is that it cannot be
-        return Reloaded(problem=f"{type(model).__name__} could not be built and asked a second time ({type(error).__name__}: {error})")
+        return Reloaded(
+            problem=f"{type(model).__name__} could not be built and asked a second time ({type(error).__name__}: {error})"
+        )
 
 
 if __name__ == "__main__":

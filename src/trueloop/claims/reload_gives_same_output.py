@@ -1,7 +1,8 @@
 """reload-gives-same-output: a model that is built anew and given the saved state answers the same, to the last bit.
 
-Saved are the weights and buffers. Whatever else a forward needs (a tensor that is no buffer, a number that was drawn in the constructor, a
-layer that is made in the first call) is lost, and the loaded model is another one than the one that was trained.
+Saved are the weights and buffers. Whatever else a forward needs (a tensor that is no buffer, a number that was drawn in
+the constructor, a layer that is made in the first call) is lost, and the loaded model is another one than the one that
+was trained.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trueloop.claims.reload import Reloaded, reloaded, through_a_file
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, python
 from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["ReloadGivesSameOutput"]
 
@@ -28,10 +29,15 @@ LOOSE: Final = Cause(
     "a layer, tensor or number that the forward needs is in no checkpoint",
     'nn.ModuleList for a list of layers, self.register_buffer("name", ...) for a tensor; `trueloop explain MDL101` and MDL103',
 )
-LAZY: Final = Cause("a part is made in the first forward", "make it in the constructor, or call the model once before loading")
-DRAWN: Final = Cause("something is drawn at random when the model is built", "draw it from a seed of its own, or register it as a buffer")
+LAZY: Final = Cause(
+    "a part is made in the first forward", "make it in the constructor, or call the model once before loading"
+)
+DRAWN: Final = Cause(
+    "something is drawn at random when the model is built", "draw it from a seed of its own, or register it as a buffer"
+)
 EXTRA: Final = Cause(
-    "state_dict or load_state_dict are written by hand and leave something out", "compare their keys with named_parameters()"
+    "state_dict or load_state_dict are written by hand and leave something out",
+    "compare their keys with named_parameters()",
 )
 
 
@@ -51,7 +57,10 @@ class ReloadGivesSameOutput(Claim):
                 return model(batch.inputs)
 
         states = {"checkpoint": _checkpointed(loop, subject), "state_dict": through_a_file(loop.model.state_dict())}
-        made = {way: reloaded(loop.model, lambda: build_model(loop.recipe, loop.splits.facts), state, ask) for way, state in states.items()}
+        made = {
+            way: reloaded(loop.model, lambda: build_model(loop.recipe, loop.splits.facts), state, ask)
+            for way, state in states.items()
+        }
         worst = next((way for way, each in made.items() if not each.same), "checkpoint")
         return self._judged(made[worst], worst, "a checkpoint of trueloop's and a state_dict of torch's")
 
@@ -59,7 +68,9 @@ class ReloadGivesSameOutput(Claim):
         out = subject.scratch / "reload.json"
         done = python("-m", "trueloop.claims.reload", str(out), str(subject.steps or 0), *subject.command)
         if not out.is_file():
-            return self.unproved(f"the script did not come to its end ({next(reversed(done.stderr.strip().splitlines()), 'no word')})")
+            return self.unproved(
+                f"the script did not come to its end ({next(reversed(done.stderr.strip().splitlines()), 'no word')})"
+            )
         return self._judged(Reloaded(**json.loads(out.read_text(encoding="utf-8"))), "state_dict", "its state_dict")
 
     def _judged(self, found: Reloaded, way: str, ways: str) -> Proof:
@@ -67,7 +78,9 @@ class ReloadGivesSameOutput(Claim):
             return self.unproved(found.problem)
         facts: dict[str, object] = {"model": found.model, "tensors": found.tensors, "way": way}
         if found.same:
-            return self.holds(f"{found.model}, built anew and loaded from {ways} ({found.tensors} tensors), answers the same", facts)
+            return self.holds(
+                f"{found.model}, built anew and loaded from {ways} ({found.tensors} tensors), answers the same", facts
+            )
         facts |= {"layer": found.layer, "attributes": list(found.attributes)}
         if found.refused:
             said = f"a fresh {found.model} cannot load what was saved: {found.refused}"

@@ -1,4 +1,5 @@
-"""A recipe or a script run again and again in processes of its own, each in the same way but for what a proof wants to vary."""
+"""A recipe or a script run again and again in processes of its own, each in the same way but for what a proof wants to
+vary."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, Final
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, python
 from trueloop.claims.trace import OPERATIONS, Start, Trace, read_trace
 from trueloop.event import Place
-from trueloop.source import full_path
+from trueloop.usercode.source import full_path
 
 __all__ = ["START", "found_at", "short_words", "traced_recipe", "traced_script", "words_with"]
 
@@ -21,7 +22,8 @@ START: Final[Mapping[str, Start]] = {
     "numpy": Start(2, 2, 1),
     "hashes": Start(2, 2, 2),
 }
-"""Of each run: the second differs from the first in all that the outside gives a process; the others share one thing with the first."""
+"""Of each run: the second differs from the first in all that the outside gives a process; the others share one thing
+with the first."""
 HASH_SEED: Final[Mapping[str, str]] = {"first": "1", "hashes": "1"}
 """PYTHONHASHSEED, "2" for the others: unless told otherwise, Python gives every process another one."""
 TWO: Final = ("first", "second")
@@ -41,12 +43,22 @@ def words_with(words: Sequence[str], settings: Mapping[str, object]) -> tuple[st
             kept += [] if setting.partition("=")[0].strip().replace("-", "_") in settings else [word, setting]
         else:
             kept.append(word)
-    return (*kept, *(word for name, value in settings.items() if value is not None for word in ("--set", f"{name}={value}")))
+    return (
+        *kept,
+        *(word for name, value in settings.items() if value is not None for word in ("--set", f"{name}={value}")),
+    )
 
 
 def short_words(subject: RecipeSubject, steps: int, **more: object) -> tuple[str, ...]:
     """The recipe for so many steps, every one logged, told to nobody, and never ended early."""
-    settings: dict[str, object] = {"epochs": None, "steps": steps, "log_every": 1, "trackers": "none", "patience": "none", **more}
+    settings: dict[str, object] = {
+        "epochs": None,
+        "steps": steps,
+        "log_every": 1,
+        "trackers": "none",
+        "patience": "none",
+        **more,
+    }
     if subject.recipe.warmup >= steps:
         settings["warmup"] = steps // 4
     return (*words_with(subject.words, settings), *(["--download"] if subject.request.download else []))
@@ -61,7 +73,8 @@ def found_at(finding: Mapping[str, Any]) -> Place | None:
 
 
 def traced_recipe(subject: RecipeSubject, steps: int, runs: Sequence[str] = TWO) -> tuple[list[Trace], str]:
-    """Of each run; and what one of them said that came to nothing. They train side by side, each into a folder of its own."""
+    """Of each run; and what one of them said that came to nothing. They train side by side, each into a folder of its
+    own."""
     words = short_words(subject, steps)
 
     def traced(name: str) -> tuple[Trace | None, str]:
@@ -70,13 +83,18 @@ def traced_recipe(subject: RecipeSubject, steps: int, runs: Sequence[str] = TWO)
 
     with ThreadPoolExecutor(len(runs)) as pool:
         done = list(pool.map(traced, runs))
-    return [trace for trace, _ in done if trace is not None and trace.steps], next((said for trace, said in done if not trace), "")
+    return [trace for trace, _ in done if trace is not None and trace.steps], next(
+        (said for trace, said in done if not trace), ""
+    )
 
 
 def traced_script(subject: ScriptSubject, runs: Sequence[str] = TWO) -> tuple[list[Trace], str]:
-    """As above; one after the other, for a script writes where it likes. Kept in the subject's folder: several claims read them."""
+    """As above; one after the other, for a script writes where it likes. Kept in the subject's folder: several claims
+    read them."""
     traces, said = _script_traces(subject, OPERATIONS, runs)
-    if len(traces) < len(runs):  # what does not bear being looked into (compiled code of some kinds) may still be looked at
+    if len(traces) < len(
+        runs
+    ):  # what does not bear being looked into (compiled code of some kinds) may still be looked at
         traces, said = _script_traces(subject, 0, runs)
     return traces, said
 

@@ -1,7 +1,8 @@
 """resume-is-exact: a run that is killed and resumed ends with the same bits as one that was left alone.
 
-The recipe is really trained, twice, for some steps, in processes of their own. One of the two is killed (SIGKILL) at a step that is drawn
-by lot, and resumed. Weights, optimizer, random states and every row of metrics are then compared to the last bit.
+The recipe is really trained, twice, for some steps, in processes of their own. One of the two is killed (SIGKILL) at a
+step that is drawn by lot, and resumed. Weights, optimizer, random states and every row of metrics are then compared to
+the last bit.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from trueloop.claims.subject import RecipeSubject, python
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
-from trueloop.proof import Cause, Proof
-from trueloop.written import class_place
+from trueloop.results.proof import Cause, Proof
+from trueloop.usercode.ownership import class_place
 
 __all__ = ["ResumeIsExact"]
 
@@ -46,10 +47,13 @@ AUGMENT: Final = Cause(
     "draw from the generator that it is given, and from nothing else",
 )
 MODEL: Final = Cause(
-    "the model keeps a state outside of its parameters and buffers", "register it: self.register_buffer(...), and it is in every checkpoint"
+    "the model keeps a state outside of its parameters and buffers",
+    "register it: self.register_buffer(...), and it is in every checkpoint",
 )
 CHANCE: Final = Cause("two runs that are left alone differ as well", "the claim runs-are-deterministic names the line")
-OPTIMIZER: Final = Cause("the optimizer, or the loss, keeps a state that its state_dict does not hold", "look at its state_dict()")
+OPTIMIZER: Final = Cause(
+    "the optimizer, or the loss, keeps a state that its state_dict does not hold", "look at its state_dict()"
+)
 
 
 @final
@@ -60,7 +64,9 @@ class ResumeIsExact(Claim):
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
         if not subject.words:
-            return self.unproved("the recipe was made in Python, so that no other process can train it: `trueloop probe my_recipe.py` can")
+            return self.unproved(
+                "the recipe was made in Python, so that no other process can train it: `trueloop probe my_recipe.py` can"
+            )
         runs = subject.scratch / "resume"
         told = _interrupted(subject, runs)
         if told.get("killed_at") is None or told["resumed"] not in (0, 1):
@@ -73,7 +79,10 @@ class ResumeIsExact(Claim):
         killed = f"killed at step {told['killed_at']} of {STEPS} and resumed"
         if parted is None and not unlike:
             rows = len(_rows(left))
-            return self.holds(f"{killed}, it ended with the same {len(one):,} values and {rows} rows of metrics", {**facts, "rows": rows})
+            return self.holds(
+                f"{killed}, it ended with the same {len(one):,} values and {rows} rows of metrics",
+                {**facts, "rows": rows},
+            )
         facts |= {"first_row": parted, "unlike": unlike[:8], "unlike_count": len(unlike)}
         cause, place = _blamed(subject)
         causes = self.causes if cause is None else (cause, *(each for each in self.causes if each is not cause))
@@ -108,9 +117,17 @@ def _first_row(left: Path, resumed: Path) -> dict[str, Any] | None:
     for one, other in zip(here, there, strict=False):
         if one != other:
             value = next((name for name in one if one[name] != other.get(name)), "step")
-            return {"kind": one["kind"], "step": one["step"], "value": value, "left_alone": one[value], "resumed": other.get(value)}
+            return {
+                "kind": one["kind"],
+                "step": one["step"],
+                "value": value,
+                "left_alone": one[value],
+                "resumed": other.get(value),
+            }
     return (
-        None if len(here) == len(there) else {"kind": "train", "step": 0, "value": "rows", "left_alone": len(here), "resumed": len(there)}
+        None
+        if len(here) == len(there)
+        else {"kind": "train", "step": 0, "value": "rows", "left_alone": len(here), "resumed": len(there)}
     )
 
 
@@ -132,7 +149,9 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _told(parted: dict[str, Any] | None, unlike: list[str], whole: int) -> str:
-    said = f"{len(unlike)} of {whole:,} values in the last checkpoint differ ({', '.join(unlike[:2])})" if unlike else ""
+    said = (
+        f"{len(unlike)} of {whole:,} values in the last checkpoint differ ({', '.join(unlike[:2])})" if unlike else ""
+    )
     if parted is None:
         return said
     first = f"{parted['kind']} {parted['value']} at step {parted['step']} is {parted['resumed']} instead of {parted['left_alone']}"
@@ -143,7 +162,8 @@ def _told(parted: dict[str, Any] | None, unlike: list[str], whole: int) -> str:
 
 
 def _blamed(subject: RecipeSubject) -> tuple[Cause | None, Place | None]:
-    """Each part is asked twice for the same: one that answers otherwise the second time keeps a state that no checkpoint holds."""
+    """Each part is asked twice for the same: one that answers otherwise the second time keeps a state that no
+    checkpoint holds."""
     loop = subject.loop()
     numbers = next(loop.batches.keys(0, 0)).numbers
     fetched = [_fenced(lambda: loop.splits.train.fetch(torch.as_tensor(numbers))) for _ in range(2)]
@@ -163,7 +183,10 @@ def _fenced(work: Any) -> int:
 
 def _remembers(loop: Loop, subject: RecipeSubject) -> bool:
     batch = subject.batch(loop)
-    kept = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in loop.model.state_dict().items()}
+    kept = {
+        name: value.clone() if isinstance(value, torch.Tensor) else value
+        for name, value in loop.model.state_dict().items()
+    }
     loop.model.train()
     answers = set()
     for _ in range(2):

@@ -1,7 +1,8 @@
 """runs-are-deterministic: two runs with the same seed give the same weights, to the last bit.
 
-Without it no change can be judged, and no failure looked at twice. Two fresh processes run the same thing; their weights are compared after
-every step, and where they part, the first operation that gave something else is looked up, with the line that runs it.
+Without it no change can be judged, and no failure looked at twice. Two fresh processes run the same thing; their
+weights are compared after every step, and where they part, the first operation that gave something else is looked up,
+with the line that runs it.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.trace import Trace, tracing
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 
 __all__ = ["RunsAreDeterministic"]
 
 STEPS: Final = 40
 """Of a recipe: twice as many as are written down operation by operation."""
 
-TORCH: Final = Cause("torch's generator is not seeded before it is drawn from", "call torch.manual_seed(0) before anything else")
+TORCH: Final = Cause(
+    "torch's generator is not seeded before it is drawn from", "call torch.manual_seed(0) before anything else"
+)
 PYTHON: Final = Cause("Python's `random` is not seeded", "call random.seed(0) before anything else")
-NUMPY: Final = Cause("numpy's generator is not seeded", "call numpy.random.seed(0) first; give default_rng a seed: default_rng(0)")
+NUMPY: Final = Cause(
+    "numpy's generator is not seeded", "call numpy.random.seed(0) first; give default_rng a seed: default_rng(0)"
+)
 HASHES: Final = Cause(
     "the order of a set, or of hashes, decides something",
     "sort it: sorted(the_set); with PYTHONHASHSEED=0 in the environment it stands still",
@@ -40,7 +45,8 @@ HOST: Final = Cause(
     "try torch.set_num_threads(1); look for torch.empty whose numbers are used",
 )
 LOADER: Final = Cause(
-    "the loader hands out other samples", "give DataLoader a seeded generator= , and seed in worker_init_fn what torch does not"
+    "the loader hands out other samples",
+    "give DataLoader a seeded generator= , and seed in worker_init_fn what torch does not",
 )
 OUTSIDE: Final = Cause(
     "something from outside of torch differs: a generator of its own, the clock, the order of files in a folder, an id()",
@@ -84,8 +90,16 @@ class RunsAreDeterministic(Claim):
         steps, operations = min(len(first.steps), len(second.steps)), min(len(first.operations), len(second.operations))
         facts: dict[str, object] = {"steps": steps, "operations": operations, "runs": where}
         if found is None:
-            return self.holds(f"{where} had the same weights after each of {steps} steps; {operations:,} operations were traced", facts)
-        facts |= {"parted_at_step": found.step, "operation": found.operation, "kind": found.kind, "operations_alike": found.compared}
+            return self.holds(
+                f"{where} had the same weights after each of {steps} steps; {operations:,} operations were traced",
+                facts,
+            )
+        facts |= {
+            "parted_at_step": found.step,
+            "operation": found.operation,
+            "kind": found.kind,
+            "operations_alike": found.compared,
+        }
         told = f"the weights of {where} differ after step {found.step}"
         for suspect in found.suspects:
             if _is_it(run, suspect.kind, first):
@@ -129,7 +143,9 @@ def _first(found: Parting) -> str:
 
 
 def _in_this_process(subject: RecipeSubject, runs: tuple[str, ...]) -> list[Trace]:
-    recipe = replace(subject.recipe, epochs=None, steps=STEPS, patience=None, warmup=min(subject.recipe.warmup, STEPS // 4))
+    recipe = replace(
+        subject.recipe, epochs=None, steps=STEPS, patience=None, warmup=min(subject.recipe.warmup, STEPS // 4)
+    )
     traces = []
     for name in runs:
         with fence(), tracing(START[name]) as trace:

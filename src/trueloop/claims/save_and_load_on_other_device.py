@@ -1,7 +1,8 @@
 """save-and-load-on-other-device: weights saved on this device load on another, and the model works there.
 
-A tensor that a layer keeps as a plain attribute does not follow `.to(device)`: on the next machine the forward fails, or mixes devices.
-Where there is no other device, `meta` stands for one: it has shapes and no numbers, and whatever is left behind shows there just the same.
+A tensor that a layer keeps as a plain attribute does not follow `.to(device)`: on the next machine the forward fails,
+or mixes devices. Where there is no other device, `meta` stands for one: it has shapes and no numbers, and whatever is
+left behind shows there just the same.
 """
 
 from __future__ import annotations
@@ -24,19 +25,32 @@ from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here
-from trueloop.written import birthplace, class_place
+from trueloop.usercode.ownership import birthplace, class_place
 
 __all__ = ["SaveAndLoadOnOtherDevice"]
 
-MAY_MIX: Final = ("aten::_to_copy", "aten::copy_", "aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_")
+MAY_MIX: Final = (
+    "aten::_to_copy",
+    "aten::copy_",
+    "aten::index",
+    "aten::index_put",
+    "aten::index_put_",
+    "aten::_index_put_impl_",
+)
 """Operations that take tensors of two devices: those that copy, and those that are indexed from the host."""
 
-LOOSE: Final = Cause("a tensor is a plain attribute, and is left behind by .to(device)", 'self.register_buffer("name", ...)')
+LOOSE: Final = Cause(
+    "a tensor is a plain attribute, and is left behind by .to(device)", 'self.register_buffer("name", ...)'
+)
 MADE: Final = Cause("the forward makes a tensor on the host", "say where: torch.arange(n, device=x.device)")
-NAMED: Final = Cause("a device is written out in the code: .cuda(), device='cpu'", "use the device of the inputs: x.device")
-HELD: Final = Cause("the state_dict is written by hand and holds tensors of one device only", "look at state_dict and load_state_dict")
+NAMED: Final = Cause(
+    "a device is written out in the code: .cuda(), device='cpu'", "use the device of the inputs: x.device"
+)
+HELD: Final = Cause(
+    "the state_dict is written by hand and holds tensors of one device only", "look at state_dict and load_state_dict"
+)
 
 
 @final
@@ -53,21 +67,32 @@ class SaveAndLoadOnOtherDevice(Claim):
         facts: dict[str, object] = {"device": str(loop.device), "other": str(other), "tensors": len(state)}
         unlike = _there_and_back(loop, state, other)
         if unlike:
-            said = (
-                f"{len(unlike)} of {len(state)} tensors are not what was saved after the way to {where} and back: {', '.join(unlike[:3])}"
-            )
+            said = f"{len(unlike)} of {len(state)} tensors are not what was saved after the way to {where} and back: {', '.join(unlike[:3])}"
             return self.fails(said, {**facts, "unlike": unlike}, (HELD,), class_place(type(loop.model)))
         stray = _used(loop, subject, other)
         if isinstance(stray, _Stray):
-            facts |= {"layer": stray.layer, "attribute": stray.attribute, "operation": stray.operation, "left_on": stray.device}
-            what = f"{stray.attribute} is left on {stray.device}" if stray.attribute else f"a tensor is made on {stray.device}"
+            facts |= {
+                "layer": stray.layer,
+                "attribute": stray.attribute,
+                "operation": stray.operation,
+                "left_on": stray.device,
+            }
+            what = (
+                f"{stray.attribute} is left on {stray.device}"
+                if stray.attribute
+                else f"a tensor is made on {stray.device}"
+            )
             said = f"{what} when the model is brought to {where}: {stray.operation} in {stray.layer or 'the model'} cannot use it there"
-            return self.fails(said, facts, (LOOSE, MADE, NAMED) if stray.attribute else (MADE, NAMED, LOOSE), stray.place)
+            return self.fails(
+                said, facts, (LOOSE, MADE, NAMED) if stray.attribute else (MADE, NAMED, LOOSE), stray.place
+            )
         loaded = f"{len(state)} tensors saved on {loop.device} load on {where}, and back, with the same bits"
         if stray and other.type != "meta":
             return self.fails(f"the forward fails on {other}: {stray}", {**facts, "error": stray}, (NAMED, LOOSE, MADE))
         if stray:
-            return self.unproved(f"{loaded}; but the forward could not be tried there ({stray}): try it where there is a GPU", facts)
+            return self.unproved(
+                f"{loaded}; but the forward could not be tried there ({stray}): try it where there is a GPU", facts
+            )
         return self.holds(f"{loaded}; all that the forward uses is there", facts)
 
 
@@ -83,10 +108,15 @@ def _other_than(device: torch.device) -> torch.device:
 
 
 def _there_and_back(loop: Loop, state: Mapping[str, Any], other: torch.device) -> list[str]:
-    """Names of tensors that are lost or changed. To meta only shapes can go, so that the way back is a load of what was saved."""
+    """Names of tensors that are lost or changed. To meta only shapes can go, so that the way back is a load of what was
+    saved."""
     there = _fresh(loop).to(other)
     there.load_state_dict(_through_a_file(state, other))
-    wrong = [name for name, value in there.state_dict().items() if isinstance(value, Tensor) and value.device.type != other.type]
+    wrong = [
+        name
+        for name, value in there.state_dict().items()
+        if isinstance(value, Tensor) and value.device.type != other.type
+    ]
     if other.type == "meta":
         there.load_state_dict(_through_a_file(state, loop.device), assign=True)
         back = there.state_dict()
@@ -166,7 +196,9 @@ class _Mixing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _left(self) -> None:
         self._running.pop()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         name = str(func.name()).partition(".")[0]
         used = list(tensors_in((args, given)))
@@ -186,7 +218,9 @@ def _attribute(model: nn.Module, tensor: Tensor) -> str:
     memory = tensor.untyped_storage().data_ptr()
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
-            if attribute not in ("_parameters", "_buffers", "_modules") and any(map(_lies_in(memory), tensors_in(value))):
+            if attribute not in ("_parameters", "_buffers", "_modules") and any(
+                map(_lies_in(memory), tensors_in(value))
+            ):
                 return f"{name}.{attribute}" if name else attribute
     return ""
 

@@ -1,4 +1,5 @@
-"""A training step in its parts, for claims that look between them: what `engine/train.py` does, without guard, log and saves."""
+"""A training step in its parts, for claims that look between them: what `engine/train.py` does, without guard, log and
+saves."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def micros_at(loop: Loop, step: int) -> Sequence[Batch]:
 
 
 def backward(loop: Loop, micros: Sequence[Batch]) -> Tensor:
-    """The loss of one step; its gradients, unscaled, are on the parameters. A loss that depends on no weight leaves none there."""
+    """The loss of one step; its gradients, unscaled, are on the parameters. A loss that depends on no weight leaves
+    none there."""
     targets = loop.count_targets(Window(micros, 0, ends_epoch=False))
     clear([*loop.model.parameters(), *loop.parameters])
     losses = []
@@ -100,7 +102,9 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
 class _Kept(TorchFunctionMode):
     """Functions that drop give back what they are given."""
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = dict(kwargs or {})
         name = str(getattr(func, "__name__", "")).strip("_")
         if name in _DROPPING:

@@ -1,6 +1,7 @@
 """What claims are tried on: a recipe, whose parts are all at hand, or a script, which can only be run and watched.
 
-Whatever a proof trains or writes lies in `scratch`, a folder of its own that is removed afterwards: the user's runs are left alone.
+Whatever a proof trains or writes lies in `scratch`, a folder of its own that is removed afterwards: the user's runs are
+left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, TypeVar, final
 from trueloop.data.source import Batch, Splits
 from trueloop.engine.loop import Loop
 from trueloop.event import Event
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.run import read_events
 
 __all__ = ["CheckedRun", "RecipeSubject", "ScriptSubject", "python"]
@@ -44,7 +45,8 @@ class RecipeSubject:
         return splits
 
     def loop(self, **changes: Any) -> Loop:
-        """A fresh loop of the recipe, at its beginning, seeded as a run is; `changes`: other values for fields of the recipe."""
+        """A fresh loop of the recipe, at its beginning, seeded as a run is; `changes`: other values for fields of the
+        recipe."""
         if changes.get("compile") == "off":  # asked for by those who look into a step, or take it themselves
             changes = {"program": "eager"} | changes
         return Loop.of(replace(self.recipe, data=lambda _: self.splits, **changes), self.request)
@@ -107,5 +109,9 @@ def python(*words: str, timeout: float | None = None, **environment: str) -> sub
     return _started(words, {**os.environ, **environment}, timeout)
 
 
-def _started(words: tuple[str, ...], environment: dict[str, str], timeout: float | None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment)
+def _started(
+    words: tuple[str, ...], environment: dict[str, str], timeout: float | None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment
+    )

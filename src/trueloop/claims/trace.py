@@ -1,12 +1,13 @@
-"""A run written down operation by operation, so that two runs can be laid side by side: `python -m trueloop.claims.trace OUT ...`.
+"""A run written down operation by operation, so that two runs can be laid side by side: `python -m
+trueloop.claims.trace OUT ...`.
 
     python -m trueloop.claims.trace OUT.json STEPS OPERATIONS 1:1:1 train.py --lr 0.1
     python -m trueloop.claims.trace OUT.json STEPS OPERATIONS 2:2:2 -m trueloop train digits
 
-Of each operation of torch's: its name, a digest of what came out, a digest of what went in and came from elsewhere, and the user's line.
-Draws of Python's and numpy's generators are written down beside them, and so are the batches of loaders and the weights after each step.
-A process starts with random states that nobody has set. Here they are set to numbers that another run has not: as good as none, but one of
-them can be given to both.
+Of each operation of torch's: its name, a digest of what came out, a digest of what went in and came from elsewhere, and
+the user's line. Draws of Python's and numpy's generators are written down beside them, and so are the batches of
+loaders and the weights after each step. A process starts with random states that nobody has set. Here they are set to
+numbers that another run has not: as good as none, but one of them can be given to both.
 """
 
 from __future__ import annotations
@@ -34,11 +35,23 @@ from trueloop.claims.digest import digest_of_all
 from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import Program, find_module, find_script, run
 from trueloop.event import Place
+from trueloop.taps.bus import StopTheRun
 from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.place import frame_here, is_direct, place_in
-from trueloop.taps.wire import StopTheRun
 
-__all__ = ["OPERATIONS", "TRACED_STEPS", "Batch", "Entry", "Start", "Step", "Trace", "place_of", "read_trace", "short_name", "tracing"]
+__all__ = [
+    "OPERATIONS",
+    "TRACED_STEPS",
+    "Batch",
+    "Entry",
+    "Start",
+    "Step",
+    "Trace",
+    "place_of",
+    "read_trace",
+    "short_name",
+    "tracing",
+]
 
 OPERATIONS: Final = 20_000
 """Operations that are written down; later ones only show in the weights after each step."""
@@ -144,7 +157,10 @@ def read_trace(path: Path) -> Trace:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    whole = {name: [list(asdict(each).values()) for each in getattr(trace, name)] for name in ("operations", "draws", "batches", "steps")}
+    whole = {
+        name: [list(asdict(each).values()) for each in getattr(trace, name)]
+        for name in ("operations", "draws", "batches", "steps")
+    }
     path.write_text(json.dumps({**whole, "places": trace.places, "ended": trace.ended}), encoding="utf-8")
 
 
@@ -229,7 +245,9 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._raw: set[int] = set()
         """Memory that nobody has filled yet."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         if not self.writer.open or not self.writer.here or (func.is_view and "lift" not in func.name()):
             return func(*args, **given)  # a view is the same memory: nothing new
@@ -251,11 +269,21 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _write(self, func: Any, inputs: list[Tensor], made: list[Tensor], arrived: int, draws: bool) -> None:
         name = str(func.name())
         raw = self._is_raw(name, func._schema.is_mutable, inputs, made)
-        entry = Entry(self.writer.number(), name, digest_of_all(made), arrived, draws, raw, made[0].device.type, self.writer.place(3))
+        entry = Entry(
+            self.writer.number(),
+            name,
+            digest_of_all(made),
+            arrived,
+            draws,
+            raw,
+            made[0].device.type,
+            self.writer.place(3),
+        )
         self.writer.operation(entry)
 
     def _is_raw(self, name: str, writes: bool, inputs: list[Tensor], made: list[Tensor]) -> bool:
-        """torch.empty gives what lay in memory: whatever is made of it means nothing, until it is written over as a whole."""
+        """torch.empty gives what lay in memory: whatever is made of it means nothing, until it is written over as a
+        whole."""
         memories = {_memory(tensor) for tensor in made}
         self._known |= memories
         if "empty" in name or name == "aten::resize_":
@@ -270,7 +298,19 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 FILLS: Final = frozenset(
-    ("uniform_", "normal_", "fill_", "zero_", "copy_", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_")
+    (
+        "uniform_",
+        "normal_",
+        "fill_",
+        "zero_",
+        "copy_",
+        "bernoulli_",
+        "random_",
+        "exponential_",
+        "geometric_",
+        "cauchy_",
+        "log_normal_",
+    )
 )
 """Operations that write every number of what they are given, whatever was there."""
 
@@ -299,7 +339,9 @@ def _is_whole(tensor: Tensor) -> bool:
 def _seed(kwargs: dict[str, Any]) -> int:
     """Of the generator that an operation draws from, shortened."""
     generator = kwargs.get("generator")
-    return zlib.crc32(str(generator.initial_seed() if isinstance(generator, torch.Generator) else torch.initial_seed()).encode())
+    return zlib.crc32(
+        str(generator.initial_seed() if isinstance(generator, torch.Generator) else torch.initial_seed()).encode()
+    )
 
 
 # -- what is not an operation --
@@ -317,7 +359,11 @@ def _listening(writer: Writer) -> Iterator[None]:
     for name in DRAWS:
         replace_by(random, name, _drawing(writer, f"random.{name}", getattr(random, name), random.getstate))
     for name in NUMPY_DRAWS:
-        replace_by(numpy.random, name, _drawing(writer, f"numpy.random.{name}", getattr(numpy.random, name), numpy.random.get_state))
+        replace_by(
+            numpy.random,
+            name,
+            _drawing(writer, f"numpy.random.{name}", getattr(numpy.random, name), numpy.random.get_state),
+        )
     replace_by(numpy.random, "default_rng", _making(writer, "numpy.random.default_rng", numpy.random.default_rng))
     replace_by(LoaderIterator, "__next__", _Handing(writer).wrapped(LoaderIterator.__next__))
     try:
@@ -377,7 +423,13 @@ class _Handing:
 
 def _order(iterator: Any) -> str:
     sampler = getattr(iterator._index_sampler, "sampler", iterator._index_sampler)
-    return "stream" if isinstance(iterator._dataset, IterableDataset) else "stored" if isinstance(sampler, SequentialSampler) else "drawn"
+    return (
+        "stream"
+        if isinstance(iterator._dataset, IterableDataset)
+        else "stored"
+        if isinstance(sampler, SequentialSampler)
+        else "drawn"
+    )
 
 
 # -- a run --
@@ -419,7 +471,11 @@ def _program(target: list[str]) -> Program:
         return find_script(target[0], target[1:])
     program = find_module(target[1], target[2:])
     # Of a recipe of ours, the user's lines are those of the recipe.
-    return replace(program, path=str(Path(program.path).parent / "recipes" / "__init__.py")) if target[1] == "trueloop" else program
+    return (
+        replace(program, path=str(Path(program.path).parent / "recipes" / "__init__.py"))
+        if target[1] == "trueloop"
+        else program
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """workers-draw-differently: samples that draw random numbers draw others in each worker and epoch.
 
-Augmentation is there to show the model something new each time. A generator that every worker gets a copy of, or a seed that is set anew
-for each sample, shows the same few variants again and again, and the loss curves look plausible. And how many workers make the batches must
-not matter: it is a question of speed.
+Augmentation is there to show the model something new each time. A generator that every worker gets a copy of, or a seed
+that is set anew for each sample, shows the same few variants again and again, and the loss curves look plausible. And
+how many workers make the batches must not matter: it is a question of speed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import moved
 from trueloop.engine.randomness import fence
 from trueloop.event import DatasetRehearsed, Place
-from trueloop.proof import Cause, Proof
+from trueloop.results.proof import Cause, Proof
 from trueloop.taps.chance import Seedings, seed_everything
 from trueloop.taps.fork import CannotFork, in_a_copy
-from trueloop.written import class_place
+from trueloop.usercode.ownership import class_place
 
 __all__ = ["WorkersDrawDifferently"]
 
@@ -40,19 +40,25 @@ OWN: Final = Cause(
     "the dataset keeps a generator or a state of its own, of which each worker gets a copy",
     "draw from the global generators, which are seeded for each batch, or make a sample follow from its number",
 )
-SEEDS: Final = Cause("a seed is set before each sample", "leave it out; for samples that must stay as they are, seed with the number")
+SEEDS: Final = Cause(
+    "a seed is set before each sample", "leave it out; for samples that must stay as they are, seed with the number"
+)
 INIT: Final = Cause(
-    "worker_init_fn seeds with a number that does not change", "leave it out: PyTorch seeds random, numpy and torch in each worker"
+    "worker_init_fn seeds with a number that does not change",
+    "leave it out: PyTorch seeds random, numpy and torch in each worker",
 )
 AUGMENT: Final = Cause(
-    "the augmentation does not draw from the generator that it is given", "draw from that generator, and from nothing else"
+    "the augmentation does not draw from the generator that it is given",
+    "draw from that generator, and from nothing else",
 )
 
 
 @final
 class WorkersDrawDifferently(Claim):
     name = "workers-draw-differently"
-    healthy = f"batches are the same with 0 and {WORKERS} workers, and what is drawn for a sample differs from epoch to epoch"
+    healthy = (
+        f"batches are the same with 0 and {WORKERS} workers, and what is drawn for a sample differs from epoch to epoch"
+    )
     causes: ClassVar[tuple[Cause, ...]] = (OWN, SEEDS, INIT, AUGMENT)
 
     # -- of a recipe --
@@ -63,9 +69,7 @@ class WorkersDrawDifferently(Claim):
         parts = _parts(subject)
         unlike = [number for number, (one, other) in enumerate(zip(here, there, strict=True)) if one != other]
         if unlike:
-            said = (
-                f"{len(unlike)} of {len(here)} batches are others with {WORKERS} workers than with none; the first is batch {unlike[0] + 1}"
-            )
+            said = f"{len(unlike)} of {len(here)} batches are others with {WORKERS} workers than with none; the first is batch {unlike[0] + 1}"
             part = next((part for part in parts if _run(part.work, 1) != _run(part.work, 1)), parts[0])
             return self.fails(said, {**facts, "unlike": unlike}, (part.cause,), part.place)
         said = f"{len(here)} batches are the same to the last bit with 0 and {WORKERS} workers"
@@ -78,7 +82,11 @@ class WorkersDrawDifferently(Claim):
         problem = next((draws.problem for draws in asked if draws.problem), "")
         if problem:
             return self.unproved(f"{said}, but the samples could not be drawn again ({problem})", facts)
-        chance = "what is drawn for a sample differs from epoch to epoch" if facts["draws"] else "no sample draws random numbers"
+        chance = (
+            "what is drawn for a sample differs from epoch to epoch"
+            if facts["draws"]
+            else "no sample draws random numbers"
+        )
         return self.holds(f"{said}, and {chance}", facts)
 
     # -- of a script --
@@ -86,12 +94,18 @@ class WorkersDrawDifferently(Claim):
     def of_script(self, subject: ScriptSubject) -> Proof:
         for finding in subject.checked.findings("DAT104"):
             cause = {"generator": OWN, "worker_init_fn": INIT, "seed": SEEDS}.get(_cause(subject), OWN)
-            return self.fails(finding["message"], {"code": "DAT104", **finding["evidence"]}, (cause,), found_at(finding))
+            return self.fails(
+                finding["message"], {"code": "DAT104", **finding["evidence"]}, (cause,), found_at(finding)
+            )
         asked = subject.checked.of(DatasetRehearsed)
         drawn = [event for event in asked if not event.refused]
         if not drawn:
             refused = next((event.refused for event in asked), "")
-            return self.unproved(f"the dataset could not be rehearsed: {refused}" if refused else "no dataset of the script's own was read")
+            return self.unproved(
+                f"the dataset could not be rehearsed: {refused}"
+                if refused
+                else "no dataset of the script's own was read"
+            )
         alike = next((event for event in drawn if event.alike), None)
         if alike is not None:
             return self.unproved(
@@ -99,7 +113,10 @@ class WorkersDrawDifferently(Claim):
             )
         event = max(drawn, key=lambda each: each.workers)
         said = f"{event.samples} samples of {event.dataset}, drawn as {max(event.workers, WORKERS)} workers and two epochs would"
-        return self.holds(f"{said}, are not drawn alike", {"dataset": event.dataset, "workers": event.workers, "samples": event.samples})
+        return self.holds(
+            f"{said}, are not drawn alike",
+            {"dataset": event.dataset, "workers": event.workers, "samples": event.samples},
+        )
 
 
 def _cause(subject: ScriptSubject) -> str:
@@ -165,7 +182,8 @@ class _Draws:
 
 
 def _asked(part: _Part) -> _Draws:
-    """Under two seeds; and again where its own seeding is not listened to. In a copy of the process: that leaves no trace."""
+    """Under two seeds; and again where its own seeding is not listened to. In a copy of the process: that leaves no
+    trace."""
     if _run(part.work, 1) != _run(part.work, 2):
         return _Draws(random=True)
 

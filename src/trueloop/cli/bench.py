@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trueloop.artefact import FILE
 from trueloop.cli.deliver import writable
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of
 from trueloop.errors import Misuse
 from trueloop.export.device import device_asked, torch_device
+from trueloop.results.artifact import FILE
 from trueloop.session.folder import read_about
 from trueloop.session.runs import find_run
 
@@ -64,19 +64,37 @@ def bench(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("bench", USAGE, ABOUT)
     parser.add_argument("what", nargs="*", metavar="ARTEFACT|RUN", help="folders of artefacts, or a run")
-    parser.add_argument("--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="sizes of batches (1,8,32)")
-    parser.add_argument("--threads", metavar="N", type=_threads, default=0, help="for each form (as many as its runtime takes)")
+    parser.add_argument(
+        "--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="sizes of batches (1,8,32)"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=_threads, default=0, help="for each form (as many as its runtime takes)"
+    )
     parser.add_argument("--seconds", metavar="S", type=_seconds, default=3.0, help="for each form and batch (3)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="all numbers, for machines")
-    parser.add_argument("--html", metavar="FILE", type=Path, help="the table and pictures, as a page that opens offline")
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="the table and pictures, as a page that opens offline"
+    )
     parser.add_argument("--no-compile", action="store_true", help="of a run, leave torch.compile out")
-    parser.add_argument("--device", metavar="DEVICE", type=device_asked, default="cpu", help="for all forms: cpu (default) | cuda | cuda:N")
-    parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="of a run: best (default) | last | a step")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="of a run: the folder that holds its data, if not where it found them")
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        type=device_asked,
+        default="cpu",
+        help="for all forms: cpu (default) | cuda | cuda:N",
+    )
+    parser.add_argument(
+        "--checkpoint", metavar="WHICH", default="best", help="of a run: best (default) | last | a step"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="of a run: the folder that holds its data, if not where it found them"
+    )
     parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
     asked = parser.parse_all(arguments)
     if not asked.what:
-        raise Misuse("Which artefact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run for all of its forms.")
+        raise Misuse(
+            "Which artefact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run for all of its forms."
+        )
     return asked
 
 
@@ -115,7 +133,9 @@ def _forms(asked: argparse.Namespace) -> list[Asked]:
             made += [*_model_beside(asked, folder), _artefact(folder, asked.device)]
         else:
             run = find_run(word, asked.runs, "measured")
-            artefacts = sorted(path.parent for path in (run / "export").glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+            artefacts = sorted(
+                path.parent for path in (run / "export").glob(f"*/{FILE}") if not path.parent.name.startswith(".")
+            )
             made += [*_model(asked, run), *(_artefact(folder, asked.device) for folder in artefacts)]
     made.sort(key=lambda form: ("eager", "compiled", "artefact").index(form.kind))
     once = {(form.kind, Path(form.folder).resolve()): form for form in made}

@@ -15,13 +15,13 @@ from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser, ReportOptions, add_report_options, report_options
 from trueloop.doctor.allow import chosen_rules
 from trueloop.errors import Misuse
-from trueloop.settings import load_settings
-from trueloop.source import stand_in
+from trueloop.usercode.settings import load_settings
+from trueloop.usercode.source import stand_in
 
 if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
     from trueloop.finding import Finding
-    from trueloop.verdict import Verdict
+    from trueloop.results.check import Verdict
 
 __all__ = ["check", "program_of"]
 
@@ -43,7 +43,9 @@ def check(arguments: list[str]) -> int:
     options, target = _options(arguments)
     stand_in(os.getcwd())
     settings = load_settings(Path.cwd())
-    chosen_rules(settings, options.report.select, options.report.ignore)  # misspelt rules are refused before torch is loaded
+    chosen_rules(
+        settings, options.report.select, options.report.ignore
+    )  # misspelt rules are refused before torch is loaded
     delivery = Delivery(options.report, text_to=sys.stderr)
 
     from trueloop.doctor.examine import examine
@@ -79,15 +81,24 @@ def _options(arguments: list[str]) -> tuple[CheckOptions, list[str]]:
     parser.add_argument("-m", metavar="MODULE", help="run a module, as python -m does")
     run = parser.add_argument_group("run")
     run.add_argument("--steps", metavar="N", type=_steps, help="end the run after N optimizer steps")
-    run.add_argument("--budget", metavar="SHARE", type=_budget, help="what watching may cost: 5%% or 0.05; probes sample to stay inside it")
+    run.add_argument(
+        "--budget",
+        metavar="SHARE",
+        type=_budget,
+        help="what watching may cost: 5%% or 0.05; probes sample to stay inside it",
+    )
     run.add_argument("--record", metavar="DIR", type=Path, help="keep the run's events there, for `trueloop judge DIR`")
     run.add_argument("--fail-fast", action="store_true", help="end the run at the first error found")
     add_hang_after(run)
     add_report_options(parser)
     parsed, target = parser.split(arguments)
     if not target:
-        raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with our options before it and its own after it.")
-    own = CheckOptions(report_options(parsed), parsed.steps, parsed.budget, parsed.record, parsed.fail_fast, parsed.hang_after)
+        raise Misuse(
+            "Which script? Nothing was run: type `trueloop check train.py`, with our options before it and its own after it."
+        )
+    own = CheckOptions(
+        report_options(parsed), parsed.steps, parsed.budget, parsed.record, parsed.fail_fast, parsed.hang_after
+    )
     return own, target
 
 
@@ -118,7 +129,8 @@ def _at_once(options: CheckOptions) -> Callable[[Finding], bool]:
 
 
 def _ending(delivery: Delivery, options: CheckOptions) -> Callable[[Verdict], NoReturn]:
-    """Shows what was found when the ranks hang, and ends this process: its own thread stands in a collective and cannot be called back."""
+    """Shows what was found when the ranks hang, and ends this process: its own thread stands in a collective and cannot
+    be called back."""
     from trueloop.doctor.ranks import told
 
     def end(verdict: Verdict) -> NoReturn:
@@ -133,7 +145,8 @@ def _ending(delivery: Delivery, options: CheckOptions) -> Callable[[Verdict], No
 
 
 def _may_be_a_symptom(finding: Finding) -> bool:
-    """Where another rule may yet name the cause, this finding may be gone from the report: it is not called out early."""
+    """Where another rule may yet name the cause, this finding may be gone from the report: it is not called out
+    early."""
     from trueloop.rules.catalogue import find_rule
 
     return bool(find_rule(finding.code).explained_by)
@@ -141,7 +154,9 @@ def _may_be_a_symptom(finding: Finding) -> bool:
 
 def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Misuse(f"--steps cannot be {text!r}. Nothing was run: write a number of optimizer steps, as in --steps 100.")
+        raise Misuse(
+            f"--steps cannot be {text!r}. Nothing was run: write a number of optimizer steps, as in --steps 100."
+        )
     return int(text)
 
 
@@ -151,5 +166,7 @@ def _budget(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 < share < 1:
-        raise Misuse(f"--budget cannot be {text!r}. Nothing was run: write the share of the run that watching may cost, as in 5% or 0.05.")
+        raise Misuse(
+            f"--budget cannot be {text!r}. Nothing was run: write the share of the run that watching may cost, as in 5% or 0.05."
+        )
     return share

@@ -1,7 +1,8 @@
-"""`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is whole, and its weights as a plain file.
+"""`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is whole, and its weights as a
+plain file.
 
-PATH is a run's folder, its `checkpoints` folder, or one checkpoint; one in pieces, of a run that was spread over processes, is read like
-any other, in one process. `show` and `verify` need no torch.
+PATH is a run's folder, its `checkpoints` folder, or one checkpoint; one in pieces, of a run that was spread over
+processes, is read like any other, in one process. `show` and `verify` need no torch.
 """
 
 from __future__ import annotations
@@ -26,13 +27,19 @@ ACTIONS: Final = ("show", "verify", "convert")
 def checkpoint(arguments: list[str]) -> int:
     parser = Parser("checkpoint", "show|verify|convert PATH [options]", __doc__.partition(": ")[2] if __doc__ else "")
     parser.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
-    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one checkpoint")
+    parser.add_argument(
+        "path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one checkpoint"
+    )
     parser.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
-    parser.add_argument("--ema", action="store_true", help="convert: the moving average of the weights instead of the weights")
+    parser.add_argument(
+        "--ema", action="store_true", help="convert: the moving average of the weights instead of the weights"
+    )
     parsed = parser.parse_all(arguments)
     if parsed.action not in ACTIONS:
         near = did_you_mean(parsed.action or "", ACTIONS)
-        raise Misuse(f"What about the checkpoint?{near} Nothing was done: type `trueloop checkpoint show runs/NAME`, verify or convert.")
+        raise Misuse(
+            f"What about the checkpoint?{near} Nothing was done: type `trueloop checkpoint show runs/NAME`, verify or convert."
+        )
     if parsed.path is None:
         raise Misuse(f"Which checkpoint? Nothing was done: type `trueloop checkpoint {parsed.action} runs/NAME`.")
     match parsed.action:
@@ -55,7 +62,10 @@ def _show(path: Path) -> int:
     print(store.where(name))
     _table(_facts(about).items())
     print("files")
-    _table((file, f"{entry['bytes']:,} bytes   sha256 {entry['sha256'][:12]}") for file, entry in sorted(about["files"].items()))
+    _table(
+        (file, f"{entry['bytes']:,} bytes   sha256 {entry['sha256'][:12]}")
+        for file, entry in sorted(about["files"].items())
+    )
     if is_sharded(about):
         _show_pieces(spreads_in(about, store.where(name)))
         return 0
@@ -84,7 +94,9 @@ def _recipe(recipe: Any) -> str | None:
     """Without what is empty."""
     if not isinstance(recipe, dict):
         return None
-    return ", ".join(f"{key}={json.dumps(value)}" for key, value in recipe.items() if value not in (None, "", [], {}, False))
+    return ", ".join(
+        f"{key}={json.dumps(value)}" for key, value in recipe.items() if value not in (None, "", [], {}, False)
+    )
 
 
 def _show_tensors(store: Folder, name: str, file: str) -> None:
@@ -101,8 +113,13 @@ def _show_pieces(spreads: dict[str, Spread]) -> None:
         groups.setdefault(group, []).append((tensor, spread))
     for group, held in sorted(groups.items()):
         files = {piece.file for _, spread in held for piece in spread.pieces}
-        print(f"{group}: {len(held)} tensors, {sum(spread.count for _, spread in held):,} numbers, in {len(files)} files")
-        _table((tensor, f"{_shape(each.shape):<16} {each.dtype:<9} {each.count:>12,}  {_pieces(each)}") for tensor, each in held)
+        print(
+            f"{group}: {len(held)} tensors, {sum(spread.count for _, spread in held):,} numbers, in {len(files)} files"
+        )
+        _table(
+            (tensor, f"{_shape(each.shape):<16} {each.dtype:<9} {each.count:>12,}  {_pieces(each)}")
+            for tensor, each in held
+        )
 
 
 def _pieces(spread: Spread) -> str:
@@ -140,7 +157,9 @@ def _verify(path: Path) -> int:
             damaged += 1
             print(error)
     if damaged:
-        print(f"{damaged} of {len(names)} damaged. `trueloop resume` passes them over and goes on from the newest that is whole.")
+        print(
+            f"{damaged} of {len(names)} damaged. `trueloop resume` passes them over and goes on from the newest that is whole."
+        )
     return 1 if damaged else 0
 
 

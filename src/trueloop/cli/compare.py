@@ -21,13 +21,19 @@ FORMATS = ("text", "json", "markdown")
 
 
 def compare(arguments: list[str]) -> int:
-    parser = Parser("compare", "[options] RUN RUN ...", "Show what differs between runs: recipes, machines, results, losses.")
+    parser = Parser(
+        "compare", "[options] RUN RUN ...", "Show what differs between runs: recipes, machines, results, losses."
+    )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="a run's folder, or its name in the folder of runs")
-    parser.add_argument("--runs", dest="folder", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    parser.add_argument(
+        "--runs", dest="folder", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs"
+    )
     parser.add_argument("--format", metavar="NAME", default="text", help=" | ".join(FORMATS))
     asked = parser.parse_all(arguments)
     if asked.format not in FORMATS:
-        raise Misuse(f"--format cannot be {asked.format!r}.{did_you_mean(asked.format, FORMATS)} There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"--format cannot be {asked.format!r}.{did_you_mean(asked.format, FORMATS)} There are: {', '.join(FORMATS)}."
+        )
     if len(asked.runs) < 2:
         raise Misuse("Which runs? Name two or more: `trueloop compare runs/A runs/B`; `trueloop runs` lists them.")
     paths = [find_run(word, asked.folder) for word in asked.runs]
@@ -50,7 +56,10 @@ def _sections(comparison: Comparison) -> list[tuple[str, list[list[str]], str]]:
 
 
 def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[list[str]]:
-    return [["time" if name == "seconds" else name, *(_shown(name, value) for value in each)] for name, each in values.items()]
+    return [
+        ["time" if name == "seconds" else name, *(_shown(name, value) for value in each)]
+        for name, each in values.items()
+    ]
 
 
 def _shown(name: str, value: Any) -> str:
@@ -108,11 +117,14 @@ def _escaped(text: str) -> str:
 def _json(comparison: Comparison) -> str:
     """Values stand in lists, in the order of the runs."""
     losses = [
-        {**asdict(each), "first": comparison.labels[0], "equal": each.compared > 0 and each.step is None} for each in comparison.partings
+        {**asdict(each), "first": comparison.labels[0], "equal": each.compared > 0 and each.step is None}
+        for each in comparison.partings
     ]
     document = {
         "version": 1,
-        "runs": [{"name": label, "path": run.path} for label, run in zip(comparison.labels, comparison.runs, strict=True)],
+        "runs": [
+            {"name": label, "path": run.path} for label, run in zip(comparison.labels, comparison.runs, strict=True)
+        ],
         "recipe": comparison.recipe,
         "machine": comparison.machine,
         "results": comparison.results,

@@ -15,14 +15,15 @@ from typing import TextIO, final
 
 from trueloop.cli.options import ReportOptions
 from trueloop.errors import Misuse
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
 
 __all__ = ["Delivery", "hand_over", "writable"]
 
 
 @final
 class Delivery:
-    """Made before the script runs, so that a report which cannot be written is refused before hours of training, not after."""
+    """Made before the script runs, so that a report which cannot be written is refused before hours of training, not
+    after."""
 
     def __init__(self, options: ReportOptions, *, text_to: TextIO) -> None:
         self._options = options
@@ -32,7 +33,8 @@ class Delivery:
         """The stdout that we were started with, while the script's goes to stderr."""
 
     def take_stdout(self) -> None:
-        """Send what the script and its children write to stdout to stderr, to the very end: atexit handlers may print too."""
+        """Send what the script and its children write to stdout to stderr, to the very end: atexit handlers may print
+        too."""
         if self._output is not None or self._options.for_people:
             return
         sys.stdout.flush()
@@ -87,7 +89,9 @@ def writable(file: Path, option: str = "--output") -> Path:
     try:
         file.open("ab").close()
     except OSError as error:
-        raise Misuse(f"{option} {file} cannot be written ({error.strerror}). Nothing was run: choose another file.") from None
+        raise Misuse(
+            f"{option} {file} cannot be written ({error.strerror}). Nothing was run: choose another file."
+        ) from None
     if not there:
         file.unlink()
     return file

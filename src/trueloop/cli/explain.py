@@ -32,10 +32,15 @@ Line = list[tuple[str, str]]
 def explain(arguments: list[str]) -> int:
     parser = Parser("explain", USAGE, "Show what a rule sees, why it hurts, and what to write instead.")
     parser.add_argument(
-        "rules", nargs="*", metavar="RULE", help="a code, a name, or the start of codes: GRD101, gradients-never-cleared, GRD"
+        "rules",
+        nargs="*",
+        metavar="RULE",
+        help="a code, a name, or the start of codes: GRD101, gradients-never-cleared, GRD",
     )
     parser.add_argument("--all", action="store_true", help="list every rule")
-    parser.add_argument("--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index")
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index"
+    )
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     asked = parser.parse_all(arguments)
     if asked.output is not None and not asked.all:

@@ -1,4 +1,5 @@
-"""`trueloop export RUN --to TARGET`: a run's model for another runtime; it counts only once it has answered as the model does."""
+"""`trueloop export RUN --to TARGET`: a run's model for another runtime; it counts only once it has answered as the
+model does."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport, Misuse
 from trueloop.export.catalogue import TARGETS, exporter_named
 from trueloop.export.device import device_asked
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 from trueloop.session.folder import read_about
 from trueloop.session.runs import find_run
 
 if TYPE_CHECKING:
-    from trueloop.artefact import Artefact, Port
     from trueloop.export.subject import Subject
+    from trueloop.results.artifact import Artefact, Port
 
 __all__ = ["export", "run_arguments", "samples_asked", "subject_asked"]
 
@@ -53,7 +54,9 @@ def export(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("export", USAGE, ABOUT)
     parser.add_argument("--to", metavar="TARGET", help=" | ".join(TARGETS))
-    parser.add_argument("--tolerance", metavar="E", type=_tolerance, help="largest difference of an output that is no difference (1e-4)")
+    parser.add_argument(
+        "--tolerance", metavar="E", type=_tolerance, help="largest difference of an output that is no difference (1e-4)"
+    )
     parser.add_argument(
         "--device",
         metavar="DEVICE",
@@ -61,13 +64,19 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         default="cpu",
         help="where it is tried, and what aoti is for: cpu (default) | cuda | cuda:N",
     )
-    parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples that it is tried on (256)")
+    parser.add_argument(
+        "--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples that it is tried on (256)"
+    )
     run_arguments(parser, "RUN/export/TARGET")
     asked = parser.parse_all(arguments)
     if asked.run is None:
-        raise Misuse("Which run? Nothing was run: type `trueloop export runs/NAME --to onnx`; `trueloop runs` lists them.")
+        raise Misuse(
+            "Which run? Nothing was run: type `trueloop export runs/NAME --to onnx`; `trueloop runs` lists them."
+        )
     if asked.to is None:
-        raise Misuse(f"Export it as what? Nothing was run: type `trueloop export {asked.run} --to onnx`. There are: {', '.join(TARGETS)}.")
+        raise Misuse(
+            f"Export it as what? Nothing was run: type `trueloop export {asked.run} --to onnx`. There are: {', '.join(TARGETS)}."
+        )
     return asked
 
 
@@ -76,10 +85,16 @@ def run_arguments(parser: Parser, place: str) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="the run: its folder, or its name in the folder of runs")
     parser.add_argument("--checkpoint", metavar="WHICH", default="best", help="best (default) | last | a step")
     parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"where to ({place})")
-    parser.add_argument("--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data")
+    parser.add_argument(
+        "--licence", metavar="TEXT", default="", help="of the model, for its card; --data-licence that of the data"
+    )
     parser.add_argument("--data-licence", metavar="TEXT", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="the folder that holds the data, if not where the run found them"
+    )
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
     parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
 
 
@@ -127,7 +142,11 @@ def subject_asked(asked: argparse.Namespace, run: Path) -> Subject:
     from trueloop.export.subject import subject_of
 
     about = read_about(run)
-    recipe = recipe_of(origin_of(run, "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.make.export."))
+    recipe = recipe_of(
+        origin_of(
+            run, "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.make.export."
+        )
+    )
     folder = asked.data or (Path(about["data"]) if about.get("data") else None)
     request = DataRequest(folder, asked.download, recipe.seed)
     return subject_of(recipe, request, run, asked.checkpoint, about=about, readiness=_readiness(run))
@@ -155,8 +174,12 @@ def _show(made: Artefact, seconds: float) -> None:
     print(f"  verified  by {tried.runtime} in a process of its own: {on}")
     ties = f", {tried.ties} ties" if tried.ties else ""
     allowed = f"tolerance {tried.tolerance * tried.scale:.2g}"
-    print(f"            largest difference {tried.max_error:.2g} ({allowed}), {tried.disagreements} other predictions{ties}")
-    print(f"            {'; '.join(f'{name} {ours:.6g} -> {theirs:.6g}' for name, (ours, theirs) in tried.metrics.items())}")
+    print(
+        f"            largest difference {tried.max_error:.2g} ({allowed}), {tried.disagreements} other predictions{ties}"
+    )
+    print(
+        f"            {'; '.join(f'{name} {ours:.6g} -> {theirs:.6g}' for name, (ours, theirs) in tried.metrics.items())}"
+    )
     for note in made.notes:
         print(f"  note      {note}")
     print(f"  written   {made.file}, {made.files[made.file.name]['bytes']:,} bytes")

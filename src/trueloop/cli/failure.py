@@ -1,4 +1,5 @@
-"""Whose failure is it? What the user's model, data or recipe raise inside ours is theirs: shown as Python shows it, exit code 1."""
+"""Whose failure is it? What the user's model, data or recipe raise inside ours is theirs: shown as Python shows it,
+exit code 1."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def with_their_errors(work: Callable[[], int]) -> int:
     except TrueloopError:
         raise
     except KeyboardInterrupt:
-        print("trueloop: interrupted. Checkpoints that were written are whole: `trueloop runs` shows where runs stand.", file=sys.stderr)
+        print(
+            "trueloop: interrupted. Checkpoints that were written are whole: `trueloop runs` shows where runs stand.",
+            file=sys.stderr,
+        )
         return 130
     except Exception as error:
         if not is_theirs(error):
@@ -51,7 +55,11 @@ def is_theirs(error: BaseException) -> bool:
 
 def _is_users(file: str) -> bool:
     path = Path(file)
-    return path.is_file() and not any(path.is_relative_to(place) for place in (_HOUSE, *_LIBRARIES)) and "site-packages" not in path.parts
+    return (
+        path.is_file()
+        and not any(path.is_relative_to(place) for place in (_HOUSE, *_LIBRARIES))
+        and "site-packages" not in path.parts
+    )
 
 
 def _is_memory(error: BaseException) -> bool:

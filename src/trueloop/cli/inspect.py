@@ -1,4 +1,5 @@
-"""`trueloop inspect model|checkpoint|tensor|batch ...`: what is there, as tables in the terminal, or as a page. Nothing is trained."""
+"""`trueloop inspect model|checkpoint|tensor|batch ...`: what is there, as tables in the terminal, or as a page. Nothing
+is trained."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.report.png import contact_sheet, png
-from trueloop.sheet import Picture, Sheet
+from trueloop.results.document import Picture, Sheet
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +39,12 @@ ABOUT: Final = """What is there, looked at without training or changing anything
   batch       the first training batch as the model gets it: numbers, labels, and a picture of it"""
 FORMATS: Final = ("text", "html", "json")
 KINDS: Final = ("model", "checkpoint", "tensor", "batch")
-EXAMPLES: Final = {"model": "digits", "checkpoint": "runs/digits", "tensor": "model.safetensors:layer.weight", "batch": "digits"}
+EXAMPLES: Final = {
+    "model": "digits",
+    "checkpoint": "runs/digits",
+    "tensor": "model.safetensors:layer.weight",
+    "batch": "digits",
+}
 SAMPLES: Final = 16
 """Samples of a batch that are shown one by one."""
 
@@ -51,22 +57,40 @@ def inspect(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("inspect", USAGE, ABOUT)
     parser.add_argument("kind", nargs="?", metavar="WHAT", help=" | ".join(KINDS))
-    parser.add_argument("words", nargs="*", metavar="WHICH", help="a recipe, a run, a file (`tabular TABLE` for a table)")
-    parser.add_argument("--samples", metavar="N", type=_count, default=SAMPLES, help=f"batch: how many are shown one by one ({SAMPLES})")
-    parser.add_argument("--input", metavar="SHAPE", type=_shape, help="model, of a callable: 8x3x32x32, or 8x128:int64 for tokens")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="of a recipe: another value for a field")
+    parser.add_argument(
+        "words", nargs="*", metavar="WHICH", help="a recipe, a run, a file (`tabular TABLE` for a table)"
+    )
+    parser.add_argument(
+        "--samples", metavar="N", type=_count, default=SAMPLES, help=f"batch: how many are shown one by one ({SAMPLES})"
+    )
+    parser.add_argument(
+        "--input", metavar="SHAPE", type=_shape, help="model, of a callable: 8x3x32x32, or 8x128:int64 for tokens"
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="of a recipe: another value for a field"
+    )
     parser.add_argument("--target", metavar="COLUMN", help="of `tabular TABLE`: the column to predict")
     parser.add_argument("--data", type=Path, metavar="DIR", help="of a recipe: the folder that holds the data")
-    parser.add_argument("--download", action="store_true", help="of a recipe: fetch the data from their public home if they are not here")
+    parser.add_argument(
+        "--download",
+        action="store_true",
+        help="of a recipe: fetch the data from their public home if they are not here",
+    )
     parser.add_argument("--format", metavar="NAME", default=None, help=" | ".join(FORMATS))
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write it there: .html, .json, .txt; .png: the pictures of a batch")
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="write it there: .html, .json, .txt; .png: the pictures of a batch"
+    )
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     asked = parser.parse_all(arguments)
     if asked.kind not in KINDS:
         near = did_you_mean(asked.kind or "", KINDS)
-        raise Misuse(f"Inspect what?{near} Nothing was shown: type `trueloop inspect model digits`. There are: {', '.join(KINDS)}.")
+        raise Misuse(
+            f"Inspect what?{near} Nothing was shown: type `trueloop inspect model digits`. There are: {', '.join(KINDS)}."
+        )
     if not asked.words:
-        raise Misuse(f"Which {asked.kind}? Nothing was shown: type `trueloop inspect {asked.kind} {EXAMPLES[asked.kind]}`.")
+        raise Misuse(
+            f"Which {asked.kind}? Nothing was shown: type `trueloop inspect {asked.kind} {EXAMPLES[asked.kind]}`."
+        )
     if len(asked.words) > (2 if asked.words[0] == "tabular" else 1):
         parser.refuse(asked.words[-1])
     _refuse(asked)
@@ -82,7 +106,9 @@ def _refuse(asked: argparse.Namespace) -> None:
     if asked.output.suffix == ".png" and (asked.kind != "batch" or asked.format is not None):
         raise Misuse("--output FILE.png is for the pictures of a batch. Nothing was shown: name a .html file.")
     if asked.output.is_dir() or not asked.output.absolute().parent.is_dir() or asked.output.suffix == ".py":
-        raise Misuse(f"--output {asked.output} cannot be written: it is no file in a folder that is there. Nothing was shown.")
+        raise Misuse(
+            f"--output {asked.output} cannot be written: it is no file in a folder that is there. Nothing was shown."
+        )
 
 
 def _count(text: str) -> int:
@@ -116,7 +142,9 @@ def _sheet(asked: argparse.Namespace) -> Sheet:
             from trueloop.inspection.batch import inspect_batch
 
             loop = _loop(asked)
-            return inspect_batch(_batch(loop), loop.splits.facts, asked.samples, f"the first training batch of {' '.join(asked.words)}")
+            return inspect_batch(
+                _batch(loop), loop.splits.facts, asked.samples, f"the first training batch of {' '.join(asked.words)}"
+            )
         case _:
             return _model(asked)
 
@@ -129,7 +157,10 @@ def _model(asked: argparse.Namespace) -> Sheet:
     if colon and file.endswith(".py"):
         model = _built(Path(file), name)
         return inspect_model(
-            model, _zeros(asked.input), word, () if asked.input else ("Give --input SHAPE to see the shapes through its layers.",)
+            model,
+            _zeros(asked.input),
+            word,
+            () if asked.input else ("Give --input SHAPE to see the shapes through its layers.",),
         )
     if asked.input is not None:
         raise Misuse(f"--input is for FILE.py:CALLABLE; {word} brings a batch of its own. Nothing was shown.")
@@ -174,17 +205,21 @@ def _batch(loop: Loop) -> Any:
 
 
 def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:
-    from trueloop.amend import amended
+    from trueloop.recipe.overrides import amended
     from trueloop.session.folder import read_about
 
     word, folder, settings = asked.words[0], asked.data, settings_of(asked.set)
     if Path(word).is_dir():
         told = read_about(Path(word)).get("data")
-        origin = origin_of(Path(word), "runs of `trueloop train RECIPE` can be inspected; or name its file and callable.")
+        origin = origin_of(
+            Path(word), "runs of `trueloop train RECIPE` can be inspected; or name its file and callable."
+        )
         return amended(recipe_of(origin), settings), folder or (Path(told) if told else None)
     if not word.endswith(".py") and word not in bundled():
         hint = did_you_mean(word, bundled())
-        raise Misuse(f"{word!r} is no recipe and no run's folder.{hint} Nothing was shown. There are: {', '.join(bundled())}.")
+        raise Misuse(
+            f"{word!r} is no recipe and no run's folder.{hint} Nothing was shown. There are: {', '.join(bundled())}."
+        )
     table = {"table": asked.words[1]} if len(asked.words) > 1 else {}
     return amended(find_recipe(word, table | ({"target": asked.target} if asked.target else {})), settings), folder
 
@@ -197,8 +232,12 @@ def _shown(sheet: Sheet, asked: argparse.Namespace) -> int:
     if output is not None and output.suffix == ".png":
         picture = next((part for part in sheet.parts if isinstance(part, Picture)), None)
         if picture is None:
-            raise Misuse("These inputs are no images: there is no picture to write. Nothing was written: name a .html file.")
-        return _write(output, png(contact_sheet(picture)), ": " + ", ".join(tile.caption or "-" for tile in picture.tiles))
+            raise Misuse(
+                "These inputs are no images: there is no picture to write. Nothing was written: name a .html file."
+            )
+        return _write(
+            output, png(contact_sheet(picture)), ": " + ", ".join(tile.caption or "-" for tile in picture.tiles)
+        )
     chosen = asked.format or {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
     if chosen == "text" and output is None:
         from trueloop.report.sheet_terminal import print_sheet

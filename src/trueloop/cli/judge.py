@@ -11,19 +11,23 @@ from trueloop.cli.options import Parser, add_report_options, report_options
 from trueloop.doctor.allow import chosen_rules
 from trueloop.doctor.judge_again import judge_again
 from trueloop.errors import Misuse
-from trueloop.settings import load_settings
-from trueloop.source import stand_in
+from trueloop.usercode.settings import load_settings
+from trueloop.usercode.source import stand_in
 
 __all__ = ["judge"]
 
 
 def judge(arguments: list[str]) -> int:
-    parser = Parser("judge", "[options] RUN", "Judge a run that `trueloop check --record RUN` has recorded, by the rules of today.")
+    parser = Parser(
+        "judge", "[options] RUN", "Judge a run that `trueloop check --record RUN` has recorded, by the rules of today."
+    )
     parser.add_argument("run", nargs="?", metavar="RUN", help="the folder that --record was given")
     add_report_options(parser)
     parsed = parser.parse_all(arguments)
     if parsed.run is None:
-        raise Misuse("Which run? Nothing was judged: type `trueloop judge RUN`, the folder that `trueloop check --record RUN` wrote.")
+        raise Misuse(
+            "Which run? Nothing was judged: type `trueloop judge RUN`, the folder that `trueloop check --record RUN` wrote."
+        )
     options = report_options(parsed)
     stand_in(os.getcwd())
     settings = load_settings(Path.cwd())

@@ -17,7 +17,7 @@ from trueloop.parallel.launch import WAIT, Machine, Plan, planned
 from trueloop.parallel.submit import TARGETS, Job, written_for
 
 if TYPE_CHECKING:
-    from trueloop.recipe import Recipe
+    from trueloop.recipe.recipe import Recipe
 
 __all__ = ["launch", "launch_here"]
 
@@ -41,7 +41,9 @@ def launch(arguments: list[str]) -> int:
     if options.print is not None:
         return _print(options, command)
     if options.output is not None:
-        raise Misuse("--output belongs to --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out.")
+        raise Misuse(
+            "--output belongs to --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out."
+        )
     _refuse_inside()
     return with_their_errors(lambda: _start(_plan(options, command), words, dry=options.dry_run))
 
@@ -50,19 +52,39 @@ def launch_here(verb: str, nproc: str, words: list[str]) -> int:
     """`trueloop train RECIPE --nproc 2`: the same, with nothing else to say."""
     _refuse_inside()
     command = ("-m", "trueloop", verb, *words)
-    return with_their_errors(lambda: _start(planned(command, _machine(), nproc=nproc, environment=os.environ), [verb, *words]))
+    return with_their_errors(
+        lambda: _start(planned(command, _machine(), nproc=nproc, environment=os.environ), [verb, *words])
+    )
 
 
 def _parser() -> Parser:
     parser = Parser("launch", "[options] -- train RECIPE ... | resume RUN ... | SCRIPT ... | -m MODULE ...", ABOUT)
     parser.epilog = EXAMPLES
-    parser.add_argument("--nproc", metavar="N", default="auto", help="processes on this node: a number, or auto (default) | gpu | cpu")
+    parser.add_argument(
+        "--nproc", metavar="N", default="auto", help="processes on this node: a number, or auto (default) | gpu | cpu"
+    )
     parser.add_argument("--nnodes", metavar="N", type=int, default=1, help="machines (default: 1)")
     parser.add_argument("--node-rank", metavar="I", type=int, help="which of them this one is, from 0")
-    parser.add_argument("--rendezvous", metavar="HOST:PORT", help="where they meet: a free port of node 0, the same words on all")
-    parser.add_argument("--wait", metavar="SECONDS", type=int, default=WAIT, help=f"how long they wait for one another (default: {WAIT})")
-    parser.add_argument("--restarts", metavar="K", type=int, default=0, help="start all again, so often, when a process fails (default: 0)")
-    parser.add_argument("--every-rank", action="store_true", help="show what all processes print, not only the first of this node")
+    parser.add_argument(
+        "--rendezvous", metavar="HOST:PORT", help="where they meet: a free port of node 0, the same words on all"
+    )
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=int,
+        default=WAIT,
+        help=f"how long they wait for one another (default: {WAIT})",
+    )
+    parser.add_argument(
+        "--restarts",
+        metavar="K",
+        type=int,
+        default=0,
+        help="start all again, so often, when a process fails (default: 0)",
+    )
+    parser.add_argument(
+        "--every-rank", action="store_true", help="show what all processes print, not only the first of this node"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be launched, and run nothing")
     parser.add_argument("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
     parser.add_argument("--output", metavar="FILE", type=Path, help="of --print: where to (default: stdout)")
@@ -99,13 +121,16 @@ def _machine() -> Machine:
     with _few_words():
         import torch
 
-    return Machine(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, torch.cuda.device_count())
+    return Machine(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        torch.cuda.device_count(),
+    )
 
 
 @contextmanager
 def _few_words() -> Iterator[None]:
-    """torch reads when it is loaded how much its C++ part may say: of a node that is not there it prints two pages. The launcher
-    says so in a sentence; in the processes that it starts nothing is changed."""
+    """torch reads when it is loaded how much its C++ part may say: of a node that is not there it prints two pages. The
+    launcher says so in a sentence; in the processes that it starts nothing is changed."""
     if "TORCH_CPP_LOG_LEVEL" in os.environ or "torch" in sys.modules:
         yield
         return
@@ -168,7 +193,11 @@ def batch_rule(recipe: Recipe, world: int) -> str:
     if recipe.lr_scaling != "none":
         return f"{whose}: steps and losses are those of one process; lr follows batch (lr_scaling={recipe.lr_scaling}), not processes."
     adaptive = not (isinstance(recipe.optimizer, str) and recipe.optimizer.lower() in ("sgd", "nesterov"))
-    rule = "lr times the square root of k (adaptive optimizers)" if adaptive else "lr times k, with warmup (the linear rule of SGD)"
+    rule = (
+        "lr times the square root of k (adaptive optimizers)"
+        if adaptive
+        else "lr times k, with warmup (the linear rule of SGD)"
+    )
     return (
         f"{whose}: learning rate, steps and losses are those of one process, and nothing is scaled. If you raise batch k-fold yourself, "
         f"the usual rule is {rule}: --set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch} follows it."

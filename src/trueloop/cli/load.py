@@ -1,4 +1,5 @@
-"""`trueloop load ARTEFACT|URL`: many callers at once. With an artefact it starts the server itself, with and without batching."""
+"""`trueloop load ARTEFACT|URL`: many callers at once. With an artefact it starts the server itself, with and without
+batching."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def load(arguments: list[str]) -> int:
     try:
         import trueloop.serve.server  # noqa: F401 - is everything there that the server will need?
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'") from None
+        raise MissingExtra(
+            f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
+        ) from None
     if asked.where.startswith(("http://", "https://")):
         return _driven(asked)
     return _served(asked)
@@ -57,15 +60,21 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--clients", type=_count, default=64, metavar="N", help="callers at the same time (64)")
     parser.add_argument("--requests", type=_count, default=10_000, metavar="N", help="in all (10000)")
     parser.add_argument("--garbage", type=_share, default=0.0, metavar="SHARE", help="of the requests, as in 1%% (0)")
-    parser.add_argument("--p99", metavar="TIME", default="", help="99 of 100 answers must come within it (the server's --latency)")
+    parser.add_argument(
+        "--p99", metavar="TIME", default="", help="99 of 100 answers must come within it (the server's --latency)"
+    )
     parser.add_argument("--gain", metavar="X", type=float, default=0.0, help="that batching must bring, as in 3 (any)")
-    parser.add_argument("--rounds", type=_count, default=3, metavar="N", help="with and without batching in turns, for a fair ratio (3)")
+    parser.add_argument(
+        "--rounds", type=_count, default=3, metavar="N", help="with and without batching in turns, for a fair ratio (3)"
+    )
     parser.add_argument("--without-batching", action="store_true", help="only so; else with an artefact both ways")
     parser.add_argument("--with-batching", action="store_true", help="only so")
     add_limits(parser)
     asked = parser.parse_all(arguments)
     if asked.where is None:
-        raise Misuse("Load what? Nothing was asked: type `trueloop load runs/NAME/export/onnx`, or `trueloop load http://127.0.0.1:8000`.")
+        raise Misuse(
+            "Load what? Nothing was asked: type `trueloop load runs/NAME/export/onnx`, or `trueloop load http://127.0.0.1:8000`."
+        )
     limits_of(asked)
     _p99(asked, 0.0)
     return asked
@@ -114,8 +123,13 @@ def _served(asked: argparse.Namespace) -> int:
     questions = questions_of(artefact, runner_of(artefact))
     ways = [name for name, unwanted in ((WITH, asked.without_batching), (WITHOUT, asked.with_batching)) if not unwanted]
     if not ways:
-        raise Misuse("--with-batching and --without-batching leave nothing. Nothing was asked: give one of them, or none for both.")
-    print(f"{artefact.name} as {artefact.target}: {asked.requests:,} requests, {asked.clients} callers at once", flush=True)
+        raise Misuse(
+            "--with-batching and --without-batching leave nothing. Nothing was asked: give one of them, or none for both."
+        )
+    print(
+        f"{artefact.name} as {artefact.target}: {asked.requests:,} requests, {asked.clients} callers at once",
+        flush=True,
+    )
     rounds = [_parts(asked.requests, asked.rounds), [asked.requests]][len(ways) == 1]
     outcomes, ratios = {way: Outcome() for way in ways}, []
     with ExitStack() as servers:
@@ -125,7 +139,10 @@ def _served(asked: argparse.Namespace) -> int:
             for way, outcome in now.items():
                 outcomes[way].add(outcome)
             ratios += [now[WITH].throughput / now[WITHOUT].throughput] if len(ways) == 2 else []
-    limits = {WITH: _p99(asked, limits_of(asked).latency), WITHOUT: math.inf if len(ways) == 2 else _p99(asked, math.inf)}
+    limits = {
+        WITH: _p99(asked, limits_of(asked).latency),
+        WITHOUT: math.inf if len(ways) == 2 else _p99(asked, math.inf),
+    }
     kept = [_show(way, outcome, limits[way]) and not outcome.failures for way, outcome in outcomes.items()]
     gained = not ratios or _gained(asked, outcomes, ratios)
     return 0 if gained and all(kept) else FAILED
@@ -198,7 +215,9 @@ def _show(name: str, outcome: Outcome, limit: float) -> bool:
     told = "" if limit == math.inf else f"; the limit of {limit * 1e3:g} ms is {'kept' if kept else 'missed'}"
     before, after = (bytes / 1e6 for bytes in outcome.memory)
     print(f"{name}")
-    print(f"  answers   {outcome.throughput:,.0f} a second; p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms{told}")
+    print(
+        f"  answers   {outcome.throughput:,.0f} a second; p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms{told}"
+    )
     print(f"  statuses  {_counts(outcome)}; wrong answers {outcome.wrong}; failures {outcome.failures}")
     print(f"  memory    {before:.0f} MB before, {after:.0f} MB after")
     for kind, counts in sorted(outcome.rubbish.items()):

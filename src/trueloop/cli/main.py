@@ -1,4 +1,5 @@
-"""`trueloop VERB ...`: each verb is a file beside this one, loaded when it is asked for, so that the quick ones stay quick."""
+"""`trueloop VERB ...`: each verb is a file beside this one, loaded when it is asked for, so that the quick ones stay
+quick."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Final
 
 from trueloop import __version__
 from trueloop.errors import CannotSave, MissingExtra, Misuse, did_you_mean
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 __all__ = ["VERBS", "main"]
 
@@ -24,14 +25,26 @@ VERBS: Final = {
     "tune": ("RECIPE", "the fastest variant of a recipe that is proved the same training, found by measuring"),
     "plan": ("RECIPE", "how to spread a training over GPUs: memory, traffic and speed of each way, reckoned on paper"),
     "probe": ("RECIPE|RUN|SCRIPT", "prove simple claims about a training, each with what was measured"),
-    "export": ("RUN --to TARGET", "a run's model for another runtime (pt2, aoti, onnx, executorch ...), verified to answer alike"),
-    "quantize": ("RUN --scheme SCHEME", "the same in fewer bits: size, speed, what each layer costs, refused past a drop"),
+    "export": (
+        "RUN --to TARGET",
+        "a run's model for another runtime (pt2, aoti, onnx, executorch ...), verified to answer alike",
+    ),
+    "quantize": (
+        "RUN --scheme SCHEME",
+        "the same in fewer bits: size, speed, what each layer costs, refused past a drop",
+    ),
     "bench": ("ARTEFACT|RUN ...", "latency and throughput of the model, eager, compiled and exported, side by side"),
     "serve": ("ARTEFACT", "an exported model behind HTTP: batched, bounded, with health, metrics and a page to try it"),
     "load": ("ARTEFACT|URL", "many callers at once, some of them sending rubbish: throughput, latency, wrong answers"),
     "ready": ("RUN|SCRIPT", "a note on whether a training is ready for more, each line with its evidence"),
-    "inspect": ("model|checkpoint|tensor|batch", "what is there: shapes, storage, ties, labels, pictures; nothing is trained or run"),
-    "checkpoint": ("show|verify|convert PATH", "what a checkpoint holds, whether it is whole, and its weights as a plain file"),
+    "inspect": (
+        "model|checkpoint|tensor|batch",
+        "what is there: shapes, storage, ties, labels, pictures; nothing is trained or run",
+    ),
+    "checkpoint": (
+        "show|verify|convert PATH",
+        "what a checkpoint holds, whether it is whole, and its weights as a plain file",
+    ),
     "runs": ("[FOLDER]", "a table of runs: metric, steps, time, status; needs no torch"),
     "compare": ("RUN RUN ...", "what differs between runs: recipes, machines, results, and from which step on"),
     "judge": ("RUN", "judge a recorded run again, by the rules of today; needs no torch"),
@@ -53,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"trueloop: {error}", file=sys.stderr)
         return 5
     except BrokenPipeError:
-        # The reader (`| head`) has gone: not an error. Python would complain once more when it flushes stdout at its end.
+        # The reader (`| head`) has gone: not an error. Python would complain once more when it flushes stdout at its
+        # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLEAN
     except KeyboardInterrupt:
@@ -61,7 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001 - the last door: what falls out here is our own failure, and must say so
         import traceback
 
-        print(f"trueloop itself failed. Please report this to the trueloop project:\n{traceback.format_exc()}", file=sys.stderr)
+        print(
+            f"trueloop itself failed. Please report this to the trueloop project:\n{traceback.format_exc()}",
+            file=sys.stderr,
+        )
         return ExitCode.TRUELOOP_FAILED
 
 

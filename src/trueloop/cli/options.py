@@ -9,7 +9,7 @@ from typing import Final, NoReturn, final
 
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
-from trueloop.settings import severity_named
+from trueloop.usercode.settings import severity_named
 
 __all__ = ["FORMATS", "Parser", "ReportOptions", "add_report_options", "report_options"]
 
@@ -49,7 +49,8 @@ class Parser(argparse.ArgumentParser):
         return known
 
     def split(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-        """Our options, and what follows from the first word that is none: that belongs to somebody else, whatever it looks like."""
+        """Our options, and what follows from the first word that is none: that belongs to somebody else, whatever it
+        looks like."""
         takes_value = {name for action in self._actions if action.nargs is None for name in action.option_strings}
         known = {name for action in self._actions for name in action.option_strings}
         at = 0
@@ -70,7 +71,9 @@ class Parser(argparse.ArgumentParser):
             raise Misuse(f"{word!r} is one word too many. Nothing was run: `{self.prog} --help` shows the usage.")
         name = word.partition("=")[0]
         known = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        raise Misuse(f"There is no option {name}.{did_you_mean(name, known)} Nothing was run: `{self.prog} --help` lists the options.")
+        raise Misuse(
+            f"There is no option {name}.{did_you_mean(name, known)} Nothing was run: `{self.prog} --help` lists the options."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +104,24 @@ def add_report_options(parser: Parser) -> None:
     rules = parser.add_argument_group(
         "rules", "by code, by the start of a code, or by name; [tool.trueloop] in pyproject.toml holds defaults"
     )
-    rules.add_argument("--select", metavar="RULES", type=_rules, action="extend", default=[], help="only these: GRD,LOS101")
+    rules.add_argument(
+        "--select", metavar="RULES", type=_rules, action="extend", default=[], help="only these: GRD,LOS101"
+    )
     rules.add_argument("--ignore", metavar="RULES", type=_rules, action="extend", default=[], help="all but these")
     shown = parser.add_argument_group("report")
     shown.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
-    shown.add_argument("--output", metavar="FILE", type=Path, help="write the report there; the script's own output is left alone")
-    shown.add_argument("--diff", action="store_true", help="print only a patch of the fixes: `... --diff train.py | patch -p0`")
     shown.add_argument(
-        "--fail-on", metavar="SEVERITY", type=_fail_on, default=Severity.ERROR, help="error (default) | warning | advice | never"
+        "--output", metavar="FILE", type=Path, help="write the report there; the script's own output is left alone"
+    )
+    shown.add_argument(
+        "--diff", action="store_true", help="print only a patch of the fixes: `... --diff train.py | patch -p0`"
+    )
+    shown.add_argument(
+        "--fail-on",
+        metavar="SEVERITY",
+        type=_fail_on,
+        default=Severity.ERROR,
+        help="error (default) | warning | advice | never",
     )
     shown.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
 
@@ -130,13 +143,17 @@ def report_options(parsed: argparse.Namespace) -> ReportOptions:
 def _rules(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise Misuse(f"{text!r} is no list of rules. Nothing was run: write codes or names, with commas between them, as in GRD,LOS101.")
+        raise Misuse(
+            f"{text!r} is no list of rules. Nothing was run: write codes or names, with commas between them, as in GRD,LOS101."
+        )
     return words
 
 
 def _format(word: str) -> str:
     if word not in FORMATS:
-        raise Misuse(f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}."
+        )
     return word
 
 
@@ -145,4 +162,6 @@ def _fail_on(word: str) -> Severity | None:
         return None if word == "never" else severity_named(word)
     except Misuse:
         known = [*(severity.word for severity in sorted(Severity, reverse=True)), "never"]
-        raise Misuse(f"--fail-on cannot be {word!r}.{did_you_mean(word, known)} Nothing was run. There are: {', '.join(known)}.") from None
+        raise Misuse(
+            f"--fail-on cannot be {word!r}.{did_you_mean(word, known)} Nothing was run. There are: {', '.join(known)}."
+        ) from None

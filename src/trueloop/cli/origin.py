@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trueloop.amend import amended
 from trueloop.errors import Misuse, NotARun
-from trueloop.recipe import Recipe
+from trueloop.recipe.overrides import amended
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.session.folder import read_about
 
@@ -21,7 +21,9 @@ def origin_of(run: Path, otherwise: str) -> dict[str, Any]:
         raise Misuse(f"{run} was started from Python. Nothing was run: {otherwise}")
     named = isinstance(origin, dict) and isinstance(origin.get("recipe"), str)
     if not named or not all(isinstance(origin.get(part), dict) for part in ("arguments", "settings")):
-        raise NotARun(f"{run}/run.json is damaged: its origin does not name a recipe. Nothing was run; the checkpoints are untouched.")
+        raise NotARun(
+            f"{run}/run.json is damaged: its origin does not name a recipe. Nothing was run; the checkpoints are untouched."
+        )
     return dict(origin)
 
 

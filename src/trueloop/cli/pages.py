@@ -66,7 +66,14 @@ def rule_page(rule: type[Rule]) -> str:
         lines += [f"## {heading}", ""]
         for block in blocks(section):
             lines += [*_fenced(block.text), ""] if block.code else [block.text, ""]
-    lines += ["## Allow it", "", "Where it is meant, say so on the line:", "", *_fenced(f"...  # trueloop: allow[{rule.name}]"), ""]
+    lines += [
+        "## Allow it",
+        "",
+        "Where it is meant, say so on the line:",
+        "",
+        *_fenced(f"...  # trueloop: allow[{rule.name}]"),
+        "",
+    ]
     if rule.explained_by:
         causes = ", ".join(f"`{name}`" for name in rule.explained_by)
         lines += [f"It stays quiet where one of its causes has been found: {causes}.", ""]
@@ -75,9 +82,19 @@ def rule_page(rule: type[Rule]) -> str:
 
 def index_page(rules: Sequence[type[Rule]]) -> str:
     """Every rule in one table, by family."""
-    lines = ["# The rules", "", "Written by `trueloop explain --all --output docs/rules` from the rules' own files; edit those.", ""]
+    lines = [
+        "# The rules",
+        "",
+        "Written by `trueloop explain --all --output docs/rules` from the rules' own files; edit those.",
+        "",
+    ]
     for code, members in groupby(rules, key=lambda rule: rule.code[:3]):
-        lines += [f"## {code} {FAMILY.get(code, '')}".rstrip(), "", "| code | name | severity | what is wrong |", "|---|---|---|---|"]
+        lines += [
+            f"## {code} {FAMILY.get(code, '')}".rstrip(),
+            "",
+            "| code | name | severity | what is wrong |",
+            "|---|---|---|---|",
+        ]
         for rule in members:
             said = sentence(rule).replace("|", "\\|")
             lines.append(f"| [{rule.code}]({rule.code}.md) | `{rule.name}` | {rule.severity.word} | {said} |")

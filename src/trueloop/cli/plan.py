@@ -1,4 +1,5 @@
-"""`trueloop plan RECIPE --gpus 8 --memory 80GB --bandwidth 600GB/s`: how to spread a training over GPUs, reckoned before any is rented."""
+"""`trueloop plan RECIPE --gpus 8 --memory 80GB --bandwidth 600GB/s`: how to spread a training over GPUs, reckoned
+before any is rented."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trueloop.amend import amended
 from trueloop.cli.deliver import hand_over, writable
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
@@ -16,11 +16,12 @@ from trueloop.cli.quantities import bandwidth, duration, size
 from trueloop.cli.train import settings_of
 from trueloop.errors import BadData, Misuse, did_you_mean
 from trueloop.parallel.plan import MOST_GPUS
-from trueloop.planned import Plan
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.overrides import amended
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipe.validate import vetted
 from trueloop.recipes.catalogue import bundled, find_recipe
-from trueloop.verdict import ExitCode
-from trueloop.vet import vetted
+from trueloop.results.check import ExitCode
+from trueloop.results.plan import Plan
 
 if TYPE_CHECKING:
     from trueloop.data.source import Splits
@@ -42,7 +43,8 @@ KNOWN: Final[dict[str, tuple[tuple[int, ...], str, int]]] = {
     "shakespeare": ((256,), "int64", 256),
     "shakespeare-tiny": ((64,), "int64", 256),
 }
-"""Bundled recipe -> its samples as the model sees them, and its classes or tokens: enough for a plan where the data are not here."""
+"""Bundled recipe -> its samples as the model sees them, and its classes or tokens: enough for a plan where the data are
+not here."""
 
 
 def plan(arguments: list[str]) -> int:
@@ -52,18 +54,32 @@ def plan(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("plan", "[options] RECIPE [TABLE] --gpus N --memory SIZE --bandwidth RATE", ABOUT)
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help=f"one of {', '.join(bundled())}; or a file of yours")
+    parser.add_argument(
+        "recipe", nargs="?", metavar="RECIPE", help=f"one of {', '.join(bundled())}; or a file of yours"
+    )
     parser.add_argument("table", nargs="?", metavar="TABLE", help="tabular: the CSV or Parquet file to learn from")
     parser.add_argument("--gpus", metavar="N", type=_gpus, help=f"how many, from 1 to {MOST_GPUS}")
     parser.add_argument("--memory", metavar="SIZE", help="of one GPU: 80GB, 24GiB")
-    parser.add_argument("--bandwidth", metavar="RATE", help="that one GPU sends to the next: 600GB/s, or 25Gb/s for bits")
-    parser.add_argument("--step", metavar="TIME", help="measured: what one GPU computes in a step, on its share of the batch: 45ms")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field of the recipe")
+    parser.add_argument(
+        "--bandwidth", metavar="RATE", help="that one GPU sends to the next: 600GB/s, or 25Gb/s for bits"
+    )
+    parser.add_argument(
+        "--step", metavar="TIME", help="measured: what one GPU computes in a step, on its share of the batch: 45ms"
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field of the recipe"
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
     parser.add_argument("--target", metavar="COLUMN", help="tabular: the column to predict")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
-    parser.add_argument("--input", metavar="SHAPE", type=_shape, help="one sample, instead of the data: 3x224x224, or 1024:int64")
-    parser.add_argument("--outputs", metavar="N", type=_outputs, default=0, help="with --input: classes, tokens or quantities")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
+    parser.add_argument(
+        "--input", metavar="SHAPE", type=_shape, help="one sample, instead of the data: 3x224x224, or 1024:int64"
+    )
+    parser.add_argument(
+        "--outputs", metavar="N", type=_outputs, default=0, help="with --input: classes, tokens or quantities"
+    )
     parser.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
     parser.add_argument("--output", metavar="FILE", type=Path, help="write the report there")
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
@@ -82,7 +98,9 @@ def _refuse(parsed: argparse.Namespace) -> None:
     if parsed.outputs and parsed.input is None:
         raise Misuse("--outputs belongs to --input. Nothing was planned: give --input SHAPE too, or leave it out.")
     if parsed.input is not None and (parsed.data is not None or parsed.download):
-        raise Misuse("--input stands for the data, so --data and --download have nothing to do. Nothing was planned: choose one.")
+        raise Misuse(
+            "--input stands for the data, so --data and --download have nothing to do. Nothing was planned: choose one."
+        )
     if parsed.data is not None and not parsed.data.exists():
         raise Misuse(f"--data {parsed.data}: there is no such folder. Nothing was planned.")
     parsed.memory, parsed.bandwidth = size(parsed.memory, "--memory"), bandwidth(parsed.bandwidth, "--bandwidth")
@@ -112,7 +130,9 @@ def _shape(text: str) -> tuple[tuple[int, ...], str]:
 
 def _format(word: str) -> str:
     if word not in FORMATS:
-        raise Misuse(f"--format cannot be {word!r}.{did_you_mean(word, FORMATS)} Nothing was planned. There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"--format cannot be {word!r}.{did_you_mean(word, FORMATS)} Nothing was planned. There are: {', '.join(FORMATS)}."
+        )
     return word
 
 
@@ -140,7 +160,11 @@ def _plan(options: argparse.Namespace) -> int:
         precision=recipe.precision,
         step=options.step,
     )
-    optimizer = recipe.optimizer if isinstance(recipe.optimizer, str) else getattr(recipe.optimizer, "__name__", "an optimizer of yours")
+    optimizer = (
+        recipe.optimizer
+        if isinstance(recipe.optimizer, str)
+        else getattr(recipe.optimizer, "__name__", "an optimizer of yours")
+    )
     _deliver(options, reckon(facts, terms, options.recipe, optimizer))
     return ExitCode.CLEAN
 
@@ -157,9 +181,14 @@ def _splits(options: argparse.Namespace, recipe: Recipe) -> Splits:
         known = KNOWN.get(options.recipe)
         if known is None or options.data is not None:
             hint = "--input SHAPE instead, one sample as the model sees it: 3x224x224, or 1024:int64 for tokens"
-            raise BadData(f"{error} Or type {hint}; --outputs N where the model asks how many classes or tokens there are.") from None
+            raise BadData(
+                f"{error} Or type {hint}; --outputs N where the model asks how many classes or tokens there are."
+            ) from None
         shape, kind, outputs = known
-        print(f"note: the data are not here; a sample is {'x'.join(map(str, shape))} of {kind}, and that is enough.", file=sys.stderr)
+        print(
+            f"note: the data are not here; a sample is {'x'.join(map(str, shape))} of {kind}, and that is enough.",
+            file=sys.stderr,
+        )
         return _blank(recipe.task, shape, kind, outputs)
 
 

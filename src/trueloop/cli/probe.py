@@ -1,4 +1,5 @@
-"""`trueloop probe RECIPE|RUN|SCRIPT [claims]`: prove simple claims about a training, one by one, and keep the evidence."""
+"""`trueloop probe RECIPE|RUN|SCRIPT [claims]`: prove simple claims about a training, one by one, and keep the
+evidence."""
 
 from __future__ import annotations
 
@@ -19,24 +20,23 @@ from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.proof import Proofs, read_proofs, write_proofs
 from trueloop.recipes.catalogue import bundled
+from trueloop.results.proof import Proofs, read_proofs, write_proofs
 
 if TYPE_CHECKING:
     from trueloop.claims.subject import RecipeSubject, ScriptSubject
 
 __all__ = ["is_a_recipe", "probe"]
 
-USAGE: Final = (
-    "[options] RECIPE|RUN [claims]\n       trueloop probe [options] SCRIPT [claims] [-- its own arguments]\n       trueloop probe --list"
-)
+USAGE: Final = "[options] RECIPE|RUN [claims]\n       trueloop probe [options] SCRIPT [claims] [-- its own arguments]\n       trueloop probe --list"
 ABOUT: Final = (
     "Prove simple claims about a training, each with what was measured and, where it fails, the likely causes. Of a run (runs/NAME) the "
     "proofs are kept in its folder, for `trueloop ready`. A script is run in processes of its own, unmodified."
 )
 FORMATS: Final = ("text", "json", "markdown", "html", "sarif", "github")
 STEPS: Final = 200
-"""Optimizer steps after which a run of a script is ended, unless --steps says otherwise: claims need several runs of it."""
+"""Optimizer steps after which a run of a script is ended, unless --steps says otherwise: claims need several runs of
+it."""
 
 
 def probe(arguments: list[str]) -> int:
@@ -52,17 +52,27 @@ def probe(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser("probe", USAGE, ABOUT)
     parser.add_argument("--list", action="store_true", help="the claims, each in a sentence")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="of a recipe: another value for a field")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="of a recipe: another value for a field"
+    )
     parser.add_argument("--target", metavar="COLUMN", help="of `tabular TABLE`: the column to predict")
     parser.add_argument("--data", type=Path, metavar="DIR", help="of a recipe: the folder that holds the data")
-    parser.add_argument("--download", action="store_true", help="of a recipe: fetch the data from their public home if they are not here")
-    parser.add_argument("--steps", metavar="N|all", type=_steps, default=STEPS, help=f"of a script: steps that a run may take ({STEPS})")
+    parser.add_argument(
+        "--download",
+        action="store_true",
+        help="of a recipe: fetch the data from their public home if they are not here",
+    )
+    parser.add_argument(
+        "--steps", metavar="N|all", type=_steps, default=STEPS, help=f"of a script: steps that a run may take ({STEPS})"
+    )
     parser.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
     parser.add_argument("--output", metavar="FILE", type=Path, help="write the report there")
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     options, words = parser.split(arguments)
     if not words and not options.list:
-        raise Misuse("Of what? Nothing was run: type `trueloop probe digits`, `trueloop probe runs/NAME` or `trueloop probe train.py`.")
+        raise Misuse(
+            "Of what? Nothing was run: type `trueloop probe digits`, `trueloop probe runs/NAME` or `trueloop probe train.py`."
+        )
     return options, words
 
 
@@ -76,7 +86,9 @@ def _steps(text: str) -> int | None:
 
 def _format(word: str) -> str:
     if word not in FORMATS:
-        raise Misuse(f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}."
+        )
     return word
 
 
@@ -94,7 +106,9 @@ def _divided(words: list[str]) -> tuple[list[str], list[str], list[str]]:
         return target, claims, rest[1:]
     near = get_close_matches(rest[0], names(), n=1, cutoff=0.7) if rest and not rest[0].startswith("-") else []
     if near:
-        raise Misuse(f"There is no claim {rest[0]!r}. Did you mean {near[0]}? Nothing was run: a script's own words stand after `--`.")
+        raise Misuse(
+            f"There is no claim {rest[0]!r}. Did you mean {near[0]}? Nothing was run: a script's own words stand after `--`."
+        )
     return target, claims, rest
 
 
@@ -110,8 +124,16 @@ def _prove(options: argparse.Namespace, target: list[str], claims: list[str], re
         from trueloop.claims.subject import RecipeSubject
         from trueloop.report.proof_terminal import Teller
 
-        teller = Teller(sys.stdout, colour=not options.no_color) if options.format == "text" and options.output is None else None
-        tried = chosen if claims or isinstance(subject, RecipeSubject) else [claim for claim in chosen if claim.fits_scripts()]
+        teller = (
+            Teller(sys.stdout, colour=not options.no_color)
+            if options.format == "text" and options.output is None
+            else None
+        )
+        tried = (
+            chosen
+            if claims or isinstance(subject, RecipeSubject)
+            else [claim for claim in chosen if claim.fits_scripts()]
+        )
         made = prove(subject, " ".join(target), tried, teller.tell if teller else None)
     made = replace(made, left_out=tuple(claim.name for claim in chosen if claim not in tried))
     _deliver(options, made, teller)
@@ -131,14 +153,16 @@ def _subject(
             raise Misuse(f"{word} is a script: --set, --data and --download are for recipes. Nothing was run.")
         return ScriptSubject((*target, *rest), options.steps, scratch)
     if rest:
-        raise Misuse(f"{rest[0]!r} is no claim.{did_you_mean(rest[0], names())} Nothing was run: `trueloop probe --list` shows the claims.")
+        raise Misuse(
+            f"{rest[0]!r} is no claim.{did_you_mean(rest[0], names())} Nothing was run: `trueloop probe --list` shows the claims."
+        )
     return _recipe_subject(options, target, run, scratch)
 
 
 def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | None, scratch: Path) -> RecipeSubject:
-    from trueloop.amend import amended
     from trueloop.claims.subject import RecipeSubject
-    from trueloop.recipe import DataRequest
+    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.recipe import DataRequest
     from trueloop.session.folder import read_about
 
     folder = None if options.data is None else options.data.absolute()
@@ -149,7 +173,11 @@ def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | 
     else:
         given = {"table": target[1]} if len(target) > 1 else {}
         _refuse_unknown(target[0])
-        origin = {"recipe": target[0], "arguments": given | ({"target": options.target} if options.target else {}), "settings": {}}
+        origin = {
+            "recipe": target[0],
+            "arguments": given | ({"target": options.target} if options.target else {}),
+            "settings": {},
+        }
     origin["settings"] = {**origin["settings"], **settings_of(options.set)}
     recipe = amended(recipe_of({**origin, "settings": {}}), origin["settings"])
     return RecipeSubject(recipe, DataRequest(folder, options.download, recipe.seed), _words(origin, folder), scratch)
@@ -158,7 +186,9 @@ def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | 
 def _refuse_unknown(word: str) -> None:
     if not word.endswith(".py") and word not in bundled():
         hint = did_you_mean(word, bundled())
-        raise Misuse(f"{word!r} is no recipe, no run's folder and no script.{hint} Nothing was run. There are: {', '.join(bundled())}.")
+        raise Misuse(
+            f"{word!r} is no recipe, no run's folder and no script.{hint} Nothing was run. There are: {', '.join(bundled())}."
+        )
 
 
 def is_a_recipe(file: Path) -> bool:
@@ -169,9 +199,17 @@ def is_a_recipe(file: Path) -> bool:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
         return False  # Python itself says what is wrong, when it is run
-    made = (name.id for node in tree.body if isinstance(node, ast.Assign) for name in node.targets if isinstance(name, ast.Name))
+    made = (
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    )
     written = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-    annotated = (node.target.id for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
+    annotated = (
+        node.target.id for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    )
     return "recipe" in {*made, *written, *annotated}
 
 
@@ -191,7 +229,9 @@ def _deliver(options: argparse.Namespace, made: Proofs, teller: Any) -> None:
     if teller is not None:
         teller.close(made)
         return
-    text: str = import_module(f"trueloop.report.proof_{'terminal' if options.format == 'text' else options.format}").document(made)
+    text: str = import_module(
+        f"trueloop.report.proof_{'terminal' if options.format == 'text' else options.format}"
+    ).document(made)
     if options.output is None:
         sys.stdout.write(text)
     else:

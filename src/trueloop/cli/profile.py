@@ -17,19 +17,20 @@ from trueloop.cli.options import Parser
 from trueloop.cli.probe import is_a_recipe
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
-from trueloop.source import stand_in
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
+from trueloop.usercode.source import stand_in
 
 if TYPE_CHECKING:
     from trueloop.profile.observer import Observer
-    from trueloop.profiled import Profile
+    from trueloop.results.profile import Profile
 
 __all__ = ["profile"]
 
-USAGE: Final = "[options] SCRIPT [its own arguments]\n       trueloop profile [options] -m MODULE [its own arguments]\n" + (
-    "       trueloop profile [options] RECIPE [TABLE]"
+USAGE: Final = (
+    "[options] SCRIPT [its own arguments]\n       trueloop profile [options] -m MODULE [its own arguments]\n"
+    + ("       trueloop profile [options] RECIPE [TABLE]")
 )
 ABOUT: Final = (
     "Run a training script as it stands, or a recipe, for some steps; tell where time and memory go, what bounds it, and what to change, "
@@ -54,19 +55,33 @@ def profile(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser("profile", USAGE, ABOUT)
     parser.add_argument("-m", metavar="MODULE", help="run a module, as python -m does")
-    parser.add_argument("--steps", metavar="N", type=_number("--steps", 20), help="steps to watch (60, or as many as take a second)")
-    parser.add_argument("--window", metavar="N", type=_number("--window", 1), default=4, help="of those, under PyTorch's profiler (4)")
-    parser.add_argument("--to-end", action="store_true", help="let the run go on to its end, unwatched, when everything has been seen")
-    parser.add_argument("--trace", metavar="FILE", type=Path, help="write the window there, for chrome://tracing and ui.perfetto.dev")
-    parser.add_argument("--snapshot", metavar="FILE", type=Path, help="write CUDA's memory snapshot there, for pytorch.org/memory_viz")
+    parser.add_argument(
+        "--steps", metavar="N", type=_number("--steps", 20), help="steps to watch (60, or as many as take a second)"
+    )
+    parser.add_argument(
+        "--window", metavar="N", type=_number("--window", 1), default=4, help="of those, under PyTorch's profiler (4)"
+    )
+    parser.add_argument(
+        "--to-end", action="store_true", help="let the run go on to its end, unwatched, when everything has been seen"
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", type=Path, help="write the window there, for chrome://tracing and ui.perfetto.dev"
+    )
+    parser.add_argument(
+        "--snapshot", metavar="FILE", type=Path, help="write CUDA's memory snapshot there, for pytorch.org/memory_viz"
+    )
     parser.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
     parser.add_argument("--output", metavar="FILE", type=Path, help="write the report there")
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     recipe = parser.add_argument_group("of a recipe")
-    recipe.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated")
+    recipe.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated"
+    )
     recipe.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
     recipe.add_argument("--target", metavar="COLUMN", help="of `tabular TABLE`: the column to predict")
-    recipe.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    recipe.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
     options, target = parser.split(arguments)
     if not target:
         raise Misuse("Of what? Nothing was run: type `trueloop profile train.py` or `trueloop profile digits`.")
@@ -87,7 +102,9 @@ def _number(option: str, least: int) -> Callable[[str], int]:
 
 def _format(word: str) -> str:
     if word not in FORMATS:
-        raise Misuse(f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}."
+        )
     return word
 
 
@@ -96,7 +113,9 @@ def _is_recipe(word: str) -> bool:
         return not word.startswith("-m")
     if not word.endswith(".py") and not Path(word).is_file():
         hint = did_you_mean(word, bundled())
-        raise Misuse(f"{word!r} is no recipe and no script.{hint} Nothing was run. There are: {', '.join(bundled())}; or a file of yours.")
+        raise Misuse(
+            f"{word!r} is no recipe and no script.{hint} Nothing was run. There are: {', '.join(bundled())}; or a file of yours."
+        )
     return is_a_recipe(Path(word))
 
 
@@ -109,7 +128,9 @@ def _refuse_recipe_options(options: argparse.Namespace, word: str) -> None:
 
 
 def _observer(options: argparse.Namespace, waited: Callable[[], float] | None = None) -> Observer:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler would write lines of its own to stderr; read when torch is loaded
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # the profiler would write lines of its own to stderr; read when torch is loaded
     from trueloop.profile.observer import Observer
 
     return Observer(
@@ -157,7 +178,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     given = {"table": str(Path(target[1]).absolute())} if len(target) > 1 else {}
     if options.target:
         given["target"] = options.target
-    from trueloop.amend import amended
+    from trueloop.recipe.overrides import amended
 
     recipe, played = _one_by_one(amended(find_recipe(target[0], given), settings_of(options.set)))
     waiting: list[Callable[[], float]] = []
@@ -165,8 +186,8 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
 
     from trueloop.engine.loop import Loop
     from trueloop.profile.conclude import conclude
-    from trueloop.recipe import DataRequest
-    from trueloop.taps.wire import StopTheRun
+    from trueloop.recipe.recipe import DataRequest
+    from trueloop.taps.bus import StopTheRun
 
     place = _Place(options)
     observer.install()
@@ -186,7 +207,8 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
 
 
 def _one_by_one(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
-    """Steps that are played, or computed, in one piece have no phases to be seen: the recipe without that, and the word that says so."""
+    """Steps that are played, or computed, in one piece have no phases to be seen: the recipe without that, and the word
+    that says so."""
     if recipe.program == "eager":
         return recipe, ()
     note = f"program={recipe.program} hides the parts of a step: what is told is the same recipe with program=eager"
@@ -214,7 +236,8 @@ def _code(made: Profile) -> int:
 
 
 class _Place:
-    """Where the report goes: text to stderr beside what the script prints, documents to stdout, alone there; or all of it to a file."""
+    """Where the report goes: text to stderr beside what the script prints, documents to stdout, alone there; or all of
+    it to a file."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options

@@ -1,4 +1,5 @@
-"""Sizes, bandwidths and times as they are typed: 80GB, 24GiB, 600GB/s, 25Gb/s, 45ms. What cannot be read is refused with what to type."""
+"""Sizes, bandwidths and times as they are typed: 80GB, 24GiB, 600GB/s, 25Gb/s, 45ms. What cannot be read is refused
+with what to type."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def bandwidth(text: str, option: str) -> float:
     number, unit, per_second = _parts(text)
     in_bytes, in_bits = _prefix(unit, "B"), _prefix(unit.removesuffix("it"), "b")
     if number is None or not per_second or (in_bytes is None and in_bits is None):
-        raise Misuse(f"{option} {text!r} is no bandwidth. Nothing was planned: write {option} 600GB/s, or 25Gb/s for bits.")
+        raise Misuse(
+            f"{option} {text!r} is no bandwidth. Nothing was planned: write {option} 600GB/s, or 25Gb/s for bits."
+        )
     return number * in_bytes if in_bytes is not None else number * (in_bits or 0.0) / 8
 
 

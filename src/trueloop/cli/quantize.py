@@ -1,4 +1,5 @@
-"""`trueloop quantize RUN --scheme SCHEME`: a run's model in fewer bits, as an artefact, if it still answers well enough."""
+"""`trueloop quantize RUN --scheme SCHEME`: a run's model in fewer bits, as an artefact, if it still answers well
+enough."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotExport, Misuse
 from trueloop.quantize.catalogue import SCHEMES, scheme_named
-from trueloop.quantized import ALLOWED
+from trueloop.results.quantize import ALLOWED
 from trueloop.session.runs import find_run
 
 if TYPE_CHECKING:
-    from trueloop.quantized import Quantization
+    from trueloop.results.quantize import Quantization
 
 __all__ = ["quantize"]
 
@@ -52,19 +53,35 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("quantize", USAGE, ABOUT)
     parser.add_argument("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES))
     parser.add_argument("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
-    parser.add_argument("--max-drop", metavar="D", type=_drop, default=ALLOWED, help="points (per cent of a loss) that it may be worse (1)")
-    parser.add_argument("--keep-float", metavar="NAME|auto", action="append", default=[], help="leave this layer as it is; auto: choose")
+    parser.add_argument(
+        "--max-drop",
+        metavar="D",
+        type=_drop,
+        default=ALLOWED,
+        help="points (per cent of a loss) that it may be worse (1)",
+    )
+    parser.add_argument(
+        "--keep-float", metavar="NAME|auto", action="append", default=[], help="leave this layer as it is; auto: choose"
+    )
     parser.add_argument("--calibrate", metavar="N", type=_count, help="training samples that it looks at (512)")
-    parser.add_argument("--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples of the metric (2048)")
-    parser.add_argument("--no-speed", action="store_true", help="do not export the float model too, to measure against it")
+    parser.add_argument(
+        "--samples", metavar="N|all", type=samples_asked, default=0, help="validation samples of the metric (2048)"
+    )
+    parser.add_argument(
+        "--no-speed", action="store_true", help="do not export the float model too, to measure against it"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="all numbers, for machines")
     run_arguments(parser, "RUN/export/SCHEME-TARGET")
     asked = parser.parse_all(arguments)
     if asked.run is None:
-        raise Misuse("Which run? Nothing was run: type `trueloop quantize runs/NAME --scheme int8-weight`; `trueloop runs` lists them.")
+        raise Misuse(
+            "Which run? Nothing was run: type `trueloop quantize runs/NAME --scheme int8-weight`; `trueloop runs` lists them."
+        )
     if asked.scheme is None:
         there = ", ".join(SCHEMES)
-        raise Misuse(f"By which scheme? Nothing was run: type `trueloop quantize {asked.run} --scheme int8-weight`. There are: {there}.")
+        raise Misuse(
+            f"By which scheme? Nothing was run: type `trueloop quantize {asked.run} --scheme int8-weight`. There are: {there}."
+        )
     return asked
 
 
@@ -113,7 +130,14 @@ def _quantize(asked: argparse.Namespace) -> int:
         print_quantization(told, sys.stdout)
         raise CannotExport(refusal(told, asked.keep_float))
     licence = {"model": asked.licence, "data": asked.data_licence}
-    made = written(subject, scheme, decided, exporter, asked.output or run / "export" / f"{asked.scheme}-{asked.to}", licence=licence)
+    made = written(
+        subject,
+        scheme,
+        decided,
+        exporter,
+        asked.output or run / "export" / f"{asked.scheme}-{asked.to}",
+        licence=licence,
+    )
     if not asked.no_speed:
         told = beside_float(told, subject, exporter, made)
     _save(told, report)

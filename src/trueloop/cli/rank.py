@@ -1,4 +1,5 @@
-"""The manners of one process among several: one folder, one voice, one exit code, and who has lost the others lets the guilty speak."""
+"""The manners of one process among several: one folder, one voice, one exit code, and who has lost the others lets the
+guilty speak."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from trueloop.cli.failure import with_their_errors
 from trueloop.errors import Apart, Misuse, TrueloopError
 from trueloop.parallel.answer import LOST, is_rank, launch_name, leave_answer
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
 
 if TYPE_CHECKING:
     from trueloop.parallel.peers import Peers
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["as_one_of_many", "goes_on_with", "is_speaker", "settled"]
 
 COURTESY: Final = 3.0
-"""Seconds that a failing process which is not the first waits before it leaves: if all fail alike the first says so, once."""
+"""Seconds that a failing process which is not the first waits before it leaves: if all fail alike the first says so,
+once."""
 _TRANSPORT: Final = re.compile(r"\bgloo/transport/|Connection (closed|reset) by peer|\bnccl(Remote|System)Error\b")
 PATIENCE: Final = 10.0
-"""Seconds that a process which has lost the others waits to be ended: the guilty one still writes its error, which the launcher reads."""
+"""Seconds that a process which has lost the others waits to be ended: the guilty one still writes its error, which the
+launcher reads."""
 
 
 class _Lost(Exception):
@@ -73,7 +76,8 @@ def settled(work: Callable[[Peers], int]) -> int:
 
 
 def goes_on_with(peers: Peers, runs: Path) -> Path | None:
-    """The run that this launch has begun before it was started again; None: it begins. The first process looks, for all."""
+    """The run that this launch has begun before it was started again; None: it begins. The first process looks, for
+    all."""
     name = launch_name()
     found = _run_of_launch(runs, name) if name and peers.first else None
     agreed: Path | None = peers.gather(found)[0]

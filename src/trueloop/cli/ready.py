@@ -1,4 +1,5 @@
-"""`trueloop ready RUN|SCRIPT`: a note on whether a training is ready for more, from recorded evidence only. Of a run no torch is loaded."""
+"""`trueloop ready RUN|SCRIPT`: a note on whether a training is ready for more, from recorded evidence only. Of a run no
+torch is loaded."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from trueloop.claims.catalogue import names
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotSave, Misuse, did_you_mean
 from trueloop.readiness.gather import readiness_of
+from trueloop.results.check import ExitCode
+from trueloop.results.readiness import VERDICTS, Readiness
 from trueloop.session.runs import find_run
-from trueloop.statement import VERDICTS, Readiness
-from trueloop.verdict import ExitCode
 
 __all__ = ["ready"]
 
@@ -39,8 +40,12 @@ def ready(arguments: list[str]) -> int:
         if len(words) > 1:
             raise Misuse(f"{words[1]!r} is one word too many: a run has no arguments. Nothing was judged.")
         folder = find_run(words[0], options.runs, "judged")
-        made = readiness_of(folder, names(), find_run(options.baseline, options.runs, "judged") if options.baseline else None)
-    written = [_written(folder / f"{NOTE}.{ending}", made, name) for ending, name in (("md", "markdown"), ("html", "html"))]
+        made = readiness_of(
+            folder, names(), find_run(options.baseline, options.runs, "judged") if options.baseline else None
+        )
+    written = [
+        _written(folder / f"{NOTE}.{ending}", made, name) for ending, name in (("md", "markdown"), ("html", "html"))
+    ]
     if options.format == "text":
         from trueloop.report.readiness_terminal import print_readiness
 
@@ -55,10 +60,16 @@ def ready(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser("ready", USAGE, ABOUT)
-    parser.add_argument("--baseline", metavar="RUN", help="the last good run; else the run's own baseline, or the best one before it")
-    parser.add_argument("--fail-under", metavar="WORD", type=_least, help="ready | risks: exit code 1 where the verdict is worse")
+    parser.add_argument(
+        "--baseline", metavar="RUN", help="the last good run; else the run's own baseline, or the best one before it"
+    )
+    parser.add_argument(
+        "--fail-under", metavar="WORD", type=_least, help="ready | risks: exit code 1 where the verdict is worse"
+    )
     parser.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
-    parser.add_argument("--steps", metavar="N", type=_steps, help="of a script: end its run after so many optimizer steps")
+    parser.add_argument(
+        "--steps", metavar="N", type=_steps, help="of a script: end its run after so many optimizer steps"
+    )
     parser.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     # Options may also follow a run's name; what follows a script is the script's.
@@ -66,13 +77,17 @@ def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     if words and words[0] != "-m" and not words[0].endswith(".py") and len(words) > 1:
         options, words = parser.split([*arguments[: len(arguments) - len(words)], *words[1:], words[0]])
     if not words:
-        raise Misuse("Which run? Type `trueloop ready runs/NAME`, or `trueloop ready train.py`; `trueloop runs` lists the runs.")
+        raise Misuse(
+            "Which run? Type `trueloop ready runs/NAME`, or `trueloop ready train.py`; `trueloop runs` lists the runs."
+        )
     return options, words
 
 
 def _least(word: str) -> str:
     if word not in LEAST:
-        raise Misuse(f"--fail-under cannot be {word!r}.{did_you_mean(word, LEAST)} Nothing was judged. There are: {', '.join(LEAST)}.")
+        raise Misuse(
+            f"--fail-under cannot be {word!r}.{did_you_mean(word, LEAST)} Nothing was judged. There are: {', '.join(LEAST)}."
+        )
     return LEAST[word]
 
 
@@ -84,7 +99,9 @@ def _steps(text: str) -> int:
 
 def _format(word: str) -> str:
     if word not in FORMATS:
-        raise Misuse(f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was judged. There are: {', '.join(FORMATS)}.")
+        raise Misuse(
+            f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was judged. There are: {', '.join(FORMATS)}."
+        )
     return word
 
 

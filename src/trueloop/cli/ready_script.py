@@ -1,4 +1,5 @@
-"""`trueloop ready SCRIPT`: one checked and recorded run of it in a process of its own; its evidence is kept beside the note."""
+"""`trueloop ready SCRIPT`: one checked and recorded run of it in a process of its own; its evidence is kept beside the
+note."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from trueloop.errors import CannotSave, Misuse
 from trueloop.readiness.question import Run
 from trueloop.readiness.record import Record
 from trueloop.readiness.script import PROBE, readiness_of_script
-from trueloop.settings import load_settings
-from trueloop.statement import Readiness
+from trueloop.results.readiness import Readiness
+from trueloop.usercode.settings import load_settings
 
 __all__ = ["EVIDENCE", "drop_old_proofs", "review"]
 
@@ -44,7 +45,9 @@ def _record(words: list[str], steps: int | None) -> None:
         report = Path(scratch) / "report.json"
         options = ["--record", str(folder), "--format", "json", "--output", str(report), "--fail-on", "never"]
         limit = [] if steps is None else ["--steps", str(steps)]
-        done = subprocess.run([sys.executable, "-m", "trueloop", "check", *options, *limit, *words], stdout=2, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "trueloop", "check", *options, *limit, *words], stdout=2, check=False
+        )
         if not report.is_file():
             raise Misuse(
                 f"{shlex.join(words)} could not be checked (exit code {done.returncode}): what it said stands above. No note was made."

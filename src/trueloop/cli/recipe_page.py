@@ -1,4 +1,5 @@
-"""`trueloop train RECIPE --show`: a recipe whole, every field with its value and its meaning; and what `train --help` says of recipes."""
+"""`trueloop train RECIPE --show`: a recipe whole, every field with its value and its meaning; and what `train --help`
+says of recipes."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trueloop.recipe import GROUPS, Recipe, defaults, described, kinds, meanings
+from trueloop.recipe.recipe import GROUPS, Recipe, defaults, described, kinds, meanings
+from trueloop.recipe.validate import idle, mistakes_of
 from trueloop.recipes.catalogue import bundled, summaries
-from trueloop.vet import idle, mistakes_of
 
 __all__ = ["help_page", "recipe_as_json", "recipe_as_text"]
 
@@ -34,7 +35,10 @@ def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
         for name in names:
             mark = ">" if name in asked else "*" if _differs(recipe, name) else " "
             lines += _folded(f"{mark} {name:<{width}}  {values[name] or repr('')}", meanings()[name], width + VALUE)
-    notes = [*(f"note: {note}" for note in idle(recipe)), *([] if not settings else ["set: " + ", ".join(_pairs(settings))])]
+    notes = [
+        *(f"note: {note}" for note in idle(recipe)),
+        *([] if not settings else ["set: " + ", ".join(_pairs(settings))]),
+    ]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 

@@ -1,4 +1,5 @@
-"""`trueloop resume RUN`: go on with a run, from its newest whole checkpoint, to the same bits; or make a finished one longer."""
+"""`trueloop resume RUN`: go on with a run, from its newest whole checkpoint, to the same bits; or make a finished one
+longer."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from trueloop.amend import amended, remarks
 from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.rank import as_one_of_many, is_speaker, settled
 from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
-from trueloop.recipe import Recipe
+from trueloop.recipe.overrides import amended, remarks
+from trueloop.recipe.recipe import Recipe
 from trueloop.session.hangs import watched_for_hangs
 
 __all__ = ["recipe_for", "resume"]
@@ -46,7 +47,11 @@ def resume(arguments: list[str]) -> int:
 
         kept = {**origin, "settings": _merged(origin["settings"], settings)}
         with watched_for_hangs(parsed.hang_after):
-            return settled(lambda _: finish(go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)))
+            return settled(
+                lambda _: finish(
+                    go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)
+                )
+            )
 
     return as_one_of_many(work)
 
@@ -64,10 +69,16 @@ def _origin(run: Path) -> dict[str, Any]:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("resume", "[options] RUN", ABOUT)
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run: runs/NAME")
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated")
-    parser.add_argument("--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field; may be repeated"
+    )
+    parser.add_argument(
+        "--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu"
+    )
     add_hang_after(parser)
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
     parsed = parser.parse_all(arguments)
     if parsed.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop resume runs/NAME`; `trueloop runs` lists them.")

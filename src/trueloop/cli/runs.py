@@ -19,11 +19,16 @@ __all__ = ["plain", "runs", "table"]
 
 def runs(arguments: list[str]) -> int:
     parser = Parser("runs", "[options] [FOLDER]", "List runs, the newest first: metric, steps, time, status.")
-    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run"
+    )
     parser.add_argument("--sort", metavar="BY", default="time", help="time (default) | metric: the best first")
     parser.add_argument("--format", metavar="NAME", default="text", help="text (default) | json")
     asked = parser.parse_all(arguments)
-    for option, word, known in (("--sort", asked.sort, ("time", "metric")), ("--format", asked.format, ("text", "json"))):
+    for option, word, known in (
+        ("--sort", asked.sort, ("time", "metric")),
+        ("--format", asked.format, ("text", "json")),
+    ):
         if word not in known:
             raise Misuse(f"{option} cannot be {word!r}.{did_you_mean(word, known)} There are: {', '.join(known)}.")
     folder: Path = asked.folder or Path("runs")

@@ -1,4 +1,5 @@
-"""`trueloop serve ARTEFACT`: a model behind HTTP, until SIGTERM; or the files with which Triton or Docker would serve it."""
+"""`trueloop serve ARTEFACT`: a model behind HTTP, until SIGTERM; or the files with which Triton or Docker would serve
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.export.device import device_asked
 
 if TYPE_CHECKING:
-    from trueloop.artefact import Artefact
+    from trueloop.results.artifact import Artefact
     from trueloop.serve.limits import Limits
 
 __all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "serve"]
@@ -43,7 +44,9 @@ def serve(arguments: list[str]) -> int:
         from trueloop.serve.server import listening, run
         from trueloop.serve.service import Service
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'") from None
+        raise MissingExtra(
+            f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
+        ) from None
     from trueloop.export.catalogue import able, runner_of
     from trueloop.export.folder import read_artefact
 
@@ -62,40 +65,61 @@ def serve(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("serve", USAGE, ABOUT)
-    parser.add_argument("artefact", nargs="?", metavar="ARTEFACT", type=Path, help="the folder that `trueloop export` made")
+    parser.add_argument(
+        "artefact", nargs="?", metavar="ARTEFACT", type=Path, help="the folder that `trueloop export` made"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="8000; 0: any that is free")
     add_limits(parser)
     parser.add_argument(
-        "--device", metavar="DEVICE", type=device_asked, help="cpu | cuda | cuda:N (cpu; what machine code is for, it runs on)"
+        "--device",
+        metavar="DEVICE",
+        type=device_asked,
+        help="cpu | cuda | cuda:N (cpu; what machine code is for, it runs on)",
     )
-    parser.add_argument("--api-key-file", type=Path, metavar="FILE", help=f"callers must know what stands there; or the variable {KEY}")
+    parser.add_argument(
+        "--api-key-file", type=Path, metavar="FILE", help=f"callers must know what stands there; or the variable {KEY}"
+    )
     parser.add_argument("--log", action="store_true", help="a line for each request")
-    parser.add_argument("--write", nargs=2, metavar=("WHAT", "DIR"), help="serve nothing; write a triton repository, or a docker folder")
+    parser.add_argument(
+        "--write", nargs=2, metavar=("WHAT", "DIR"), help="serve nothing; write a triton repository, or a docker folder"
+    )
     asked = parser.parse_all(arguments)
     if asked.artefact is None:
-        raise Misuse("Which artefact? Nothing was served: type `trueloop serve runs/NAME/export/onnx`; `trueloop export` makes one.")
+        raise Misuse(
+            "Which artefact? Nothing was served: type `trueloop serve runs/NAME/export/onnx`; `trueloop export` makes one."
+        )
     return asked
 
 
 def not_a_run(path: Path, verb: str, undone: str) -> Path:
     """The same path. Raises Misuse where a run stands in place of what was exported from it, with what to type."""
-    from trueloop.artefact import FILE
+    from trueloop.results.artifact import FILE
 
     run = next((place for place in (path, Path("runs") / path) if (place / "run.json").is_file()), None)
     if run is None or (path / FILE).is_file():
         return path
     if made := sorted(file.parent for file in run.glob(f"export/*/{FILE}")):
-        raise Misuse(f"{path} is a run. Nothing was {undone}: type " + " or ".join(f"`trueloop {verb} {each}`" for each in made) + ".")
+        raise Misuse(
+            f"{path} is a run. Nothing was {undone}: type "
+            + " or ".join(f"`trueloop {verb} {each}`" for each in made)
+            + "."
+        )
     typed = f"type `trueloop export {path} --to onnx`, and then `trueloop {verb} {run / 'export' / 'onnx'}`."
     raise Misuse(f"{path} is a run, and was not exported. Nothing was {undone}: {typed}")
 
 
 def add_limits(parser: Parser) -> None:
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--batch", metavar="N", default="32", help="samples that are computed together at most (32); 1: no batching")
-    limits.add_argument("--wait", metavar="TIME", default="5ms", help="how long the first of them waits for others (5ms)")
-    limits.add_argument("--latency", metavar="TIME", default="", help="answer within it, or refuse at once: 429 (as long as it takes)")
+    limits.add_argument(
+        "--batch", metavar="N", default="32", help="samples that are computed together at most (32); 1: no batching"
+    )
+    limits.add_argument(
+        "--wait", metavar="TIME", default="5ms", help="how long the first of them waits for others (5ms)"
+    )
+    limits.add_argument(
+        "--latency", metavar="TIME", default="", help="answer within it, or refuse at once: 429 (as long as it takes)"
+    )
     limits.add_argument("--queue", metavar="N", default="256", help="samples that may wait; then callers get 429 (256)")
     limits.add_argument("--max-body", metavar="SIZE", default="10MB", help="of a request (10MB)")
     limits.add_argument("--timeout", metavar="TIME", default="10s", help="to send a request, and to answer it (10s)")
@@ -107,11 +131,15 @@ def limits_of(asked: argparse.Namespace) -> Limits:
 
     batch, queue = _count(asked.batch, "--batch"), _count(asked.queue, "--queue")
     if queue < batch:
-        raise Misuse(f"--queue {queue} is shorter than --batch {batch}: no batch would ever be full. Nothing was served: make it longer.")
+        raise Misuse(
+            f"--queue {queue} is shorter than --batch {batch}: no batch would ever be full. Nothing was served: make it longer."
+        )
     wait = duration(asked.wait, "--wait", "served")
     latency = duration(asked.latency, "--latency", "served") if asked.latency else math.inf
     if wait >= latency:
-        raise Misuse(f"--wait {asked.wait} leaves nothing of --latency {asked.latency}. Nothing was served: wait for less, or allow more.")
+        raise Misuse(
+            f"--wait {asked.wait} leaves nothing of --latency {asked.latency}. Nothing was served: wait for less, or allow more."
+        )
     return Limits(
         batch=batch,
         wait=wait,
@@ -143,9 +171,13 @@ def _key(file: Path | None) -> str:
 
 def _announce(artefact: Artefact, limits: Limits, host: str, port: int, keyed: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
-    _say(f"{artefact.name} as {artefact.target} at http://{shown}:{port}  (try it there; POST /predict, /docs, /metrics)")
+    _say(
+        f"{artefact.name} as {artefact.target} at http://{shown}:{port}  (try it there; POST /predict, /docs, /metrics)"
+    )
     together = (
-        f"up to {limits.batch} samples at once, the first waits {limits.wait * 1e3:g} ms" if limits.batch > 1 else "one sample at a time"
+        f"up to {limits.batch} samples at once, the first waits {limits.wait * 1e3:g} ms"
+        if limits.batch > 1
+        else "one sample at a time"
     )
     _say(f"batches    {together}; {limits.queue} may wait; requests up to {limits.body:,} bytes")
     if limits.latency < math.inf:
@@ -165,7 +197,9 @@ def _say(line: str) -> None:
 def _write(asked: argparse.Namespace) -> int:
     what, folder = asked.write
     if what not in WRITES:
-        raise Misuse(f"--write cannot be {what!r}.{did_you_mean(what, WRITES)} Nothing was written. There are: {', '.join(WRITES)}.")
+        raise Misuse(
+            f"--write cannot be {what!r}.{did_you_mean(what, WRITES)} Nothing was written. There are: {', '.join(WRITES)}."
+        )
     from trueloop.export.folder import read_artefact, verified_file
     from trueloop.serve.dockerfile import write_docker
     from trueloop.serve.triton import write_triton

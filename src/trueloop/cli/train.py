@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueloop.amend import amended, remarks
 from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
 from trueloop.cli.rank import as_one_of_many, goes_on_with, is_speaker, settled
@@ -17,10 +16,11 @@ from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.hook import Ending
 from trueloop.parallel.answer import launch_name
-from trueloop.recipe import Recipe
+from trueloop.recipe.overrides import amended, remarks
+from trueloop.recipe.recipe import Recipe
+from trueloop.recipe.validate import idle, vetted
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.session.hangs import watched_for_hangs
-from trueloop.vet import idle, vetted
 
 if TYPE_CHECKING:
     from trueloop.parallel.peers import Peers
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["exit_code", "finish", "recipe_for", "settings_of", "train", "without_nproc"]
 
 STOPPED_ITSELF = 5
-"""The exit code of a run that could not go on: a gradient that is no number, a collapse, a checkpoint that cannot be written."""
+"""The exit code of a run that could not go on: a gradient that is no number, a collapse, a checkpoint that cannot be
+written."""
 
 
 def train(arguments: list[str]) -> int:
@@ -56,7 +57,7 @@ def train(arguments: list[str]) -> int:
 
 def recipe_for(arguments: list[str]) -> Recipe:
     """What `train` would train, or its refusal: for who starts it in other processes."""
-    from trueloop.engine.rehearse import machine_mistakes
+    from trueloop.engine.preflight import machine_mistakes
 
     parsed = _parsed(arguments)
     recipe = amended(find_recipe(parsed.recipe, _given(parsed)), settings_of(parsed.set))
@@ -67,11 +68,17 @@ def recipe_for(arguments: list[str]) -> Recipe:
 def without_nproc(arguments: list[str]) -> list[str]:
     """The words for each of the processes."""
     at = next((i for i, word in enumerate(arguments) if word.partition("=")[0] == "--nproc"), len(arguments))
-    return arguments[:at] + without_nproc(arguments[at + (1 if "=" in arguments[at] else 2) :]) if at < len(arguments) else arguments
+    return (
+        arguments[:at] + without_nproc(arguments[at + (1 if "=" in arguments[at] else 2) :])
+        if at < len(arguments)
+        else arguments
+    )
 
 
 def _given(parsed: argparse.Namespace) -> dict[str, str]:
-    return {name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None}
+    return {
+        name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None
+    }
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -82,17 +89,33 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("table", nargs="?", metavar="TABLE", help="tabular: the CSV or Parquet file to learn from")
     parser.add_argument("--target", metavar="COLUMN", help="tabular: the column to predict")
     parser.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="another value for a field of the recipe; may be repeated"
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="another value for a field of the recipe; may be repeated",
     )
-    parser.add_argument("--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu")
+    parser.add_argument(
+        "--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu"
+    )
     add_hang_after(parser)
-    parser.add_argument("--show", action="store_true", help="print the whole recipe, with what --set changes, and train nothing")
+    parser.add_argument(
+        "--show", action="store_true", help="print the whole recipe, with what --set changes, and train nothing"
+    )
     parser.add_argument("--format", metavar="NAME", help="of --show: text (default) | json")
     parser.add_argument("--name", default="", help="what to call the run")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)")
-    parser.add_argument("--baseline", metavar="RUN", help="a good run: this one stops, or is marked (on_collapse), when it falls below it")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="a good run: this one stops, or is marked (on_collapse), when it falls below it",
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
     parsed = parser.parse_all(arguments)
     _refuse(parsed)
     return parsed
@@ -100,11 +123,15 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 def _refuse(parsed: argparse.Namespace) -> None:
     if parsed.recipe is None:
-        raise Misuse(f"Which recipe? Nothing was run: type `trueloop train digits`. There are: {', '.join(bundled())}; or a file of yours.")
+        raise Misuse(
+            f"Which recipe? Nothing was run: type `trueloop train digits`. There are: {', '.join(bundled())}; or a file of yours."
+        )
     if parsed.format is not None and not parsed.show:
         raise Misuse("--format belongs to --show. Nothing was run: add --show, or leave it out.")
     if parsed.format not in (None, "text", "json"):
-        raise Misuse(f"--show has no format {parsed.format!r}.{did_you_mean(parsed.format, ('text', 'json'))} There are: text, json.")
+        raise Misuse(
+            f"--show has no format {parsed.format!r}.{did_you_mean(parsed.format, ('text', 'json'))} There are: text, json."
+        )
     if parsed.data is not None and not parsed.data.exists():
         raise Misuse(f"--data {parsed.data}: there is no such folder. Nothing was run.")
     if parsed.name and (Path(parsed.name).name != parsed.name or parsed.name.startswith(".")):
@@ -120,7 +147,9 @@ def settings_of(texts: Iterable[str]) -> dict[str, str]:
         if not sign or not name:
             raise Misuse(f"--set {text!r} is no NAME=VALUE, as in --set lr=3e-4. Nothing was run.")
         if name in settings:
-            raise Misuse(f"--set gives {name} twice: {settings[name]} and {value.strip()}. Nothing was run: give it once.")
+            raise Misuse(
+                f"--set gives {name} twice: {settings[name]} and {value.strip()}. Nothing was run: give it once."
+            )
         settings[name] = value.strip()
     return settings
 
@@ -139,7 +168,7 @@ def _word(recipe: str) -> str:
 
 
 def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
-    from trueloop.engine.rehearse import machine_mistakes
+    from trueloop.engine.preflight import machine_mistakes
 
     more = machine_mistakes(recipe)
     print(recipe_as_json(recipe, settings, more) if format == "json" else recipe_as_text(recipe, settings), flush=True)

@@ -1,4 +1,5 @@
-"""`trueloop tune RECIPE`: the fastest, or smallest, variant of a recipe that computes the same training, found by measuring."""
+"""`trueloop tune RECIPE`: the fastest, or smallest, variant of a recipe that computes the same training, found by
+measuring."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from trueloop.cli.options import Parser
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipes.catalogue import bundled
-from trueloop.tuned import OBJECTIVES, Objective, Tuning
-from trueloop.verdict import ExitCode
+from trueloop.results.check import ExitCode
+from trueloop.results.tune import OBJECTIVES, Objective, Tuning
 
 if TYPE_CHECKING:
     from trueloop.tune.tune import Asked
@@ -44,23 +45,42 @@ def tune(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("tune", "[options] RECIPE [TABLE]", ABOUT)
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help=f"one of {', '.join(bundled())}; or a file of yours")
+    parser.add_argument(
+        "recipe", nargs="?", metavar="RECIPE", help=f"one of {', '.join(bundled())}; or a file of yours"
+    )
     parser.add_argument("table", nargs="?", metavar="TABLE", help="tabular: the CSV or Parquet file to learn from")
     parser.add_argument(
-        "--objective", metavar="NAME", type=_one_of("--objective", OBJECTIVES), default="throughput", help=" | ".join(OBJECTIVES)
+        "--objective",
+        metavar="NAME",
+        type=_one_of("--objective", OBJECTIVES),
+        default="throughput",
+        help=" | ".join(OBJECTIVES),
     )
     parser.add_argument("--budget", metavar="MINUTES", type=_minutes, default=300.0, help="how long it may take (5)")
-    parser.add_argument("--seeds", metavar="N", type=_seeds, default=3, help="short trainings whose metric is compared (3)")
     parser.add_argument(
-        "--allow", metavar="NAME", type=_one_of("--allow", ALLOWED), action="append", default=[], help="turn this too: batch"
+        "--seeds", metavar="N", type=_seeds, default=3, help="short trainings whose metric is compared (3)"
     )
-    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a value that is fixed; may be repeated")
+    parser.add_argument(
+        "--allow",
+        metavar="NAME",
+        type=_one_of("--allow", ALLOWED),
+        action="append",
+        default=[],
+        help="turn this too: batch",
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a value that is fixed; may be repeated"
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
     parser.add_argument("--target", metavar="COLUMN", help="tabular: the column to predict")
-    parser.add_argument("--download", action="store_true", help="fetch the data from their public home if they are not here")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch the data from their public home if they are not here"
+    )
     parser.add_argument("--fresh", action="store_true", help="measure anew what is known from before")
     parser.add_argument("--write", metavar="FILE", type=Path, help="where the winning recipe goes (NAME_tuned.py)")
-    parser.add_argument("--format", metavar="NAME", type=_one_of("--format", tuple(FORMATS)), default="text", help=" | ".join(FORMATS))
+    parser.add_argument(
+        "--format", metavar="NAME", type=_one_of("--format", tuple(FORMATS)), default="text", help=" | ".join(FORMATS)
+    )
     parser.add_argument("--output", metavar="FILE", type=Path, help="write the report there")
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     parsed = parser.parse_all(arguments)
@@ -76,7 +96,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 def _one_of(option: str, names: tuple[str, ...]) -> Callable[[str], str]:
     def read(word: str) -> str:
         if word not in names:
-            raise Misuse(f"{option} cannot be {word!r}.{did_you_mean(word, names)} Nothing was run. There are: {', '.join(names)}.")
+            raise Misuse(
+                f"{option} cannot be {word!r}.{did_you_mean(word, names)} Nothing was run. There are: {', '.join(names)}."
+            )
         return word
 
     return read
@@ -112,7 +134,10 @@ def _tune(options: argparse.Namespace) -> int:
     file: Path = options.write or file_for(recipe.name)
     refuse_strangers(file)
     teller = Teller(sys.stderr, colour=not options.no_color)
-    print(f"trueloop: tuning {asked.subject} for {asked.objective}, {asked.seconds / 60:g} minutes at most.", file=sys.stderr)
+    print(
+        f"trueloop: tuning {asked.subject} for {asked.objective}, {asked.seconds / 60:g} minutes at most.",
+        file=sys.stderr,
+    )
     try:
         made = search(asked, teller.tell)
     except TrialFailed as failed:

@@ -12,9 +12,9 @@ from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.origin import bound_in, head
 from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
-from trueloop.source import is_self_attribute, source_of
 from trueloop.taps.graph import nodes
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import is_self_attribute, source_of
 
 __all__ = ["explain"]
 
@@ -37,9 +37,7 @@ def explain(scene: Scene) -> Explanation | None:
         found = tell(scene, root, graph, name)
         if found is not None:
             details, fix, place = found
-            message = (
-                f"{name}.backward() at {spot(scene.place)} goes through values that an earlier backward has already used up and freed."
-            )
+            message = f"{name}.backward() at {spot(scene.place)} goes through values that an earlier backward has already used up and freed."
             return Explanation("backward-twice", message, details, fix, place)
     return Explanation(
         "backward-twice",
@@ -55,7 +53,11 @@ _Told: TypeAlias = tuple[tuple[str, ...], str, Place]
 
 def _receiver(scene: Scene) -> str:
     call = scene.crash.node
-    return scene.crash.text(call.func.value) if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else "This"
+    return (
+        scene.crash.text(call.func.value)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        else "This"
+    )
 
 
 def _shares(value: Any, graph: set[Any]) -> bool:
@@ -93,12 +95,24 @@ def _module_state(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _To
 def _is_carried(cls: type[nn.Module], attribute: str) -> bool:
     """Does a method of the user's read self.attribute before it sets it?"""
     code: Any = getattr(cls.forward, "__code__", None)
-    tree = source_of(code.co_filename).class_named(cls.__name__) if code is not None and is_users(code.co_filename) else None
+    tree = (
+        source_of(code.co_filename).class_named(cls.__name__)
+        if code is not None and is_users(code.co_filename)
+        else None
+    )
     for method in tree.body if tree is not None else ():
-        uses = [node for node in ast.walk(method) if is_self_attribute(node, attribute) and isinstance(node, ast.Attribute)]
+        uses = [
+            node for node in ast.walk(method) if is_self_attribute(node, attribute) and isinstance(node, ast.Attribute)
+        ]
         read = [node.lineno for node in uses if isinstance(node.ctx, ast.Load)]
         kept = [node.lineno for node in uses if isinstance(node.ctx, ast.Store)]
-        if isinstance(method, ast.FunctionDef) and method.name != "__init__" and read and kept and min(read) <= min(kept):
+        if (
+            isinstance(method, ast.FunctionDef)
+            and method.name != "__init__"
+            and read
+            and kept
+            and min(read) <= min(kept)
+        ):
             return True
     return False
 
@@ -110,7 +124,9 @@ def _carried(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Told | 
         if loop is None:
             continue
         inside = [statement for statement in _assignments(loop, variable) if _reads(statement, variable)]
-        first_read = min((n.lineno for n in ast.walk(loop) if isinstance(n, ast.Name) and _is_read(n, variable)), default=0)
+        first_read = min(
+            (n.lineno for n in ast.walk(loop) if isinstance(n, ast.Name) and _is_read(n, variable)), default=0
+        )
         first_set = min((s.lineno for s in _assignments(loop, variable)), default=0)
         if not inside or first_read > first_set:
             continue
@@ -142,11 +158,18 @@ def _outside(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Told | 
     """A value that is computed once, before the loop, and used in every round."""
     for step, variable, value in _computed(scene, graph):
         loop = step.source.enclosing_loop(step.line)
-        if loop is None or value is root or bound_in(loop, variable) or not any(_is_read(node, variable) for node in ast.walk(loop)):
+        if (
+            loop is None
+            or value is root
+            or bound_in(loop, variable)
+            or not any(_is_read(node, variable) for node in ast.walk(loop))
+        ):
             continue
         scope = step.source.enclosing_function(step.line) or step.source.tree
         setters = [
-            s for s in ast.walk(scope) if isinstance(s, (ast.Assign, ast.AnnAssign)) and bound_in(s, variable) and s.lineno < loop.lineno
+            s
+            for s in ast.walk(scope)
+            if isinstance(s, (ast.Assign, ast.AnnAssign)) and bound_in(s, variable) and s.lineno < loop.lineno
         ]
         if not setters:
             continue
@@ -168,7 +191,11 @@ def _shared(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Told | N
     step = scene.crash
     scope = step.source.enclosing_function(step.line) or step.source.tree
     for node in ast.walk(scope):
-        call = node if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward" else None
+        call = (
+            node
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+            else None
+        )
         if call is None or call.lineno == step.line:
             continue
         assert isinstance(call.func, ast.Attribute)
@@ -199,14 +226,18 @@ def _same(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Told | Non
         for node in ast.walk(scope)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
     ]
-    lines = sorted(call.lineno for call in own if isinstance(call.func, ast.Attribute) and step.value(call.func.value) is root)
+    lines = sorted(
+        call.lineno for call in own if isinstance(call.func, ast.Attribute) and step.value(call.func.value) is root
+    )
     if len(lines) > 1:
         detail = f"`{name}` goes back more than once: at lines {', '.join(map(str, lines))} of {spot(step.place).rpartition(':')[0]}."
-        return (detail,), "Take out one of the calls; gradients add up, so a second backward would double them.", step.place
+        return (
+            (detail,),
+            "Take out one of the calls; gradients add up, so a second backward would double them.",
+            step.place,
+        )
     loop = step.source.enclosing_loop(step.line)
     if loop is not None and name.isidentifier() and not bound_in(loop, name):
-        detail = (
-            f"`{name}` is computed outside the loop at {spot(step.source.place(loop))}, so every round goes back through the same graph."
-        )
+        detail = f"`{name}` is computed outside the loop at {spot(step.source.place(loop))}, so every round goes back through the same graph."
         return (detail,), f"Compute `{name}` inside the loop.", step.place
     return None

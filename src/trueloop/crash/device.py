@@ -15,8 +15,8 @@ from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.origin import Origin, came, origin, setter
 from trueloop.crash.scene import MISSING, Layer, Scene, Step
 from trueloop.event import Place
-from trueloop.source import Edit, called_name, calls_in, diff, source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import Edit, called_name, calls_in, diff, source_of
 
 __all__ = ["explain"]
 
@@ -71,8 +71,15 @@ def _parties(scene: Scene) -> Iterator[_Party]:
         weight = _device_of(layer.module)
         if weight is not None:
             yield _Party(f"`{layer.name}`", weight, None, Origin(()))
-    for node, value in scene.operands():  # a CPU tensor without dimensions goes with any device, so it is never the stray one
-        if isinstance(value, Tensor) and not (layer is not None and value is layer.given) and (value.ndim or value.device.type != "cpu"):
+    for (
+        node,
+        value,
+    ) in scene.operands():  # a CPU tensor without dimensions goes with any device, so it is never the stray one
+        if (
+            isinstance(value, Tensor)
+            and not (layer is not None and value is layer.given)
+            and (value.ndim or value.device.type != "cpu")
+        ):
             yield _Party(f"`{scene.crash.text(node)}`", value.device, node, origin(scene, scene.crash, node))
 
 
@@ -88,7 +95,11 @@ def _apart(scene: Scene, one: _Party, other: _Party) -> Explanation:
     message = f"{one.name} is on {one.device}, but {other.name} is on {other.device}."
     lines = (*one.origin.lines, *other.origin.lines)
     return Explanation(
-        "device", message, lines, f"Bring one to the other: {other.name}.to({one.name}.device).".replace("`", ""), scene.place
+        "device",
+        message,
+        lines,
+        f"Bring one to the other: {other.name}.to({one.name}.device).".replace("`", ""),
+        scene.place,
     )
 
 
@@ -102,7 +113,13 @@ def _device_of(module: nn.Module) -> torch.device | None:
 def _stray_layer(scene: Scene) -> Explanation | None:
     layer = scene.layer
     weights = _device_of(layer.module) if layer is not None else None
-    if layer is None or weights is None or weights.type != "cpu" or not isinstance(layer.given, Tensor) or layer.given.device.type == "cpu":
+    if (
+        layer is None
+        or weights is None
+        or weights.type != "cpu"
+        or not isinstance(layer.given, Tensor)
+        or layer.given.device.type == "cpu"
+    ):
         return None
     name, _ = came(scene, layer)
     message = f"The weights of `{layer.name}` ({type(layer.module).__name__}) are on cpu, but {name} is on {layer.given.device}."
@@ -114,14 +131,14 @@ def _why_stray(scene: Scene, layer: Layer) -> tuple[tuple[str, ...], str]:
     others = [parameter for parameter in layer.model.parameters() if parameter.device.type != "cpu"]
     registered = any(inner is layer.module for inner in layer.model.modules())
     if not registered:
-        detail = (
-            f"`{layer.name}` is not registered in {model} (it may sit in a plain list or dict), so {model}.to(device) does not move it."
-        )
+        detail = f"`{layer.name}` is not registered in {model} (it may sit in a plain list or dict), so {model}.to(device) does not move it."
         return (detail,), "Keep layers in nn.ModuleList, nn.ModuleDict or an attribute of the module."
     if others:
         detail = f"Other parameters of {model} are on {others[0].device}: this layer was made or replaced after the model was moved."
         return (detail,), "Move the model after its last layer is in place: model.to(device)."
-    return (f"All parameters of {model} are on cpu.",), f"Move the model before the first batch: model.to({str(device)!r})."
+    return (
+        f"All parameters of {model} are on cpu.",
+    ), f"Move the model before the first batch: model.to({str(device)!r})."
 
 
 # -- a tensor stayed on the CPU --
@@ -139,17 +156,28 @@ def _left_behind(scene: Scene, strays: list[_Party], other: _Party) -> Explanati
         step = party.origin.step
         call = step.text(made)
         inside = f" inside `{step.function}`" if step.function != "<module>" else ""
-        details = (f"It is made on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}", *also)
+        details = (
+            f"It is made on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}",
+            *also,
+        )
         reference = _reference(step, made, other)
-        return Explanation("device", message, details, _fix_maker(made, call, reference, where), where, _patch(made, where, reference))
+        return Explanation(
+            "device", message, details, _fix_maker(made, call, reference, where), where, _patch(made, where, reference)
+        )
     name = party.name.strip("`")
     moved = f"{name} = {name}.to({_target(other)})" if name.isidentifier() else f"{party.name}.to({_target(other)})"
-    return Explanation("device", message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.", scene.place)
+    return Explanation(
+        "device", message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.", scene.place
+    )
 
 
 def _target(other: _Party) -> str:
     name = other.name.strip("`")
-    return f"{name}.device" if other.node is not None and name.replace(".", "_").isidentifier() else repr(str(other.device))
+    return (
+        f"{name}.device"
+        if other.node is not None and name.replace(".", "_").isidentifier()
+        else repr(str(other.device))
+    )
 
 
 def _maker(statement: ast.AST | None) -> ast.Call | None:
@@ -161,7 +189,9 @@ def _maker(statement: ast.AST | None) -> ast.Call | None:
 
 
 def _from_torch(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in ("torch", "th"))
+    return isinstance(call.func, ast.Name) or (
+        isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in ("torch", "th")
+    )
 
 
 def _reference(step: Step, made: ast.Call, other: _Party) -> str:
@@ -171,7 +201,11 @@ def _reference(step: Step, made: ast.Call, other: _Party) -> str:
         known = setter(step, name)
         if known is not None and (isinstance(known, ast.FunctionDef) or known.lineno < made.lineno):
             return f"{name}.device"
-    return "next(self.parameters()).device" if step.owner is not None and any(True for _ in step.owner.parameters()) else ""
+    return (
+        "next(self.parameters()).device"
+        if step.owner is not None and any(True for _ in step.owner.parameters())
+        else ""
+    )
 
 
 def _fix_maker(made: ast.Call, call: str, reference: str, where: Place) -> str:
@@ -184,7 +218,12 @@ def _fix_maker(made: ast.Call, call: str, reference: str, where: Place) -> str:
 
 def _patch(made: ast.Call, where: Place, reference: str) -> str:
     lines = source_of(where.path).lines
-    if not reference or made.lineno != made.end_lineno or made.end_col_offset is None or called_name(made) == "from_numpy":
+    if (
+        not reference
+        or made.lineno != made.end_lineno
+        or made.end_col_offset is None
+        or called_name(made) == "from_numpy"
+    ):
         return ""
     line = lines[made.lineno - 1].rstrip("\n")
     at = len(line.encode()[: made.end_col_offset].decode()) - 1
@@ -197,7 +236,11 @@ def _plain_attribute(scene: Scene, node: ast.expr | None) -> tuple[nn.Module, st
     if not isinstance(node, ast.Attribute):
         return None
     owner = scene.crash.value(node.value)
-    return (owner, node.attr) if isinstance(owner, nn.Module) and isinstance(vars(owner).get(node.attr, MISSING), Tensor) else None
+    return (
+        (owner, node.attr)
+        if isinstance(owner, nn.Module) and isinstance(vars(owner).get(node.attr, MISSING), Tensor)
+        else None
+    )
 
 
 def _attribute_left(scene: Scene, party: _Party, other: _Party, owner: nn.Module, attribute: str) -> Explanation:

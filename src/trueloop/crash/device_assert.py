@@ -16,7 +16,8 @@ _SIGN: Final = "device-side assert triggered"
 
 
 def explain(scene: Scene) -> Explanation | None:
-    """After such an assert no tensor on the device can be read any more, but shapes can, and what still lies on the CPU."""
+    """After such an assert no tensor on the device can be read any more, but shapes can, and what still lies on the
+    CPU."""
     if _SIGN not in scene.message:
         return None
     return Explanation(
@@ -40,7 +41,9 @@ def _ranges(scene: Scene) -> list[str]:
                 and not value.is_floating_point()
                 and not value.is_complex()
             ):
-                lines.append(f"`{name}`, {described(value)}, holds values from {int(value.min())} to {int(value.max())}.")
+                lines.append(
+                    f"`{name}`, {described(value)}, holds values from {int(value.min())} to {int(value.max())}."
+                )
     for _, model in scene.modules():
         for path, module in model.named_modules():
             if isinstance(module, nn.Embedding):

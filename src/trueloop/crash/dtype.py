@@ -1,4 +1,5 @@
-"""Tensors of different types met in a layer, a loss or a product; or whole numbers were wanted and fractions came, or the reverse."""
+"""Tensors of different types met in a layer, a loss or a product; or whole numbers were wanted and fractions came, or
+the reverse."""
 
 from __future__ import annotations
 
@@ -65,15 +66,26 @@ def _layer(scene: Scene, layer: Layer) -> Explanation | None:
     if isinstance(layer.module, (nn.Embedding, nn.EmbeddingBag)) and given.is_floating_point():
         message = f"`{layer.name}` (Embedding) looks rows up by number and needs int64 or int32, but {name} is {described(given)}."
         return Explanation(
-            "dtype", message, came_from.lines, f"Write {_cast(name, torch.int64)}, if its values are row numbers.", scene.place
+            "dtype",
+            message,
+            came_from.lines,
+            f"Write {_cast(name, torch.int64)}, if its values are row numbers.",
+            scene.place,
         )
     weight = next(
-        (p for p in (*layer.module.parameters(recurse=False), *layer.module.buffers(recurse=False)) if p.is_floating_point()), None
+        (
+            p
+            for p in (*layer.module.parameters(recurse=False), *layer.module.buffers(recurse=False))
+            if p.is_floating_point()
+        ),
+        None,
     )
     if weight is None or weight.dtype == given.dtype:
         return None
     message = f"`{layer.name}` ({type(layer.module).__name__}) has {_short(weight)} weights, but {name} is {described(given)}."
-    return Explanation("dtype", message, (*came_from.lines, *_remark(given, came_from)), _layer_fix(name, given, weight), scene.place)
+    return Explanation(
+        "dtype", message, (*came_from.lines, *_remark(given, came_from)), _layer_fix(name, given, weight), scene.place
+    )
 
 
 def _remark(given: Tensor, came_from: Origin) -> tuple[str, ...]:
@@ -110,7 +122,9 @@ def _loss(scene: Scene, function: str, scores: object, target: object) -> Explan
         )
     if function in _BY_CLASS and target.dtype not in (torch.int64, torch.uint8):
         message = f"{function} needs class numbers in int64, but {name} is {described(target)}."
-        return Explanation("dtype", message, lines, f"Write {_cast(name, torch.int64)}, if its values are class numbers.", scene.place)
+        return Explanation(
+            "dtype", message, lines, f"Write {_cast(name, torch.int64)}, if its values are class numbers.", scene.place
+        )
     if function not in _BY_CLASS and target.dtype != scores.dtype:
         message = f"{function} compares numbers of one type: the predictions are {described(scores)}, but {name} is {described(target)}."
         return Explanation("dtype", message, lines, f"Write {_cast(name, scores.dtype)}.", scene.place)
@@ -132,7 +146,9 @@ def _backward(scene: Scene) -> Explanation | None:
 
 
 def _operands(scene: Scene) -> Explanation | None:
-    tensors = [(f"`{scene.crash.text(node)}`", value, node) for node, value in scene.operands() if isinstance(value, Tensor)]
+    tensors = [
+        (f"`{scene.crash.text(node)}`", value, node) for node, value in scene.operands() if isinstance(value, Tensor)
+    ]
     if "used as indices" in scene.message and len(tensors) == 2:
         name, index, node = tensors[1]
         message = f"{name} is {described(index)}, and indices must be whole numbers or booleans."

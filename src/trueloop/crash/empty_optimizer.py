@@ -22,7 +22,9 @@ def explain(scene: Scene) -> Explanation | None:
         text = f"`{scene.crash.text(argument)}`" if argument is not None else "What it was given"
         fix = "Pass a list, or the iterator right away: an iterator such as model.parameters() can be read only once."
         details = origin(scene, scene.crash, argument).lines
-        return Explanation("empty-optimizer", f"{text} holds no parameters at {spot(scene.place)}.", details, fix, scene.place)
+        return Explanation(
+            "empty-optimizer", f"{text} holds no parameters at {spot(scene.place)}.", details, fix, scene.place
+        )
     name, module = owner
     hidden = _hidden(module)
     message = f"`{name}` ({type(module).__name__}) has no parameters, so there is nothing to optimize."
@@ -30,7 +32,9 @@ def explain(scene: Scene) -> Explanation | None:
         detail = f"`{name}.{hidden}` holds modules in a plain {type(vars(module)[hidden]).__name__}, where nn.Module does not see them."
         fix = f"Keep them in nn.ModuleList or nn.ModuleDict: self.{hidden} = nn.ModuleList(…)."
         return Explanation("empty-optimizer", message, (detail,), fix, scene.place)
-    return Explanation("empty-optimizer", message, (), "Build its layers in __init__, as attributes of the module.", scene.place)
+    return Explanation(
+        "empty-optimizer", message, (), "Build its layers in __init__, as attributes of the module.", scene.place
+    )
 
 
 def _owner(scene: Scene, argument: ast.AST | None) -> tuple[str, nn.Module] | None:

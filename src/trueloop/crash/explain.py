@@ -1,6 +1,8 @@
-"""Exception -> explanation: the first kind that recognises it. The folder is the registry: every other file in it is a kind.
+"""Exception -> explanation: the first kind that recognises it. The folder is the registry: every other file in it is a
+kind.
 
-A kind is a file with a function `explain(scene)` that returns an explanation or, if it does not recognise the crash, None.
+A kind is a file with a function `explain(scene)` that returns an explanation or, if it does not recognise the crash,
+None.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 
 from trueloop.crash.explanation import Explanation
 from trueloop.crash.scene import Scene
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
 
 __all__ = ["BASES", "all_kinds", "explain", "explained"]
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from trueloop.event import Place
-from trueloop.source import shown_path
-from trueloop.verdict import CrashExplanation
+from trueloop.results.check import CrashExplanation
+from trueloop.usercode.source import shown_path
 
 __all__ = ["Explanation", "article", "described", "factors", "size", "spot", "written", "written_layer"]
 
@@ -68,7 +68,11 @@ def article(noun: str) -> str:
 def written_layer(module: nn.Module) -> str:
     """A layer as its user writes it: `Linear(256, 120)`, `Conv2d(3, 8)`; just the class where it has no two numbers."""
     name = type(module).__name__
-    for first, second in (("in_features", "out_features"), ("in_channels", "out_channels"), ("num_embeddings", "embedding_dim")):
+    for first, second in (
+        ("in_features", "out_features"),
+        ("in_channels", "out_channels"),
+        ("num_embeddings", "embedding_dim"),
+    ):
         numbers = (getattr(module, first, None), getattr(module, second, None))
         if all(isinstance(number, int) for number in numbers):
             return f"{name}({numbers[0]}, {numbers[1]})"

@@ -1,4 +1,5 @@
-"""A tensor that backward needs was changed in place after it had been saved, or a leaf that requires grad was changed in place."""
+"""A tensor that backward needs was changed in place after it had been saved, or a leaf that requires grad was changed
+in place."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from torch.optim import Optimizer
 from trueloop.crash.explanation import Explanation, described, spot
 from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
-from trueloop.source import Edit, Source, called_name, diff, source_of
 from trueloop.taps.graph import LEAF, node_name, nodes, through_views
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["explain"]
 
@@ -96,7 +97,8 @@ def _plain(node: Any) -> str:
 
 
 def _weight(saved: _Saved, shape: str) -> Tensor | None:
-    """The parameter that was saved, if a parameter was: a leaf behind the node in that slot, only turned on its side."""
+    """The parameter that was saved, if a parameter was: a leaf behind the node in that slot, only turned on its
+    side."""
     sizes = sorted(int(part) for part in shape.split(",") if part.strip())
     position = {("Mul", "self"): 0, ("Mul", "other"): 1}.get((saved.operation, saved.slot))
     behind = [following for following, _ in saved.node.next_functions]
@@ -116,7 +118,9 @@ def _stepped(scene: Scene, weight: Tensor, found: re.Match[str]) -> Explanation 
     name = _parameter_name(scene, weight)
     for step in scene.users:
         for variable, optimizer in list(step.locals.items()):
-            if not isinstance(optimizer, Optimizer) or not any(p is weight for group in optimizer.param_groups for p in group["params"]):
+            if not isinstance(optimizer, Optimizer) or not any(
+                p is weight for group in optimizer.param_groups for p in group["params"]
+            ):
                 continue
             call = _last_call(step, variable)
             if call is not None:
@@ -149,7 +153,9 @@ def _parameter_name(scene: Scene, weight: Tensor) -> str:
         for path, parameter in module.named_parameters():
             if parameter is weight:
                 return f"{variable}.{path}"
-    return next((name for step in scene.users for name, value in list(step.locals.items()) if value is weight), "a parameter")
+    return next(
+        (name for step in scene.users for name, value in list(step.locals.items()) if value is weight), "a parameter"
+    )
 
 
 # -- an activation that a statement overwrote --
@@ -162,7 +168,11 @@ def _overwritten(scene: Scene, saved: _Saved, found: re.Match[str]) -> Explanati
     changed = "an in-place change" if times == 1 else f"{times} in-place changes"
     every = sorted(_changes(scene), key=lambda change: (change.place.path, change.place.line))
     changes = _narrowed(every, saved, found["by"] or "", times)
-    who = layer.removeprefix("in ") if layer.startswith("in ") else f"{saved.operation.lower()}{f' ({layer})' if layer else ''}"
+    who = (
+        layer.removeprefix("in ")
+        if layer.startswith("in ")
+        else f"{saved.operation.lower()}{f' ({layer})' if layer else ''}"
+    )
     message = f"{who} kept {which} [{found['shape']}] for backward, and {changed} overwrote it before backward ran."
     if len(changes) == 1:
         only = changes[0]
@@ -192,12 +202,16 @@ def _layer_of(scene: Scene, node: Any) -> str:
                 leaf = getattr(inner[-1], "variable", None) if inner else None
                 if leaf is not None and id(leaf) in names:
                     return f"{words} `{names[id(leaf)].rpartition('.')[0] or names[id(leaf)]}`"
-        level, words = [following for candidate in level for following, _ in candidate.next_functions if following is not None], "after"
+        level, words = (
+            [following for candidate in level for following, _ in candidate.next_functions if following is not None],
+            "after",
+        )
     return ""
 
 
 def _narrowed(changes: list[_Change], saved: _Saved, by: str, times: int) -> list[_Change]:
-    """Those that fit what torch says: it names the operation that made the tensor last, or, for a saved output, first."""
+    """Those that fit what torch says: it names the operation that made the tensor last, or, for a saved output,
+    first."""
     by = re.sub(r"Backward\d*$", "", by)
     if saved.slot.startswith(("result", "output")):
         fitting = [change for change in changes if _made_by(change, saved.operation)]
@@ -211,7 +225,9 @@ def _made_by(change: _Change, operation: str) -> bool:
     source = source_of(change.place.path)
     function = source.enclosing_function(change.place.line) or source.tree
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == change.variable for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == change.variable for t in node.targets
+        ):
             value = node.value
             if isinstance(value, ast.Call) and called_name(value).lower().startswith(operation.lower()):
                 return True
@@ -246,7 +262,11 @@ def _within(function: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.Lambda)))
+        waiting.extend(
+            child
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.Lambda))
+        )
 
 
 def _built_at(model: nn.Module, path: str) -> Place | None:
@@ -263,7 +283,11 @@ def _built_at(model: nn.Module, path: str) -> Place | None:
 def _functions(scene: Scene) -> Iterator[tuple[Source, ast.AST, Step | None]]:
     for step in scene.users:
         function = step.source.enclosing_function(step.line)
-        yield step.source, function or step.source.tree, step if function is None or function.name == step.function else None
+        yield (
+            step.source,
+            function or step.source.tree,
+            step if function is None or function.name == step.function else None,
+        )
     for module in {type(inner): inner for _, model in scene.modules() for inner in model.modules()}.values():
         forward = getattr(type(module).forward, "__code__", None)
         if forward is not None and is_users(forward.co_filename):
@@ -271,7 +295,11 @@ def _functions(scene: Scene) -> Iterator[tuple[Source, ast.AST, Step | None]]:
             function = source.enclosing_function(forward.co_firstlineno + 1)
             owner = source.class_named(type(module).__name__)
             if owner is not None:
-                yield from ((source, node, None) for node in owner.body if isinstance(node, ast.FunctionDef) and node.name != "__init__")
+                yield from (
+                    (source, node, None)
+                    for node in owner.body
+                    if isinstance(node, ast.FunctionDef) and node.name != "__init__"
+                )
             elif function is not None:
                 yield source, function, None
 
@@ -298,12 +326,24 @@ def _change(source: Source, node: ast.AST, function: ast.AST, step: Step | None)
 
 def _call_change(source: Source, node: ast.Call) -> _Change | None:
     name = called_name(node)
-    asked = any(k.arg == "inplace" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords)
+    asked = any(
+        k.arg == "inplace" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords
+    )
     trailing = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
     if not asked and not trailing:
         return None
-    is_method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in ("F", "torch", "nn.functional")
-    changed = node.func.value if is_method and isinstance(node.func, ast.Attribute) else node.args[0] if node.args else node.func
+    is_method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in (
+        "F",
+        "torch",
+        "nn.functional",
+    )
+    changed = (
+        node.func.value
+        if is_method and isinstance(node.func, ast.Attribute)
+        else node.args[0]
+        if node.args
+        else node.func
+    )
     fix = f"Write {name.rstrip('_')}{'(…, inplace=False)' if asked else '(…)'} at {spot(source.place(node))} and use what it returns."
     operation = {"relu": "Relu"}.get(name.rstrip("_"), name.rstrip("_").title().replace("_", ""))
     return _Change(source.place(node), source.text(node), operation, source.text(changed), fix)
@@ -316,7 +356,9 @@ def _may_be_tensor(node: ast.AugAssign, function: ast.AST, step: Step | None) ->
         return value is MISSING or isinstance(value, Tensor)
     if any(called_name(call) in ("item", "size", "len") for call in ast.walk(node.value) if isinstance(call, ast.Call)):
         return False
-    started = [other.value for other in ast.walk(function) if isinstance(other, ast.Assign) and _targets(other, node.target)]
+    started = [
+        other.value for other in ast.walk(function) if isinstance(other, ast.Assign) and _targets(other, node.target)
+    ]
     return not started or not all(isinstance(value, ast.Constant) for value in started)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from trueloop.crash.explanation import Explanation, described, spot
 from trueloop.crash.origin import built, came, origin
 from trueloop.crash.scene import Layer, Scene
-from trueloop.verdict import counted
+from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
@@ -64,6 +64,8 @@ def _indexed(scene: Scene, found: re.Match[str]) -> Explanation | None:
         "index-range",
         f"`{scene.crash.text(node)}` is {described(value)}: there is no index {index} in dimension {dimension} of size {extent}.",
         tuple(line for node, _ in operands for line in origin(scene, scene.crash, node).lines),
-        f"Keep indices between 0 and {int(extent) - 1}." if int(extent) else "The dimension is empty: nothing can be picked from it.",
+        f"Keep indices between 0 and {int(extent) - 1}."
+        if int(extent)
+        else "The dimension is empty: nothing can be picked from it.",
         scene.place,
     )

@@ -10,11 +10,13 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described
 from trueloop.crash.origin import origin
 from trueloop.crash.scene import Scene
-from trueloop.verdict import counted
+from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
-_SIGN: Final = re.compile(r"Target (-?\d+) is out of bounds|Class values must be (smaller than num_classes|non-negative)")
+_SIGN: Final = re.compile(
+    r"Target (-?\d+) is out of bounds|Class values must be (smaller than num_classes|non-negative)"
+)
 """How torch says it."""
 _LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
 """Losses whose target holds class numbers."""
@@ -27,14 +29,23 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     step = next((step for step in scene.beyond if step.function in _LOSSES), None)
     if step is not None:
-        scores, labels, ignored = step.locals.get("input"), step.locals.get("target"), step.locals.get("ignore_index", -100)
+        scores, labels, ignored = (
+            step.locals.get("input"),
+            step.locals.get("target"),
+            step.locals.get("ignore_index", -100),
+        )
         classes = scores.shape[0 if scores.ndim == 1 else 1] if isinstance(scores, Tensor) else None
         argument, has = scene.argument(1), f"{described(scores)}, so {classes} classes"
     else:
         argument, ignored = scene.argument(0), None
         labels, classes = scene.crash.value(argument), scene.crash.value(scene.argument(1))
         has = f"num_classes={classes}"
-    if not isinstance(labels, Tensor) or not isinstance(classes, int) or labels.device.type == "meta" or not labels.numel():
+    if (
+        not isinstance(labels, Tensor)
+        or not isinstance(classes, int)
+        or labels.device.type == "meta"
+        or not labels.numel()
+    ):
         return None
     bad = ((labels < 0) | (labels >= classes)) & (labels != ignored)
     count = int(bad.sum())
@@ -53,7 +64,14 @@ def explain(scene: Scene) -> Explanation | None:
             f"{'is' if count == 1 else 'are'} out of range{_rows(bad)}.",
             *origin(scene, scene.crash, argument).lines,
         ),
-        _fix(low, high, classes, sorted(set(labels[bad].tolist())), name.strip("`"), "the last layer" if step is not None else "one_hot"),
+        _fix(
+            low,
+            high,
+            classes,
+            sorted(set(labels[bad].tolist())),
+            name.strip("`"),
+            "the last layer" if step is not None else "one_hot",
+        ),
         scene.place,
     )
 

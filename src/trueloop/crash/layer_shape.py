@@ -80,7 +80,9 @@ def _details(layer: Layer, wrong: _Wrong, origin: Origin, where: Built | None) -
 def _fix(layer: Layer, wrong: _Wrong, name: str, where: Built | None) -> str:
     if wrong.reshape and not layer.direct:
         return (
-            "Put nn.Flatten() before it." if "flatten" in wrong.reshape else f"Hand it {wrong.reshape.format(x='x')}, where x is its input."
+            "Put nn.Flatten() before it."
+            if "flatten" in wrong.reshape
+            else f"Hand it {wrong.reshape.format(x='x')}, where x is its input."
         )
     if wrong.reshape:
         plain = name.strip("`")
@@ -94,7 +96,11 @@ def _fix(layer: Layer, wrong: _Wrong, name: str, where: Built | None) -> str:
 def _flattened_from(tensor: Tensor) -> list[int] | None:
     """The sizes before the view that made the tensor, from its graph."""
     sizes = getattr(tensor.grad_fn, "_saved_self_sym_sizes", None)
-    return [int(dimension) for dimension in sizes] if sizes is not None and "View" in type(tensor.grad_fn).__name__ else None
+    return (
+        [int(dimension) for dimension in sizes]
+        if sizes is not None and "View" in type(tensor.grad_fn).__name__
+        else None
+    )
 
 
 # -- one function per family of layers: None if the shape is not what is wrong --
@@ -108,11 +114,17 @@ def _judge(module: nn.Module, given: Tensor) -> _Wrong | None:
     if isinstance(module, _NormBase):
         return _batch_norm(module, given)
     if isinstance(module, nn.GroupNorm) and given.ndim > 1 and given.shape[1] != module.num_channels:
-        rebuild = f"nn.GroupNorm({module.num_groups}, {given.shape[1]})" if given.shape[1] % module.num_groups == 0 else ""
+        rebuild = (
+            f"nn.GroupNorm({module.num_groups}, {given.shape[1]})" if given.shape[1] % module.num_groups == 0 else ""
+        )
         return _Wrong(f"{module.num_channels} channels in dimension 1", str(given.shape[1]), rebuild=rebuild)
-    if isinstance(module, nn.LayerNorm) and tuple(given.shape[-len(module.normalized_shape) :]) != tuple(module.normalized_shape):
+    if isinstance(module, nn.LayerNorm) and tuple(given.shape[-len(module.normalized_shape) :]) != tuple(
+        module.normalized_shape
+    ):
         wanted, found = module.normalized_shape, given.shape[-len(module.normalized_shape) :]
-        return _Wrong(f"the last dimensions to be {written(wanted)}", written(found), rebuild=f"nn.LayerNorm({written(found)})")
+        return _Wrong(
+            f"the last dimensions to be {written(wanted)}", written(found), rebuild=f"nn.LayerNorm({written(found)})"
+        )
     if isinstance(module, nn.RNNBase) and given.ndim and given.shape[-1] != module.input_size:
         rebuild = f"nn.{type(module).__name__}({given.shape[-1]}, {module.hidden_size}, …)"
         return _Wrong(f"{module.input_size} features in the last dimension", str(given.shape[-1]), rebuild=rebuild)
@@ -134,7 +146,9 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
         return _Wrong(expects, str(found), "{x}.flatten(1)", because)
     if given.ndim == 1 and found > wanted and found % wanted == 0:
         because = f"It has one dimension only, and {found} = {found // wanted} * {wanted}: the batch was flattened too."
-        return _Wrong(expects, str(found), f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)", because)
+        return _Wrong(
+            expects, str(found), f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)", because
+        )
     if given.ndim == 3 and given.shape[1] == wanted:
         return _Wrong(expects, str(found), "{x}.transpose(1, 2)", f"Dimension 1 holds the {wanted}.")
     return _Wrong(expects, str(found), rebuild=f"nn.Linear({found}, {module.out_features})")
@@ -143,15 +157,17 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
 def _convolution(module: _ConvNd, given: Tensor) -> _Wrong | None:
     dimensions, wanted = len(module.kernel_size), module.in_channels
     if given.ndim == dimensions + 2:
-        return _channels(module, given, 1, "{x}.permute(0, " + ", ".join(map(str, (dimensions + 1, *range(1, dimensions + 1)))) + ")")
+        return _channels(
+            module, given, 1, "{x}.permute(0, " + ", ".join(map(str, (dimensions + 1, *range(1, dimensions + 1)))) + ")"
+        )
     if given.ndim == dimensions + 1:
         if wanted == 1 and given.shape[0] != 1 and given.shape[-1] != 1:
-            because = (
-                f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the channel dimension is missing."
-            )
+            because = f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the channel dimension is missing."
             return _Wrong("1 channel", str(given.shape[0]), "{x}.unsqueeze(1)", because)
         return _channels(module, given, 0, "{x}.permute(" + ", ".join(map(str, (dimensions, *range(dimensions)))) + ")")
-    layout = "batch, channels, " + ", ".join(("depth", "height", "width")[-dimensions:] if dimensions > 1 else ("length",))
+    layout = "batch, channels, " + ", ".join(
+        ("depth", "height", "width")[-dimensions:] if dimensions > 1 else ("length",)
+    )
     expects = f"{dimensions + 2} dimensions ({layout})"
     side = isqrt(given.shape[-1] // wanted) if given.ndim == 2 and dimensions == 2 else 0
     if side > 1 and side * side * wanted == given.shape[-1]:
@@ -166,9 +182,16 @@ def _channels(module: _ConvNd, given: Tensor, dimension: int, permute: str) -> _
         return None
     expects = f"{wanted} channels in dimension {dimension}"
     if given.shape[-1] == wanted:
-        return _Wrong(expects, str(found), permute, f"The last dimension is {wanted}: the channels stand last, and torch wants them first.")
+        return _Wrong(
+            expects,
+            str(found),
+            permute,
+            f"The last dimension is {wanted}: the channels stand last, and torch wants them first.",
+        )
     because = "" if dimension else f"With {given.ndim} dimensions it is read as one sample without a batch dimension."
-    return _Wrong(expects, str(found), because=because, rebuild=f"nn.{type(module).__name__}({found}, {module.out_channels}, …)")
+    return _Wrong(
+        expects, str(found), because=because, rebuild=f"nn.{type(module).__name__}({found}, {module.out_channels}, …)"
+    )
 
 
 def _batch_norm(module: _NormBase, given: Tensor) -> _Wrong | None:
@@ -178,7 +201,11 @@ def _batch_norm(module: _NormBase, given: Tensor) -> _Wrong | None:
         rebuild = f"nn.{type(module).__name__[:-2]}{there}({module.num_features})" if there else ""
         return _Wrong(f"{' or '.join(map(str, allowed))} dimensions", str(given.ndim), rebuild=rebuild)
     if given.ndim > 1 and given.shape[1] != module.num_features:
-        because = f"The last dimension is {module.num_features}." if given.shape[-1] == module.num_features and given.ndim == 3 else ""
+        because = (
+            f"The last dimension is {module.num_features}."
+            if given.shape[-1] == module.num_features and given.ndim == 3
+            else ""
+        )
         reshape = "{x}.transpose(1, 2), and turn the output back" if because else ""
         rebuild = f"nn.{type(module).__name__}({given.shape[1]})"
         return _Wrong(f"{module.num_features} channels in dimension 1", str(given.shape[1]), reshape, because, rebuild)

@@ -29,7 +29,11 @@ def explain(scene: Scene) -> Explanation | None:
         variable, samples, batch = short
         detail = f"`{variable}` has {samples} samples in batches of {batch}: the last batch holds a single one."
         return Explanation(
-            "lone-sample", message, (detail,), f"Build `{variable}` with drop_last=True, or take another batch size.", scene.place
+            "lone-sample",
+            message,
+            (detail,),
+            f"Build `{variable}` with drop_last=True, or take another batch size.",
+            scene.place,
         )
     fix = "Train on batches of at least 2 samples; to use the model on a single one, call model.eval() first."
     return Explanation("lone-sample", message, came_from.lines, fix, scene.place)

@@ -38,7 +38,9 @@ def explain(scene: Scene) -> Explanation | None:
     if not isinstance(scores, Tensor) or not isinstance(target, Tensor):
         return None
     names = [_named(scene, index, fallback) for index, fallback in enumerate(("the predictions", "the target"))]
-    wants, fix = _by_class(scores, target, *names) if step.function in _BY_CLASS else _elementwise(scores, target, *names)
+    wants, fix = (
+        _by_class(scores, target, *names) if step.function in _BY_CLASS else _elementwise(scores, target, *names)
+    )
     return Explanation(
         "loss-shape",
         f"{step.function} got {names[0]}, {described(scores)}, and {names[1]}, {described(target)}, but {wants}.",
@@ -68,7 +70,10 @@ def _by_class(scores: Tensor, target: Tensor, name: str, labels: str) -> tuple[s
     if target.ndim == len(wanted) + 1 and target.shape[1] == 1 and list(target.squeeze(1).shape) == wanted:
         return wants, f"Drop the extra dimension: {plain}.squeeze(1)."
     if target.ndim == 2 and target.shape == scores.shape:
-        return wants, f"The target is one-hot: give class numbers, {plain}.argmax(1), or probabilities as {plain}.float()."
+        return (
+            wants,
+            f"The target is one-hot: give class numbers, {plain}.argmax(1), or probabilities as {plain}.float().",
+        )
     if scores.ndim == 3 and list(target.shape) == list(scores.shape[:2]):
         return (
             wants,
@@ -97,5 +102,8 @@ def _elementwise(scores: Tensor, target: Tensor, name: str, labels: str) -> tupl
     if (*scores.shape, 1) == tuple(target.shape):
         return wants, f"Write {plain}.squeeze(-1), or {logits}.unsqueeze(-1)."
     if scores.numel() == target.numel():
-        return wants, f"Both have {scores.numel()} elements: write {plain}.view_as({logits}), if they are in the same order."
+        return (
+            wants,
+            f"Both have {scores.numel()} elements: write {plain}.view_as({logits}), if they are in the same order.",
+        )
     return wants, f"Make the model give {written(target.shape)}, or the target {written(scores.shape)}."

@@ -14,12 +14,13 @@ from torch.optim import Optimizer
 
 from trueloop.crash.explanation import Explanation, described, size, spot
 from trueloop.crash.scene import Scene
-from trueloop.verdict import counted
+from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
 _CUDA: Final = re.compile(
-    r"Tried to allocate ([\d.]+) (\w+)\..*?GPU (\d+) has a total capacity of ([\d.]+ \w+)(?:.*? of which ([\d.]+ \w+) is free)?", re.DOTALL
+    r"Tried to allocate ([\d.]+) (\w+)\..*?GPU (\d+) has a total capacity of ([\d.]+ \w+)(?:.*? of which ([\d.]+ \w+) is free)?",
+    re.DOTALL,
 )
 """A GPU's allocator: the request, the device, its size, what was free."""
 _CPU: Final = re.compile(r"(?:you tried to allocate|can't allocate memory: you tried to allocate) (\d+) bytes")
@@ -78,10 +79,17 @@ def explain(scene: Scene) -> Explanation | None:
         "memory",
         message,
         (
-            *((f"The line is: {scene.crash.text(statement)}",) if statement is not None and not hasattr(statement, "body") else ()),
+            *(
+                (f"The line is: {scene.crash.text(statement)}",)
+                if statement is not None and not hasattr(statement, "body")
+                else ()
+            ),
             *holders,
             *_largest(scene, tensors, request.device),
-            *(f"`{name}` is a list of {counted(count, 'tensor')} that each keep the graph of their step." for name, count in growing),
+            *(
+                f"`{name}` is a list of {counted(count, 'tensor')} that each keep the graph of their step."
+                for name, count in growing
+            ),
         ),
         _fix(scene, request, growing),
         scene.place,
@@ -115,7 +123,13 @@ def _alive() -> list[Tensor]:
 def _holders(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
     parameters = [tensor for tensor in tensors if isinstance(tensor, torch.nn.Parameter)]
     optimizers = [value for step in scene.users for value in step.locals.values() if isinstance(value, Optimizer)]
-    states = [part for optimizer in optimizers for state in optimizer.state.values() for part in state.values() if isinstance(part, Tensor)]
+    states = [
+        part
+        for optimizer in optimizers
+        for state in optimizer.state.values()
+        for part in state.values()
+        if isinstance(part, Tensor)
+    ]
     groups = (
         _Holding("parameters", parameters),
         _Holding("gradients", [p.grad for p in parameters if p.grad is not None]),
@@ -133,7 +147,12 @@ def _holders(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
 
 
 def _largest(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
-    names = {id(value): name for step in reversed(scene.users) for name, value in list(step.locals.items()) if isinstance(value, Tensor)}
+    names = {
+        id(value): name
+        for step in reversed(scene.users)
+        for name, value in list(step.locals.items())
+        if isinstance(value, Tensor)
+    }
     named = [tensor for tensor in tensors if id(tensor) in names and tensor.device.type == device]
     named.sort(key=lambda tensor: tensor.numel() * tensor.element_size(), reverse=True)
     if named:
@@ -146,7 +165,11 @@ def _growing(scene: Scene) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     for step in scene.users:
         for name, value in list(step.locals.items()):
-            count = sum(1 for part in value if isinstance(part, Tensor) and part.grad_fn is not None) if type(value) is list else 0
+            count = (
+                sum(1 for part in value if isinstance(part, Tensor) and part.grad_fn is not None)
+                if type(value) is list
+                else 0
+            )
             if count >= _MANY:
                 found.append((name, count))
     return found

@@ -1,4 +1,5 @@
-"""A module was used before nn.Module.__init__ had run: its __init__ does not call super().__init__(), or calls it too late."""
+"""A module was used before nn.Module.__init__ had run: its __init__ does not call super().__init__(), or calls it too
+late."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from torch import nn
 
 from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.scene import Scene
-from trueloop.source import Edit, Source, called_name, diff, source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["explain"]
 
@@ -25,7 +26,9 @@ _LACKING: Final = re.compile(
 
 
 def explain(scene: Scene) -> Explanation | None:
-    if not isinstance(scene.error, AttributeError) or not (_EARLY.search(scene.message) or _LACKING.search(scene.message)):
+    if not isinstance(scene.error, AttributeError) or not (
+        _EARLY.search(scene.message) or _LACKING.search(scene.message)
+    ):
         return None
     modules = (step.locals.get("self") for step in reversed(scene.steps))
     module = next((found for found in modules if isinstance(found, nn.Module) and not _is_initialised(found)), None)
@@ -38,15 +41,22 @@ def explain(scene: Scene) -> Explanation | None:
     if call is None:
         how, place = "never calls super().__init__()", source.place(function)
         fix = f"Make super().__init__() the first line of {cls.__name__}.__init__, before {spot(source.place(first))}."
-        patch = diff(source.path, [Edit(first.lineno, first.lineno - 1, (f"{source.indent(first.lineno)}super().__init__()",))])
+        patch = diff(
+            source.path, [Edit(first.lineno, first.lineno - 1, (f"{source.indent(first.lineno)}super().__init__()",))]
+        )
     else:
-        how, place = f"calls super().__init__() only at {spot(source.place(call))}, after modules are assigned", source.place(call)
+        how, place = (
+            f"calls super().__init__() only at {spot(source.place(call))}, after modules are assigned",
+            source.place(call),
+        )
         fix = f"Move super().__init__() to the top of {cls.__name__}.__init__."
         patch = _moved(source, call, first)
     return Explanation(
         "missing-init",
         f"{cls.__name__}.__init__ (at {spot(source.place(function))}) {how}, so the module has nowhere to keep layers and parameters.",
-        (f"The crash came at {spot(scene.place)}: {scene.crash.text(scene.crash.statement) if scene.crash.statement else ''}",),
+        (
+            f"The crash came at {spot(scene.place)}: {scene.crash.text(scene.crash.statement) if scene.crash.statement else ''}",
+        ),
         fix,
         place,
         patch,
@@ -61,7 +71,11 @@ def _inits(module: nn.Module) -> Iterator[tuple[type, Source, ast.FunctionDef]]:
     """The user's __init__ methods of a module's class and its bases, the most derived first."""
     for cls in type(module).__mro__:
         code: Any = getattr(vars(cls).get("__init__"), "__code__", None)
-        tree = source_of(code.co_filename).class_named(cls.__name__) if code is not None and is_users(code.co_filename) else None
+        tree = (
+            source_of(code.co_filename).class_named(cls.__name__)
+            if code is not None and is_users(code.co_filename)
+            else None
+        )
         for node in tree.body if tree is not None else ():
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 yield cls, source_of(code.co_filename), node

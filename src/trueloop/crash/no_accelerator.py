@@ -32,6 +32,8 @@ def explain(scene: Scene) -> Explanation | None:
         message = f"A CUDA device was asked for by a number that does not exist: {has}, numbered from 0."
         fix = f"Use cuda:0 to cuda:{count - 1}." if count > 1 else "Use cuda:0."
     else:
-        message = f"A CUDA device was asked for, but {has}" + ("; this build was made without CUDA." if torch.version.cuda is None else ".")
+        message = f"A CUDA device was asked for, but {has}" + (
+            "; this build was made without CUDA." if torch.version.cuda is None else "."
+        )
         fix = 'Choose the device by what is there: device = "cuda" if torch.cuda.is_available() else "cpu".'
     return Explanation("no-accelerator", message, (), fix, scene.place)

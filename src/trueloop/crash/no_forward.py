@@ -9,8 +9,8 @@ from typing import Final
 
 from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.scene import Scene
-from trueloop.source import source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
 
 __all__ = ["explain"]
 
@@ -20,7 +20,11 @@ _SIGN: Final = re.compile(r'Module \[(\w+)\] is missing the required "forward" f
 
 def explain(scene: Scene) -> Explanation | None:
     found, layer = _SIGN.search(scene.message), scene.layer
-    module = layer.module if layer is not None else next((step.owner for step in reversed(scene.beyond) if step.owner is not None), None)
+    module = (
+        layer.module
+        if layer is not None
+        else next((step.owner for step in reversed(scene.beyond) if step.owner is not None), None)
+    )
     if found is None or module is None:
         return None
     code = getattr(type(module).__init__, "__code__", None)
@@ -30,16 +34,28 @@ def explain(scene: Scene) -> Explanation | None:
     near = get_close_matches("forward", [method.name for method in methods], n=1, cutoff=0.7)
     method = next((method for method in methods if near and method.name == near[0]), None)
     inner = next(
-        (m for outer in methods for m in ast.walk(outer) if isinstance(m, ast.FunctionDef) and m is not outer and m.name == "forward"), None
+        (
+            m
+            for outer in methods
+            for m in ast.walk(outer)
+            if isinstance(m, ast.FunctionDef) and m is not outer and m.name == "forward"
+        ),
+        None,
     )
     message = f"{found[1]} has no method `forward`, which is what calling it runs."
     if inner is not None:
         detail = f"A `forward` at {spot(source.place(inner))} is indented into another method, so it is not one of the class."
         return Explanation(
-            "no-forward", message, (detail,), f"Take one level of indentation off it, at {spot(source.place(inner))}.", source.place(inner)
+            "no-forward",
+            message,
+            (detail,),
+            f"Take one level of indentation off it, at {spot(source.place(inner))}.",
+            source.place(inner),
         )
     if method is not None:
         detail = f"It has `{method.name}` at {spot(source.place(method))}."
-        return Explanation("no-forward", message, (detail,), f"Rename `{method.name}` to `forward`.", source.place(method))
+        return Explanation(
+            "no-forward", message, (detail,), f"Rename `{method.name}` to `forward`.", source.place(method)
+        )
     place = source.place(tree) if tree is not None else scene.place
     return Explanation("no-forward", message, (), f"Add `def forward(self, x):` to the class at {spot(place)}.", place)

@@ -13,7 +13,7 @@ from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.origin import head, origin, setter
 from trueloop.crash.scene import Scene, Step
 from trueloop.event import Place
-from trueloop.source import called_name, calls_in
+from trueloop.usercode.source import called_name, calls_in
 
 __all__ = ["explain"]
 
@@ -52,16 +52,30 @@ def _switched_off(scene: Scene) -> _Reason | None:
         calls = [(step, node) for step in scene.users for node in calls_in(step.source.tree) if _is_switch(node)]
         place = calls[0][0].source.place(calls[0][1]) if calls else scene.place
         at = f" at {spot(place)}" if calls else ""
-        return f"Recording of gradients is switched off{at}.", "Switch it on before the forward: torch.set_grad_enabled(True).", place
+        return (
+            f"Recording of gradients is switched off{at}.",
+            "Switch it on before the forward: torch.set_grad_enabled(True).",
+            place,
+        )
     for step in scene.users:
         for node in _around(step):
             text = ast.unparse(node.items[0].context_expr) if isinstance(node, ast.With) else ""
             if isinstance(node, ast.With) and any(word in text for word in _OFF):
                 place = step.source.place(node)
-                return f"It runs inside `with {text}` at {spot(place)}.", "Take the training step out of that block.", place
-            if isinstance(node, ast.FunctionDef) and any(word in ast.unparse(d) for d in node.decorator_list for word in _OFF):
+                return (
+                    f"It runs inside `with {text}` at {spot(place)}.",
+                    "Take the training step out of that block.",
+                    place,
+                )
+            if isinstance(node, ast.FunctionDef) and any(
+                word in ast.unparse(d) for d in node.decorator_list for word in _OFF
+            ):
                 place = step.source.place(node)
-                return f"`{node.name}` at {spot(place)} is decorated with no_grad.", f"Take the decorator off `{node.name}`.", place
+                return (
+                    f"`{node.name}` at {spot(place)} is decorated with no_grad.",
+                    f"Take the decorator off `{node.name}`.",
+                    place,
+                )
     return None
 
 
@@ -84,7 +98,12 @@ def _cut(scene: Scene, step: Step, node: ast.AST | None) -> _Reason | None:
             return None
         place = step.source.place(statement)
         within = next(
-            (p for p in step.source.parents(statement) if isinstance(p, ast.With) and any(w in ast.unparse(p.items[0]) for w in _OFF)), None
+            (
+                p
+                for p in step.source.parents(statement)
+                if isinstance(p, ast.With) and any(w in ast.unparse(p.items[0]) for w in _OFF)
+            ),
+            None,
         )
         if within is not None:
             where = step.source.place(within)
@@ -96,22 +115,31 @@ def _cut(scene: Scene, step: Step, node: ast.AST | None) -> _Reason | None:
         spine = list(_spine(step, statement))
         drop = next((part for part in spine if _drops(part)), None)
         if drop is not None:
-            return f"`{step.text(drop)}` at {spot(place)} leaves the graph behind.", f"Compute `{node.id}` without it.", place
+            return (
+                f"`{step.text(drop)}` at {spot(place)} leaves the graph behind.",
+                f"Compute `{node.id}` without it.",
+                place,
+            )
         node = spine[-1] if spine else None
     return None
 
 
 def _drops(part: ast.expr) -> bool:
-    return (isinstance(part, ast.Call) and called_name(part) in _CUTS) or (isinstance(part, ast.Attribute) and part.attr == "data")
+    return (isinstance(part, ast.Call) and called_name(part) in _CUTS) or (
+        isinstance(part, ast.Attribute) and part.attr == "data"
+    )
 
 
 def _spine(step: Step, statement: ast.stmt) -> Iterator[ast.expr]:
-    """What a statement's value is made from, step by step: of `loss(model(x).detach(), y)` the calls of loss, detach and model, then x."""
+    """What a statement's value is made from, step by step: of `loss(model(x).detach(), y)` the calls of loss, detach
+    and model, then x."""
     node = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
     while node is not None:
         yield node
         match node:
-            case ast.Call(func=ast.Attribute(value=base), args=arguments) if not isinstance(step.value(base), (ModuleType, nn.Module)):
+            case ast.Call(func=ast.Attribute(value=base), args=arguments) if not isinstance(
+                step.value(base), (ModuleType, nn.Module)
+            ):
                 node = base
             case ast.Call(args=arguments):
                 node = arguments[0] if arguments else None
@@ -125,10 +153,16 @@ def _spine(step: Step, statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _frozen(scene: Scene) -> _Reason | None:
     """Every parameter of the only model at hand is frozen."""
-    models = [(name, module) for name, module in scene.modules() if name != "self" and any(True for _ in module.parameters())]
+    models = [
+        (name, module) for name, module in scene.modules() if name != "self" and any(True for _ in module.parameters())
+    ]
     if len(models) != 1 or any(parameter.requires_grad for parameter in models[0][1].parameters()):
         return None
     name, module = models[0]
     count = sum(1 for _ in module.parameters())
     detail = f"All {count} parameters of `{name}` ({type(module).__name__}) have requires_grad=False."
-    return detail, "Let the part that is to learn require gradients: for p in head.parameters(): p.requires_grad_(True).", scene.place
+    return (
+        detail,
+        "Let the part that is to learn require gradients: for p in head.parameters(): p.requires_grad_(True).",
+        scene.place,
+    )

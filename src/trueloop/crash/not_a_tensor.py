@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from trueloop.crash.explanation import Explanation, article, described, spot
 from trueloop.crash.origin import Origin, came, origin
 from trueloop.crash.scene import MISSING, Scene
-from trueloop.source import source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
 
 __all__ = ["explain"]
 
@@ -29,7 +29,11 @@ def explain(scene: Scene) -> Explanation | None:
     if value is MISSING or isinstance(value, (Tensor, int, float, str, bool)):
         return None
     source = _made_by(came_from)
-    who = f"`{scene.layer.name}` ({type(scene.layer.module).__name__})" if scene.layer is not None else f"The call at {spot(scene.place)}"
+    who = (
+        f"`{scene.layer.name}` ({type(scene.layer.module).__name__})"
+        if scene.layer is not None
+        else f"The call at {spot(scene.place)}"
+    )
     return Explanation(
         "not-a-tensor",
         f"{who} needs a tensor, but {name} is {described(value)}.",
@@ -51,15 +55,24 @@ def _culprit(scene: Scene) -> tuple[Any, str, Origin]:
         return scene.layer.given, *came(scene, scene.layer)
     argument = scene.argument()
     value = scene.crash.value(argument)
-    return (value, f"`{scene.crash.text(argument)}`", origin(scene, scene.crash, argument)) if argument is not None else nothing
+    return (
+        (value, f"`{scene.crash.text(argument)}`", origin(scene, scene.crash, argument))
+        if argument is not None
+        else nothing
+    )
 
 
 def _lacking(scene: Scene, found: re.Match[str]) -> tuple[Any, str, Origin] | None:
-    """`'tuple' object has no attribute 'view'`: the tuple, if it was treated like a tensor in the user's own line, or by a loss."""
+    """`'tuple' object has no attribute 'view'`: the tuple, if it was treated like a tensor in the user's own line, or
+    by a loss."""
     node = scene.crash.node
     candidates: list[ast.expr] = [*node.args] if isinstance(node, ast.Call) else []
     if not scene.beyond:
-        base = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else getattr(node, "value", None)
+        base = (
+            node.func.value
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            else getattr(node, "value", None)
+        )
         candidates = [base] if isinstance(base, ast.expr) else []
     for candidate in candidates if hasattr(Tensor, found[2]) else ():
         value, came_from = scene.crash.value(candidate), origin(scene, scene.crash, candidate)
@@ -123,7 +136,9 @@ def _returnless(module: nn.Module) -> str:
     source = source_of(code.co_filename)
     tree = source.class_named(type(module).__name__)
     forward = (
-        next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None) if tree is not None else None
+        next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+        if tree is not None
+        else None
     )
     if forward is None or any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(forward)):
         return f"Make every path through {type(module).__name__}.forward return a tensor."

@@ -9,7 +9,7 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described
 from trueloop.crash.origin import origin
 from trueloop.crash.scene import Scene
-from trueloop.source import calls_in
+from trueloop.usercode.source import calls_in
 
 __all__ = ["explain"]
 
@@ -23,7 +23,9 @@ def explain(scene: Scene) -> Explanation | None:
     if not isinstance(root, Tensor) or receiver is None:
         return None
     name, came_from = scene.crash.text(receiver), origin(scene, scene.crash, receiver)
-    unreduced = came_from.statement is not None and any(_is_unreduced(scene, call) for call in calls_in(came_from.statement))
+    unreduced = came_from.statement is not None and any(
+        _is_unreduced(scene, call) for call in calls_in(came_from.statement)
+    )
     fix = "Leave out reduction='none', or reduce" if unreduced else "Reduce"
     return Explanation(
         "not-scalar",
@@ -37,4 +39,6 @@ def explain(scene: Scene) -> Explanation | None:
 def _is_unreduced(scene: Scene, call: ast.Call) -> bool:
     if getattr(scene.crash.value(call.func), "reduction", "") == "none":
         return True
-    return any(k.arg == "reduction" and isinstance(k.value, ast.Constant) and k.value.value == "none" for k in call.keywords)
+    return any(
+        k.arg == "reduction" and isinstance(k.value, ast.Constant) and k.value.value == "none" for k in call.keywords
+    )

@@ -13,7 +13,7 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described, spot, written
 from trueloop.crash.origin import origin
 from trueloop.crash.scene import MISSING, Scene
-from trueloop.source import called_name
+from trueloop.usercode.source import called_name
 
 __all__ = ["explain"]
 
@@ -23,7 +23,9 @@ _PRODUCT: Final = re.compile(
     r"|size mismatch, got input|inconsistent tensor size"
 )
 """How products say it."""
-_SUM: Final = re.compile(r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)")
+_SUM: Final = re.compile(
+    r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)"
+)
 """How everything that broadcasts says it."""
 _STORE: Final = re.compile(r"The expanded size of the tensor")
 """How an assignment to a part says it."""
@@ -83,7 +85,9 @@ def _product(scene: Scene, found: re.Match[str]) -> Explanation | None:
         return None
     left, right = operands
     inner = found["a"].split("x")[1] if found["a"] else found["wanted"] or (str(left.shape[-1]) if left.shape else "")
-    outer = found["b"].split("x")[0] if found["b"] else found["found"] or (str(right.shape[-2:][0]) if right.shape else "")
+    outer = (
+        found["b"].split("x")[0] if found["b"] else found["found"] or (str(right.shape[-2:][0]) if right.shape else "")
+    )
     if not inner or not outer:
         return None
     fix = f"Make the last dimension of `{left.text}` equal the one before last of `{right.text}`."
@@ -99,7 +103,9 @@ def _sum(scene: Scene, found: re.Match[str]) -> Explanation | None:
         return None
     left, right = operands
     a, b, dimension = found.groups()
-    message = f"{left} and {right}: in dimension {dimension} they have {a} and {b}, and only equal sizes or a 1 go together."
+    message = (
+        f"{left} and {right}: in dimension {dimension} they have {a} and {b}, and only equal sizes or a 1 go together."
+    )
     fix = f"Bring both to the same size in dimension {dimension}."
     if left.shape and right.shape:
         if len(left.shape) == len(right.shape) == 4 and dimension == "1":
@@ -115,7 +121,10 @@ def _store(scene: Scene, found: re.Match[str]) -> Explanation | None:
     statement = scene.crash.statement
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
         return None
-    target, value = statement.targets[0], _Operand(scene.crash.text(statement.value), scene.crash.value(statement.value), statement.value)
+    target, value = (
+        statement.targets[0],
+        _Operand(scene.crash.text(statement.value), scene.crash.value(statement.value), statement.value),
+    )
     into = _Operand(scene.crash.text(target.value), scene.crash.value(target.value), target.value)
     sizes = re.search(r"Target sizes: (\[.*?\]).*Tensor sizes: (\[.*?\])", scene.message)
     if into.shape is None or sizes is None:
@@ -126,13 +135,25 @@ def _store(scene: Scene, found: re.Match[str]) -> Explanation | None:
 
 def _join(scene: Scene, found: re.Match[str]) -> Explanation | None:
     call = scene.crash.node
-    if not isinstance(call, ast.Call) or called_name(call) not in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack"):
+    if not isinstance(call, ast.Call) or called_name(call) not in (
+        "cat",
+        "stack",
+        "concat",
+        "concatenate",
+        "hstack",
+        "vstack",
+        "dstack",
+    ):
         return None
     operands = [operand for operand in _operands(scene) if operand.shape is not None]
     held = scene.crash.value(call.args[0]) if call.args else MISSING
     if not operands and isinstance(held, (list, tuple)):
         name = scene.crash.text(call.args[0])
-        operands = [_Operand(f"{name}[{index}]", part, call.args[0]) for index, part in enumerate(held) if isinstance(part, Tensor)]
+        operands = [
+            _Operand(f"{name}[{index}]", part, call.args[0])
+            for index, part in enumerate(held)
+            if isinstance(part, Tensor)
+        ]
     odd = _odd(operands)
     if odd is None:
         return None
@@ -140,8 +161,14 @@ def _join(scene: Scene, found: re.Match[str]) -> Explanation | None:
     first = operands[0]
     rule = "all sizes" if verb == "stack" else "all sizes but that of the joined dimension"
     message = f"torch.{verb} needs {rule} to be equal, but {first} and {odd}."
-    more = () if len(operands) <= 2 else ("All of them: " + ", ".join(f"`{o.text}` {written(o.shape or ())}" for o in operands[:8]) + ".",)
-    return _told(scene, message, [first, odd] if first.node is not odd.node else [first], _join_fix(verb, first, odd), more)
+    more = (
+        ()
+        if len(operands) <= 2
+        else ("All of them: " + ", ".join(f"`{o.text}` {written(o.shape or ())}" for o in operands[:8]) + ".",)
+    )
+    return _told(
+        scene, message, [first, odd] if first.node is not odd.node else [first], _join_fix(verb, first, odd), more
+    )
 
 
 def _odd(operands: list[_Operand]) -> _Operand | None:

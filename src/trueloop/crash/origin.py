@@ -1,7 +1,7 @@
 """Where a value came from: the statement that set a variable, the caller that passed it, the line that built a layer.
 
-Read from the source, so only what must have happened is said: a variable that a branch or a later line of the loop may have set
-has no known origin.
+Read from the source, so only what must have happened is said: a variable that a branch or a later line of the loop may
+have set has no known origin.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import nn
 from trueloop.crash.explanation import spot
 from trueloop.crash.scene import MISSING, Layer, Scene, Step
 from trueloop.event import Place
-from trueloop.source import called_name, calls_in, is_self_attribute, source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import called_name, calls_in, is_self_attribute, source_of
 
 __all__ = ["Built", "Origin", "bound_in", "built", "came", "head", "origin", "setter"]
 
@@ -51,11 +51,15 @@ class Built:
 
 def bound_in(node: ast.AST, name: str) -> bool:
     """Does this node, or what it holds, give the name a value?"""
-    return any(isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store) for inner in ast.walk(node))
+    return any(
+        isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
+        for inner in ast.walk(node)
+    )
 
 
 def setter(step: Step, name: str) -> ast.stmt | None:
-    """The statement that must have set the variable before the step's line; the function itself if it is an argument."""
+    """The statement that must have set the variable before the step's line; the function itself if it is an
+    argument."""
     current: ast.AST | None = step.statement
     for parent in step.source.parents(current) if current is not None else ():
         assert current is not None
@@ -205,13 +209,17 @@ def _variable_calls(scene: Scene, module: nn.Module) -> Iterator[tuple[str, ast.
                 yield from ((step.place.path, call) for call in calls_in(node.value))
 
 
-def _element_calls(scene: Scene, layer: Layer, owner: nn.Module, path: str, position: int) -> Iterator[tuple[str, ast.Call]]:
+def _element_calls(
+    scene: Scene, layer: Layer, owner: nn.Module, path: str, position: int
+) -> Iterator[tuple[str, ast.Call]]:
     """The n-th argument of `nn.Sequential(…)`."""
     outer_path, _, attribute = path.rpartition(".")
     outer = layer.model.get_submodule(outer_path)
     containers = _attribute_calls(outer, attribute) if path else _variable_calls(scene, owner)
     for file, call in containers:
-        plain = called_name(call) == "Sequential" and not any(isinstance(argument, ast.Starred) for argument in call.args)
+        plain = called_name(call) == "Sequential" and not any(
+            isinstance(argument, ast.Starred) for argument in call.args
+        )
         element = call.args[position] if plain and position < len(call.args) else None
         if isinstance(element, ast.Call):
             yield file, element

@@ -13,7 +13,9 @@ from trueloop.crash.scene import MISSING, Scene
 
 __all__ = ["explain"]
 
-_SIGN: Final = re.compile(r"stack expects each tensor to be equal size, but got (\[.*?\]) at entry (\d+) and (\[.*?\]) at entry (\d+)")
+_SIGN: Final = re.compile(
+    r"stack expects each tensor to be equal size, but got (\[.*?\]) at entry (\d+) and (\[.*?\]) at entry (\d+)"
+)
 """How torch says it."""
 
 
@@ -25,7 +27,9 @@ def explain(scene: Scene) -> Explanation | None:
     first, one, second, other = found.groups()
     batch = scene.library_local(("collate_tensor_fn",), "batch")
     sizes = (
-        list(dict.fromkeys(written(part.shape) for part in batch if isinstance(part, Tensor))) if isinstance(batch, (list, tuple)) else []
+        list(dict.fromkeys(written(part.shape) for part in batch if isinstance(part, Tensor)))
+        if isinstance(batch, (list, tuple))
+        else []
     )
     loaders = [value for step in scene.users for value in step.locals.values() if isinstance(value, DataLoader)]
     dataset = type(loaders[0].dataset).__name__ if len(loaders) == 1 else ""

@@ -19,7 +19,12 @@ _SIGN: Final = re.compile(r"Expected hidden(?:\[(\d)\])? size \(([\d, ]+)\), got
 
 def explain(scene: Scene) -> Explanation | None:
     found, layer = _SIGN.search(scene.message), scene.layer
-    if found is None or layer is None or not isinstance(layer.module, nn.RNNBase) or not isinstance(layer.given, Tensor):
+    if (
+        found is None
+        or layer is None
+        or not isinstance(layer.module, nn.RNNBase)
+        or not isinstance(layer.given, Tensor)
+    ):
         return None
     wanted, got = ([int(part) for part in group.split(",")] for group in (found[2], found[3]))
     state = scene.argument(1)

@@ -1,8 +1,8 @@
 """The scene of a crash: the exception, the calls it passed through, and what each of them still holds.
 
-Python keeps for every call the exact expression that was being evaluated, so that `self.fc1(x)` can be told from the `F.relu(…)`
-around it. Values are only looked up, never computed: nothing of the user's runs again. A scene holds live objects and is dropped
-as soon as the explanation has been written.
+Python keeps for every call the exact expression that was being evaluated, so that `self.fc1(x)` can be told from the
+`F.relu(…)` around it. Values are only looked up, never computed: nothing of the user's runs again. A scene holds live
+objects and is dropped as soon as the explanation has been written.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, Final
 from torch import Tensor, nn
 
 from trueloop.event import Place
-from trueloop.source import Source, source_of
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import Source, source_of
 
 __all__ = ["MISSING", "Layer", "Scene", "Step"]
 
@@ -73,7 +73,9 @@ class Step:
         if first is None or last is None or start is None or end is None or self.statement is None:
             return self.statement
         within = [node for node in ast.walk(self.statement) if _covers(node, (first, start), (last, end))]
-        return min(reversed(within), key=_extent, default=self.statement)  # of equal ones the innermost, which ast.walk gives last
+        return min(
+            reversed(within), key=_extent, default=self.statement
+        )  # of equal ones the innermost, which ast.walk gives last
 
     def text(self, node: ast.AST) -> str:
         """As written, on one line."""
@@ -167,12 +169,17 @@ class Scene:
 
     @classmethod
     def of(cls, error: BaseException, grad_enabled: bool = True) -> Scene | None:
-        """None if no line of the user's had a part in it, or if the user's own code raised it: those are the user's words."""
+        """None if no line of the user's had a part in it, or if the user's own code raised it: those are the user's
+        words."""
         steps = tuple(_steps(error.__traceback__))
         if not any(step.is_users for step in steps):
             return None
         last = steps[-1]
-        return None if last.is_users and isinstance(last.node, (ast.Raise, ast.Assert)) else cls(error, steps, grad_enabled)
+        return (
+            None
+            if last.is_users and isinstance(last.node, (ast.Raise, ast.Assert))
+            else cls(error, steps, grad_enabled)
+        )
 
     @property
     def crash(self) -> Step:
@@ -195,26 +202,39 @@ class Scene:
 
     def library_local(self, functions: tuple[str, ...], name: str) -> Any:
         """A variable of the innermost of these functions of torch's that the exception passed through."""
-        found = (step.locals[name] for step in reversed(self.beyond) if step.function in functions and name in step.locals)
+        found = (
+            step.locals[name] for step in reversed(self.beyond) if step.function in functions and name in step.locals
+        )
         return next(found, MISSING)
 
     def argument(self, index: int = 0) -> ast.expr | None:
         """What the user's line handed to the call that failed."""
         call = self.crash.node
-        if not isinstance(call, ast.Call) or len(call.args) <= index or any(isinstance(a, ast.Starred) for a in call.args):
+        if (
+            not isinstance(call, ast.Call)
+            or len(call.args) <= index
+            or any(isinstance(a, ast.Starred) for a in call.args)
+        ):
             return None
         return call.args[index]
 
     def operands(self) -> list[tuple[ast.expr, Any]]:
-        """The tensors that the failing expression combines, as written, each with its value (MISSING if no variable holds it)."""
+        """The tensors that the failing expression combines, as written, each with its value (MISSING if no variable
+        holds it)."""
         match self.crash.node:
-            case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right) | ast.Compare(left=left, comparators=[right]):
+            case (
+                ast.BinOp(left=left, right=right)
+                | ast.AugAssign(target=left, value=right)
+                | ast.Compare(left=left, comparators=[right])
+            ):
                 nodes = [left, right]
             case ast.Subscript(value=base, slice=index):
                 nodes = [base, index]
             case ast.Call(func=function, args=arguments, keywords=keywords):
                 nodes = [*arguments, *(keyword.value for keyword in keywords)]
-                if isinstance(function, ast.Attribute) and not isinstance(self.crash.value(function.value), (ModuleType, nn.Module)):
+                if isinstance(function, ast.Attribute) and not isinstance(
+                    self.crash.value(function.value), (ModuleType, nn.Module)
+                ):
                     nodes.insert(0, function.value)
             case _:
                 return []
@@ -261,7 +281,8 @@ class Scene:
         return self.steps[self.steps.index(step) + 1 :]
 
     def _before(self, inner: nn.Module, model: nn.Module) -> tuple[str, bool]:
-        """The layer whose output reached `inner`, if an nn.Sequential passed it on; else, whether the user's line did."""
+        """The layer whose output reached `inner`, if an nn.Sequential passed it on; else, whether the user's line
+        did."""
         for step in reversed(self.beyond):
             container = step.owner
             if container is None or container is inner or step.function in _CALLS:

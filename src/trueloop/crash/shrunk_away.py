@@ -12,7 +12,11 @@ from trueloop.crash.scene import Scene
 
 __all__ = ["explain"]
 
-_SIGNS: Final = ("Kernel size can't be greater than actual input size", "Output size is too small", "kernel size should be smaller than")
+_SIGNS: Final = (
+    "Kernel size can't be greater than actual input size",
+    "Output size is too small",
+    "kernel size should be smaller than",
+)
 """How torch says it, over its versions."""
 
 
@@ -34,7 +38,10 @@ def explain(scene: Scene) -> Explanation | None:
     return Explanation(
         kind="shrunk-away",
         message=f"{name} has shrunk to {described(given)} and {who}{needs}: nothing would be left.",
-        details=(*where_from.lines, *((f"`{layer.name}` is built at {spot(place.place)}: {place.text}",) if layer and place else ())),
+        details=(
+            *where_from.lines,
+            *((f"`{layer.name}` is built at {spot(place.place)}: {place.text}",) if layer and place else ()),
+        ),
         fix="Feed larger images, take out a pooling or a stride before it, or pad.",
         place=scene.place,
     )

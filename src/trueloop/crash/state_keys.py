@@ -10,7 +10,7 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, written
 from trueloop.crash.origin import origin
 from trueloop.crash.scene import Scene
-from trueloop.verdict import counted
+from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
@@ -36,7 +36,11 @@ def explain(scene: Scene) -> Explanation | None:
     differing = [key for key in own if isinstance(state.get(key), Tensor) and state[key].shape != own[key].shape]
     name = type(step.owner).__name__
     where = origin(scene, scene.crash, scene.argument()).lines
-    told = _prefixed(name, own, state) or _nested(name, own, state, scene) or _sized(name, own, state, differing, missing or unexpected)
+    told = (
+        _prefixed(name, own, state)
+        or _nested(name, own, state, scene)
+        or _sized(name, own, state, differing, missing or unexpected)
+    )
     if told is None:
         told = (
             f"The names differ: {name} has {counted(len(missing), 'entry', 'entries')} that the checkpoint lacks, "
@@ -62,10 +66,22 @@ def _listed(missing: list[str], unexpected: list[str]) -> tuple[str, ...]:
 def _prefixed(name: str, own: Mapping[str, object], state: Mapping[str, object]) -> _Told | None:
     """All names are the same but for what stands before them."""
     for prefix, who in _PREFIXES.items():
-        if state and {key.removeprefix(prefix) for key in state} == set(own) and any(key.startswith(prefix) for key in state):
+        if (
+            state
+            and {key.removeprefix(prefix) for key in state} == set(own)
+            and any(key.startswith(prefix) for key in state)
+        ):
             message = f'Every name in the checkpoint starts with "{prefix}", the names of {name} do not: it was saved from {who}.'
-            return message, (), f'Take the prefix off: {{key.removeprefix("{prefix}"): value for key, value in state.items()}}.'
-        if own and {key.removeprefix(prefix) for key in own} == set(state) and any(key.startswith(prefix) for key in own):
+            return (
+                message,
+                (),
+                f'Take the prefix off: {{key.removeprefix("{prefix}"): value for key, value in state.items()}}.',
+            )
+        if (
+            own
+            and {key.removeprefix(prefix) for key in own} == set(state)
+            and any(key.startswith(prefix) for key in own)
+        ):
             message = f'Every name of {name} starts with "{prefix}", those in the checkpoint do not: the model is wrapped by {who}.'
             return message, (), "Load it before wrapping the model, or into the model inside the wrapper."
     return None
@@ -82,7 +98,9 @@ def _nested(name: str, own: Mapping[str, object], state: Mapping[str, object], s
     return message, (), f"Load that entry: load_state_dict({text}[{inside[0]!r}])."
 
 
-def _sized(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor], differing: list[str], names_differ: object) -> _Told | None:
+def _sized(
+    name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor], differing: list[str], names_differ: object
+) -> _Told | None:
     if not differing or names_differ:
         return None
     first = differing[0]
@@ -90,7 +108,9 @@ def _sized(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor], di
         f"{counted(len(differing), 'entry', 'entries')} of {len(own)} {'has' if len(differing) == 1 else 'have'} another size: "
         f"`{first}` is {written(state[first].shape)} in the checkpoint and {written(own[first].shape)} in {name}."
     )
-    details = tuple(f"`{key}`: checkpoint {written(state[key].shape)}, model {written(own[key].shape)}." for key in differing[1:4])
+    details = tuple(
+        f"`{key}`: checkpoint {written(state[key].shape)}, model {written(own[key].shape)}." for key in differing[1:4]
+    )
     layers = {key.rpartition(".")[0] for key in differing}
     if len(layers) == 1:
         fix = f"Build the model with the sizes of the checkpoint, or leave `{next(iter(layers))}` out of it and train that layer anew."

@@ -25,7 +25,9 @@ def explain(scene: Scene) -> Explanation | None:
     if (_GRAPH not in scene.message and away is None) or "DataLoader worker process" in scene.message:
         return None
     tensors = [(node, value) for node, value in scene.operands() if isinstance(value, Tensor)]
-    inner = next((step.locals.get("self") for step in scene.beyond if isinstance(step.locals.get("self"), Tensor)), None)
+    inner = next(
+        (step.locals.get("self") for step in scene.beyond if isinstance(step.locals.get("self"), Tensor)), None
+    )
     tensor = inner if inner is not None else next((value for _, value in tensors), None)
     node: ast.AST | None = next((node for node, value in tensors if value is tensor), None)
     name = scene.crash.text(node) if node is not None else "the tensor"
@@ -35,7 +37,9 @@ def explain(scene: Scene) -> Explanation | None:
     if away is not None:
         message = f"{what} is on {away[1]}, and numpy reads CPU memory only."
     else:
-        message = f"{what} still belongs to the autograd graph; as a numpy array it would lose it silently, so torch refuses."
+        message = (
+            f"{what} still belongs to the autograd graph; as a numpy array it would lose it silently, so torch refuses."
+        )
     return Explanation(
         "to-numpy",
         message,

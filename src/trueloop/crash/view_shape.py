@@ -1,4 +1,5 @@
-"""A tensor was to be viewed in a shape that does not hold the same number of elements, or that its memory order forbids."""
+"""A tensor was to be viewed in a shape that does not hold the same number of elements, or that its memory order
+forbids."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described, factors, written
 from trueloop.crash.origin import origin
 from trueloop.crash.scene import Scene
-from trueloop.source import called_name
+from trueloop.usercode.source import called_name
 
 __all__ = ["explain"]
 
@@ -28,7 +29,9 @@ def explain(scene: Scene) -> Explanation | None:
     call = scene.crash.node
     if (found is None and _ORDER not in scene.message) or scene.beyond or not isinstance(call, ast.Call):
         return None
-    base = call.func.value if isinstance(call.func, ast.Attribute) and called_name(call) in ("view", "reshape") else None
+    base = (
+        call.func.value if isinstance(call.func, ast.Attribute) and called_name(call) in ("view", "reshape") else None
+    )
     if isinstance(scene.crash.value(base), ModuleType):  # torch.reshape(x, …)
         base = scene.argument()
     tensor = scene.crash.value(base)
@@ -58,11 +61,11 @@ def _fix(name: str, shape: tuple[int, ...] | None, wanted: list[int]) -> str:
         return "Let one dimension be -1, or write sizes whose product is the number of elements."
     rest = wanted[1:]
     if wanted[0] not in (-1, shape[0]) and rest and -1 not in rest and prod(rest) == prod(shape[1:]):
-        return f"This batch has {shape[0]} samples, not {wanted[0]}: write -1 or {name}.size(0) for the batch dimension."
-    if len(wanted) == 2:
         return (
-            f"Write {name}.flatten(1), which gives {written((shape[0], prod(shape[1:])))}, and build the next layer for {prod(shape[1:])}."
+            f"This batch has {shape[0]} samples, not {wanted[0]}: write -1 or {name}.size(0) for the batch dimension."
         )
+    if len(wanted) == 2:
+        return f"Write {name}.flatten(1), which gives {written((shape[0], prod(shape[1:])))}, and build the next layer for {prod(shape[1:])}."
     return f"Write sizes after the batch dimension whose product is {prod(shape[1:])}."
 
 

@@ -1,4 +1,5 @@
-"""Images changed at random in ways that do not change what they show, on the device, drawing from the given generator only."""
+"""Images changed at random in ways that do not change what they show, on the device, drawing from the given generator
+only."""
 
 from __future__ import annotations
 

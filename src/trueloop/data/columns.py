@@ -1,7 +1,8 @@
 """The file of a table as columns of numbers and of words: CSV by the standard library, Parquet by pyarrow.
 
-Nothing is guessed in silence: a cell that is empty or does not fit its column is refused with the file, the row and the column. A file is
-read once, in pieces, into one flat array per column, so that a table takes eight bytes a cell and not a Python object.
+Nothing is guessed in silence: a cell that is empty or does not fit its column is refused with the file, the row and the
+column. A file is read once, in pieces, into one flat array per column, so that a table takes eight bytes a cell and not
+a Python object.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ __all__ = ["Columns", "Numbers", "Words", "read_columns"]
 PIECE: Final = 10_000
 """Rows read at a time; the first piece decides whether a column holds numbers or words."""
 MISTAKES: Final = 0.2
-"""A column in which at most this share of the cells is text is one of numbers with mistakes; with more it is one of words."""
+"""A column in which at most this share of the cells is text is one of numbers with mistakes; with more it is one of
+words."""
 MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-"""What people write in place of a number they do not have, in small letters. In a column of words only the empty cell is missing."""
+"""What people write in place of a number they do not have, in small letters. In a column of words only the empty cell
+is missing."""
 NO_WORD: Final = "(missing)"
 """The category of empty cells, where they are allowed."""
 
@@ -115,7 +118,11 @@ def _read_csv(path: Path, target: str, only_target: bool, fill: bool) -> Columns
             reader = csv.reader(file, delimiter=_delimiter(file.readline(), path), skipinitialspace=True, strict=True)
             file.seek(0)
             names, nameless = _header(path, next(reader), target)
-            columns = {place: _Column(path, name, target, fill) for place, name in names.items() if not only_target or name == target}
+            columns = {
+                place: _Column(path, name, target, fill)
+                for place, name in names.items()
+                if not only_target or name == target
+            }
             width = len(names) + len(nameless)
             while piece := list(islice(_whole_rows(path, reader, width), PIECE)):
                 lines = [line for line, _ in piece]
@@ -129,14 +136,20 @@ def _read_csv(path: Path, target: str, only_target: bool, fill: bool) -> Columns
                 f"iconv -f latin1 -t utf-8 {path.name} > {path.stem}-utf8{path.suffix}"
             ) from None
         except csv.Error as error:
-            raise BadData(f"{path}, row {reader.line_num}: {error}. Nothing was trained: look for a quote that is not closed.") from None
-    return Columns(path, {column.name: column.done() for column in columns.values()}, np.frombuffer(rows, np.int64), nameless)
+            raise BadData(
+                f"{path}, row {reader.line_num}: {error}. Nothing was trained: look for a quote that is not closed."
+            ) from None
+    return Columns(
+        path, {column.name: column.done() for column in columns.values()}, np.frombuffer(rows, np.int64), nameless
+    )
 
 
 def _delimiter(first: str, path: Path) -> str:
     if not first.strip():
         raise BadData(
-            f"{path} is empty. Nothing was trained." if not first else f"{path}, row 1: the header is empty. Nothing was trained."
+            f"{path} is empty. Nothing was trained."
+            if not first
+            else f"{path}, row 1: the header is empty. Nothing was trained."
         )
     return max(",;\t|", key=first.count)
 
@@ -279,14 +292,18 @@ def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Col
         _place_of(path, names, target)
         table = pq.read_table(path, columns=[target] if only_target else None)
     except (pa.ArrowException, OSError) as error:
-        raise BadData(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}). Nothing was trained.") from None
+        raise BadData(
+            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}). Nothing was trained."
+        ) from None
     columns: dict[str, Numbers | Words] = {}
     left_out: dict[str, str] = {}
     for name in table.column_names:
         column = _arrow_column(table[name])
         if column is None:
             if name == target:
-                raise BadData(f"{path}: the target column {name!r} is {table[name].type}: neither numbers nor text. Nothing was trained.")
+                raise BadData(
+                    f"{path}: the target column {name!r} is {table[name].type}: neither numbers nor text. Nothing was trained."
+                )
             left_out[name] = f"{table[name].type} is neither numbers nor text"
         elif name.startswith("__index_level_"):
             left_out[name] = "it is a row index"
@@ -308,13 +325,17 @@ def _arrow_column(values: Any) -> Numbers | Words | None:
         return Numbers(values.cast(pa.float64()).to_numpy().astype(np.float64, copy=False))
     if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         coded = pc.utf8_trim_whitespace(values.cast(pa.string()).fill_null("")).combine_chunks().dictionary_encode()
-        return Words(coded.indices.to_numpy().astype(np.int64), tuple(word or NO_WORD for word in coded.dictionary.to_pylist()))
+        return Words(
+            coded.indices.to_numpy().astype(np.int64), tuple(word or NO_WORD for word in coded.dictionary.to_pylist())
+        )
     return None
 
 
 def _check_arrow(path: Path, name: str, target: str, column: Numbers | Words, fill: bool) -> None:
     if isinstance(column, Words):
-        missing = np.flatnonzero(column.codes == column.names.index(NO_WORD)) if NO_WORD in column.names else np.arange(0)
+        missing = (
+            np.flatnonzero(column.codes == column.names.index(NO_WORD)) if NO_WORD in column.names else np.arange(0)
+        )
     else:
         missing = np.flatnonzero(np.isnan(column.values))
         for place in np.flatnonzero(np.isinf(column.values))[:1]:

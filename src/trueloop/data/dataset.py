@@ -29,7 +29,11 @@ class Dataset(Source):
         name: Callable[[int], str] = "sample {}".format,
     ) -> None:
         """`name`: what a sentence calls a sample, given its number; its file, where it has one."""
-        if isinstance(samples, IterableDataset) or not hasattr(samples, "__len__") or not hasattr(samples, "__getitem__"):
+        if (
+            isinstance(samples, IterableDataset)
+            or not hasattr(samples, "__len__")
+            or not hasattr(samples, "__getitem__")
+        ):
             raise BadData(
                 f"{type(samples).__name__} does not give its length and its samples by number ([]), so that its order could neither be "
                 "drawn nor resumed. Nothing was trained: give a map-style dataset, or put its samples into a list."
@@ -50,7 +54,9 @@ class Dataset(Source):
             if why is None:
                 raise
             raise BadData(why) from None
-        if not _is_pair(made) or (self.collate is default_collate and (not _is_pair(items[0]) or any(map(_texts, made)))):
+        if not _is_pair(made) or (
+            self.collate is default_collate and (not _is_pair(items[0]) or any(map(_texts, made)))
+        ):
             what = f"The collate made a {type(made).__name__} of a list of samples, not (inputs, targets)."
             raise BadData(self._mistake(wanted, items) or what)
         return Batch(*made)
@@ -66,7 +72,8 @@ class Dataset(Source):
     # No sentence from here on says that nothing was trained: a sample may be met in the middle of a run.
 
     def _mistake(self, numbers: Iterable[int], items: list[Any]) -> str | None:
-        """What is wrong with these samples, in a sentence; None: nothing that we know of. What a user's collate takes is its own matter."""
+        """What is wrong with these samples, in a sentence; None: nothing that we know of. What a user's collate takes
+        is its own matter."""
         collate = getattr(self.collate, "func", self.collate)  # of a partial
         if collate is not default_collate and collate is not padded:
             return None
@@ -113,7 +120,13 @@ def _shape(value: Any) -> list[int] | str:
     if isinstance(value, (list, tuple)):
         return [len(value)]
     shape = getattr(value, "shape", None)
-    return list(shape) if shape is not None else "a number" if isinstance(value, (bool, int, float)) else f"a {type(value).__name__}"
+    return (
+        list(shape)
+        if shape is not None
+        else "a number"
+        if isinstance(value, (bool, int, float))
+        else f"a {type(value).__name__}"
+    )
 
 
 def _no_numbers(part: Any) -> bool:

@@ -1,7 +1,8 @@
-"""Where the files of a data set are: in the folder the user names, in TRUELOOP_DATA, in the cache folder; fetched only if that is allowed.
+"""Where the files of a data set are: in the folder the user names, in TRUELOOP_DATA, in the cache folder; fetched only
+if that is allowed.
 
-A folder may be the data set's own or a parent that holds it (`mnist/`, `MNIST/raw/`). A folder that the user names is the only one looked
-in: other data than those asked for would be worse than none.
+A folder may be the data set's own or a parent that holds it (`mnist/`, `MNIST/raw/`). A folder that the user names is
+the only one looked in: other data than those asked for would be worse than none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.errors import BadData
-from trueloop.recipe import DataRequest
+from trueloop.recipe.recipe import DataRequest
 
 __all__ = ["DataFile", "DataSet", "cache_folder", "find_data"]
 
@@ -85,7 +86,8 @@ def _folders(wanted: DataSet, request: DataRequest) -> Iterator[Path]:
         yield from (request.folder / name for name in wanted.folders)
         yield request.folder
         return
-    # Nobody has named these for this data set, and MNIST's files are called like Fashion-MNIST's: the folder's name must say which it is.
+    # Nobody has named these for this data set, and MNIST's files are called like Fashion-MNIST's: the folder's name
+    # must say which it is.
     for parent in ([Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []) + [cache_folder()]:
         yield from (parent / name for name in wanted.folders)
         if any(parent.parts[-len(own) :] == own for name in wanted.folders if (own := Path(name).parts)):
@@ -116,7 +118,8 @@ def _downloaded(wanted: DataSet, folder: Path) -> dict[str, Path]:
 
 
 def _fetched(wanted: DataSet, file: DataFile, path: Path) -> Path:
-    """From the first mirror that has it whole: written aside, checked, then renamed, so that a half file never has its name."""
+    """From the first mirror that has it whole: written aside, checked, then renamed, so that a half file never has its
+    name."""
     troubles: list[str] = []
     for mirror in wanted.mirrors:
         aside = path.with_name(f"{path.name}.{os.getpid()}.part")

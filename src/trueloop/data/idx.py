@@ -1,4 +1,5 @@
-"""IDX files, in which MNIST and its successors come: a header that says kind and sizes, then the numbers. Packed by gzip or not."""
+"""IDX files, in which MNIST and its successors come: a header that says kind and sizes, then the numbers. Packed by
+gzip or not."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ KINDS: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4",
 GZIP: Final = b"\x1f\x8b"
 """How a packed file begins, whatever it is called."""
 HELD_OUT: Final = 5_000
-"""Of 60,000 to choose the best weights by: enough to tell 0.2 % apart, and the test data stay unseen. Of smaller sets, a twelfth."""
+"""Of 60,000 to choose the best weights by: enough to tell 0.2 % apart, and the test data stay unseen. Of smaller sets,
+a twelfth."""
 
 
 def read_idx(path: Path) -> Tensor:
@@ -38,7 +40,9 @@ def read_idx(path: Path) -> Tensor:
         )
     kind, header = np.dtype(KINDS[content[2]]), 4 + 4 * content[3]
     if len(content) < header:
-        raise BadData(f"{path} ends inside its header, after {len(content)} bytes. Nothing was trained: fetch it again.")
+        raise BadData(
+            f"{path} ends inside its header, after {len(content)} bytes. Nothing was trained: fetch it again."
+        )
     sizes = struct.unpack(f">{content[3]}I", content[4:header])
     due, there = math.prod(sizes) * kind.itemsize, len(content) - header
     if due != there:
@@ -48,7 +52,9 @@ def read_idx(path: Path) -> Tensor:
             f"and it holds {there:,}. Nothing was trained: fetch it again."
         )
     numbers = np.frombuffer(content, dtype=kind, offset=header).reshape(sizes)
-    return torch.from_numpy(numbers.astype(kind.newbyteorder("=")))  # a copy of its own, as torch wants to be able to write
+    return torch.from_numpy(
+        numbers.astype(kind.newbyteorder("="))
+    )  # a copy of its own, as torch wants to be able to write
 
 
 def _unpacked(path: Path) -> bytes:
@@ -74,7 +80,8 @@ class Normalised:
 
 
 def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: Normalised) -> Splits:
-    """The four files of MNIST or a successor, by their published names; what is held out is the same whatever the seed of the run."""
+    """The four files of MNIST or a successor, by their published names; what is held out is the same whatever the seed
+    of the run."""
     images, labels = _pair(files["train-images-idx3-ubyte.gz"], files["train-labels-idx1-ubyte.gz"], len(classes))
     test = _pair(files["t10k-images-idx3-ubyte.gz"], files["t10k-labels-idx1-ubyte.gz"], len(classes))
     held_out = min(HELD_OUT, len(images) // 12)
@@ -102,9 +109,13 @@ def _pair(images_file: Path, labels_file: Path, classes: int) -> tuple[Tensor, T
             "(number, height, width) and labels 1. Nothing was trained."
         )
     if len(images) != len(labels):
-        raise BadData(f"{images_file} holds {len(images):,} images and {labels_file} {len(labels):,} labels. Nothing was trained.")
+        raise BadData(
+            f"{images_file} holds {len(images):,} images and {labels_file} {len(labels):,} labels. Nothing was trained."
+        )
     wrong = (labels >= classes).nonzero()
     if len(wrong):
         row = int(wrong[0])
-        raise BadData(f"{labels_file}: label {row:,} is {int(labels[row])}, and there are classes 0 to {classes - 1}. Nothing was trained.")
+        raise BadData(
+            f"{labels_file}: label {row:,} is {int(labels[row])}, and there are classes 0 to {classes - 1}. Nothing was trained."
+        )
     return images.unsqueeze(1), labels.long()

@@ -2,8 +2,8 @@
 
     splits = image_folder("flowers", size=64)
 
-All images become uint8 of one shape, [channels, height, width]: grey if all files are, else colour. A set that fits in memory is decoded
-once; a larger one is decoded as it is asked for, by the loader's workers.
+All images become uint8 of one shape, [channels, height, width]: grey if all files are, else colour. A set that fits in
+memory is decoded once; a larger one is decoded as it is asked for, by the loader's workers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ SIDEWAYS: Final = frozenset({5, 6, 7, 8})
 """Values of a photograph's orientation with which width and height change places."""
 
 
-def image_folder(root: str | Path, *, size: int | tuple[int, int] | None = None, seed: int = 0, in_memory: int = IN_MEMORY) -> Splits:
+def image_folder(
+    root: str | Path, *, size: int | tuple[int, int] | None = None, seed: int = 0, in_memory: int = IN_MEMORY
+) -> Splits:
     """`size`: (height, width) or the side of a square; images are scaled to cover it and cut in the middle."""
     _pillow()
     root = Path(root)
@@ -77,7 +79,9 @@ class Images(Source):
         return len(self.files)
 
     def fetch(self, numbers: Tensor) -> Batch:
-        return Batch(torch.stack([self._decoded(self.files[number]) for number in numbers.tolist()]), self.targets[numbers])
+        return Batch(
+            torch.stack([self._decoded(self.files[number]) for number in numbers.tolist()]), self.targets[numbers]
+        )
 
     def labels(self) -> Tensor:
         return self.targets
@@ -123,9 +127,14 @@ def _find(root: Path, seed: int) -> tuple[dict[str, _Listed], tuple[str, ...]]:
         everything = _listed(root)
         parts = split_numbers(len(everything.files), seed, everything.labels)
         named = zip(("train", "valid", "test"), parts, strict=True)
-        return {name: everything.part(numbers) for name, numbers in named if len(numbers)}, (f"the parts are drawn with seed {seed}",)
+        return {name: everything.part(numbers) for name, numbers in named if len(numbers)}, (
+            f"the parts are drawn with seed {seed}",
+        )
     found = {"train": _listed(root / "train")}
-    folders = {"valid": next((root / name for name in VALID_NAMES if (root / name).is_dir()), None), "test": root / "test"}
+    folders = {
+        "valid": next((root / name for name in VALID_NAMES if (root / name).is_dir()), None),
+        "test": root / "test",
+    }
     for name, folder in folders.items():
         if folder is not None and folder.is_dir():
             found[name] = _listed(folder, found["train"].classes)
@@ -142,7 +151,9 @@ def _find(root: Path, seed: int) -> tuple[dict[str, _Listed], tuple[str, ...]]:
 def _listed(root: Path, known: tuple[str, ...] | None = None) -> _Listed:
     classes = tuple(sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith(".")))
     if not classes:
-        raise BadData(f"{root} holds no folders, and each class needs one: {root / 'cat' / '1.png'}. Nothing was trained.")
+        raise BadData(
+            f"{root} holds no folders, and each class needs one: {root / 'cat' / '1.png'}. Nothing was trained."
+        )
     unknown = [name for name in classes if known is not None and name not in known]
     if unknown:
         raise BadData(
@@ -151,9 +162,15 @@ def _listed(root: Path, known: tuple[str, ...] | None = None) -> _Listed:
     files: list[str] = []
     labels: list[int] = []
     for name in classes:
-        inside = sorted(str(file) for file in (root / name).rglob("*") if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
+        inside = sorted(
+            str(file)
+            for file in (root / name).rglob("*")
+            if file.suffix.lower() in ENDINGS and not file.name.startswith(".")
+        )
         if not inside:
-            raise BadData(f"{root / name} holds no images ({', '.join(sorted(ENDINGS))}). Nothing was trained: fill or remove the folder.")
+            raise BadData(
+                f"{root / name} holds no images ({', '.join(sorted(ENDINGS))}). Nothing was trained: fill or remove the folder."
+            )
         files += inside
         labels += [(known or classes).index(name)] * len(inside)
     return _Listed(files, torch.tensor(labels), known or classes)
@@ -246,5 +263,7 @@ def _pillow() -> Any:
     try:
         from PIL import Image as pillow  # noqa: N813 - the package is Pillow
     except ImportError:
-        raise MissingExtra("Images are read by Pillow, which is not installed. Nothing was run: pip install 'trueloop[images]'") from None
+        raise MissingExtra(
+            "Images are read by Pillow, which is not installed. Nothing was run: pip install 'trueloop[images]'"
+        ) from None
     return pillow

@@ -3,8 +3,8 @@
     Dataset(reviews, collate=padded)                          token 0 fills up
     Dataset(reviews, collate=partial(padded, pad=1))          token 1 does
 
-Targets are one per sample, or sequences themselves; those are filled up with `ignore`, which the losses pass over: say so by
-Facts(ignore=IGNORE).
+Targets are one per sample, or sequences themselves; those are filled up with `ignore`, which the losses pass over: say
+so by Facts(ignore=IGNORE).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def padded(items: Sequence[tuple[Any, Any]], pad: float = 0, ignore: int = IGNOR
 
 
 def _tensor(value: Any, number: int, which: str) -> Tensor:
-    """Whole numbers become int64; others (frames, samples of sound, quantities) keep their type."""
+    """CompiledStep numbers become int64; others (frames, samples of sound, quantities) keep their type."""
     try:
         if isinstance(value, str):
             raise TypeError

@@ -2,8 +2,8 @@
 
     Splits(train=Shards("train-{0000..0099}.tar"), valid=Shards("valid-*.tar"))
 
-The heads of the tars are read once; after that any sample is read by its place in its file, so that the order is the engine's and a
-resume is exact, as with any other source. Nothing is unpickled.
+The heads of the tars are read once; after that any sample is read by its place in its file, so that the order is the
+engine's and a resume is exact, as with any other source. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ class Samples:
             raise BadData(f"{self.paths[shard]}: {name} cannot be decoded ({error}). Replace it.") from None
 
     def _handle(self, shard: int) -> int:
-        """An open file. It is read by position, so that processes forked after the opening do not disturb one another."""
+        """An open file. It is read by position, so that processes forked after the opening do not disturb one
+        another."""
         handle = self._open.pop(shard, None)
         if handle is None:
             if len(self._open) >= OPEN_FILES:
@@ -179,7 +180,9 @@ def _refuse_unknown_endings(wanted: tuple[tuple[str, ...], tuple[str, ...]], dec
             )
 
 
-def _index(path: str, wanted: tuple[tuple[str, ...], tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, str], tuple[int, ...]]]:
+def _index(
+    path: str, wanted: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[str, tuple[str, str], tuple[int, ...]]]:
     """Key, the two endings and the two spans of every sample of a shard, in its order."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for name, start, length in _members(path):

@@ -1,7 +1,8 @@
 """The seam between data and engine: a source gives the batch of any sample numbers.
 
-Whatever the source (tensors, a dataset, a memory-mapped file, tar shards), a batch is a pure function of the numbers asked for and, if the
-source draws random numbers, of the seeds that were set before. So order, position and resume belong to the engine and are exact for all.
+Whatever the source (tensors, a dataset, a memory-mapped file, tar shards), a batch is a pure function of the numbers
+asked for and, if the source draws random numbers, of the seeds that were set before. So order, position and resume
+belong to the engine and are exact for all.
 """
 
 from __future__ import annotations
@@ -88,10 +89,14 @@ class Splits:
 
     def __post_init__(self) -> None:
         if len(self.train) == 0:
-            raise BadData("The training data holds no samples. Nothing was trained: check the path and the filter that reads it.")
+            raise BadData(
+                "The training data holds no samples. Nothing was trained: check the path and the filter that reads it."
+            )
         for name, part in (("validation", self.valid), ("test", self.test)):
             if part is not None and len(part) == 0:
-                raise BadData(f"The {name} data holds no samples. Nothing was trained: leave it out, or check the filter that reads it.")
+                raise BadData(
+                    f"The {name} data holds no samples. Nothing was trained: leave it out, or check the filter that reads it."
+                )
 
 
 def moved(value: Any, device: torch.device, *, non_blocking: bool = False) -> Any:

@@ -1,4 +1,5 @@
-"""Which samples are learned from, which validate and which test: drawn once, from a seed, class by class where there are classes."""
+"""Which samples are learned from, which validate and which test: drawn once, from a seed, class by class where there
+are classes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ __all__ = ["split_numbers"]
 def split_numbers(
     count: int, seed: int, labels: Tensor | None = None, *, valid: float = 0.15, test: float = 0.15
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sample numbers of train, valid and test. With labels, every class that has three samples or more is in each of them."""
+    """Sample numbers of train, valid and test. With labels, every class that has three samples or more is in each of
+    them."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     if labels is None:
         groups = [order]
@@ -21,7 +23,9 @@ def split_numbers(
     parts: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
     for group in groups:
         held_out, tested = _held_out(len(group), valid, test)
-        for part, numbers in zip(parts, torch.split(group, [len(group) - held_out - tested, held_out, tested]), strict=True):
+        for part, numbers in zip(
+            parts, torch.split(group, [len(group) - held_out - tested, held_out, tested]), strict=True
+        ):
             part.append(numbers)
     train, validating, testing = (torch.cat(part).sort().values for part in parts)
     return train, validating, testing

@@ -1,8 +1,10 @@
-"""A table to learn from: its columns made numbers, its target a class or a quantity, its rows drawn into train, valid and test.
+"""A table to learn from: its columns made numbers, its target a class or a quantity, its rows drawn into train, valid
+and test.
 
     task, splits = read_table("flowers.csv", target="species")
 
-Numbers are standardised and categories numbered by what the training rows hold, so that nothing of the other rows leaks into training.
+Numbers are standardised and categories numbered by what the training rows hold, so that nothing of the other rows leaks
+into training.
 `splits.facts.more["columns"]` says how each column became inputs: what is needed to do the same to a new row.
 """
 
@@ -26,11 +28,12 @@ from trueloop.errors import BadData
 __all__ = ["Target", "read_table", "read_target"]
 
 FEW: Final = 20
-"""Whole numbers with at most this many different values are class numbers; with more they are quantities."""
+"""CompiledStep numbers with at most this many different values are class numbers; with more they are quantities."""
 FEWEST: Final = 10
 """Rows without which a table cannot be split into three parts that mean anything."""
 MOST_CATEGORIES: Final = 64
-"""The most frequent categories of a column have an input each; all others, and those that training never saw, share one."""
+"""The most frequent categories of a column have an input each; all others, and those that training never saw, share
+one."""
 
 
 @final
@@ -103,17 +106,24 @@ def _target_of(table: Columns, name: str, task: str) -> Target:
     column = table.columns[name]
     if isinstance(column, Words):
         if task == "regression":
-            raise table.refused(0, f"the target column {name!r} holds {column.names[0]!r}; regression needs numbers. Nothing was trained.")
+            raise table.refused(
+                0,
+                f"the target column {name!r} holds {column.names[0]!r}; regression needs numbers. Nothing was trained.",
+            )
         return _classes_of(table, name, column.codes, column.names)
     values = column.values
     distinct = np.unique(values)
     if len(distinct) == 1:
-        raise BadData(f"{table.path}: the target column {name!r} is {distinct[0]:g} in all rows: nothing to learn. Nothing was trained.")
+        raise BadData(
+            f"{table.path}: the target column {name!r} is {distinct[0]:g} in all rows: nothing to learn. Nothing was trained."
+        )
     whole = bool((distinct == np.floor(distinct)).all())
     few = len(distinct) <= FEW and 2 * len(distinct) <= len(values)
     if task == "multiclass" and not whole:
         row = int(np.flatnonzero(values != np.floor(values))[0])
-        raise table.refused(row, f"the target column {name!r} holds {values[row]:g}, which is no class. Nothing was trained.")
+        raise table.refused(
+            row, f"the target column {name!r} holds {values[row]:g}, which is no class. Nothing was trained."
+        )
     if task == "multiclass" or (not task and whole and few):
         codes = np.searchsorted(distinct, values)
         return _classes_of(table, name, codes, tuple(f"{value:.0f}" for value in distinct))
@@ -123,7 +133,9 @@ def _target_of(table: Columns, name: str, task: str) -> Target:
 def _classes_of(table: Columns, name: str, codes: npt.NDArray[np.int64], names: tuple[str, ...]) -> Target:
     """Classes in the order of the alphabet (words) or of their numbers."""
     if len(names) == 1:
-        raise BadData(f"{table.path}: the target column {name!r} is {names[0]!r} in all rows: nothing to learn. Nothing was trained.")
+        raise BadData(
+            f"{table.path}: the target column {name!r} is {names[0]!r} in all rows: nothing to learn. Nothing was trained."
+        )
     if 2 * len(names) > len(table):
         raise BadData(
             f"{table.path}: the target column {name!r} holds {len(names):,} different values in {len(table):,} rows, so that most classes "
@@ -176,7 +188,9 @@ class _Encoder:
         missing = np.isnan(values)
         learned = values[self.train][~missing[self.train]]
         if len(learned) == 0 or learned.min() == learned.max():
-            self.left_out[name] = f"always {learned[0]:g} in the training rows" if len(learned) else "no value in the training rows"
+            self.left_out[name] = (
+                f"always {learned[0]:g} in the training rows" if len(learned) else "no value in the training rows"
+            )
             return None
         # Scaled down before the squares: 1e200 is a number a table may hold.
         largest = np.abs(learned).max()
@@ -215,4 +229,6 @@ class _Encoder:
                 f"{name}: the {MOST_CATEGORIES} most frequent of {seen:,} categories have an input each; the others share one"
             )
         if unseen:
-            self.notes.append(f"{name}: {unseen:,} rows to validate or test hold a category that training never sees: 'other'")
+            self.notes.append(
+                f"{name}: {unseen:,} rows to validate or test hold a category that training never sees: 'other'"
+            )

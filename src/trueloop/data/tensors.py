@@ -44,7 +44,9 @@ class Tensors(Source):
 
 def _as_tensor(value: Any, which: str) -> Tensor:
     if not isinstance(value, (Tensor, np.ndarray)):
-        raise BadData(f"The {which} are a {type(value).__name__}: Tensors takes tensors or numpy arrays. Nothing was trained.")
+        raise BadData(
+            f"The {which} are a {type(value).__name__}: Tensors takes tensors or numpy arrays. Nothing was trained."
+        )
     if value.ndim == 0:
         raise BadData(f"The {which} are one number: they need one row per sample. Nothing was trained.")
     if isinstance(value, Tensor):
@@ -54,15 +56,25 @@ def _as_tensor(value: Any, which: str) -> Tensor:
     try:
         return torch.from_numpy(value)
     except TypeError:
-        raise BadData(f"The {which} are {value.dtype}, which no tensor can hold. Nothing was trained: use .astype('float32').") from None
+        raise BadData(
+            f"The {which} are {value.dtype}, which no tensor can hold. Nothing was trained: use .astype('float32')."
+        ) from None
 
 
 def _no_numbers(values: np.ndarray[Any, Any], which: str) -> str:
     """Why an array of objects or texts is refused, with the first row that is to blame."""
     number = (bool, int, float, np.number)
-    flat = ((row, each) for row, value in enumerate(values.tolist()) for each in np.ravel(np.asarray(value, dtype=object)).tolist())
+    flat = (
+        (row, each)
+        for row, value in enumerate(values.tolist())
+        for each in np.ravel(np.asarray(value, dtype=object)).tolist()
+    )
     row, odd = next(((row, each) for row, each in flat if not isinstance(each, number)), (0, values[0]))
-    cure = "number the classes from 0" if isinstance(odd, str) and which == "targets" else "make them numbers: .astype('float32')"
+    cure = (
+        "number the classes from 0"
+        if isinstance(odd, str) and which == "targets"
+        else "make them numbers: .astype('float32')"
+    )
     return (
         f"The {which} are a numpy array of {'text' if values.dtype.kind in 'US' else 'Python objects'}; row {row} holds {odd!r} "
         f"({type(odd).__name__}), and tensors hold numbers only. Nothing was trained: {cure}."

@@ -1,4 +1,5 @@
-"""Sentences as numbers: words by a vocabulary that only the training data make, pairs and pieces of words by hashing; rows padded."""
+"""Sentences as numbers: words by a vocabulary that only the training data make, pairs and pieces of words by hashing;
+rows padded."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ def words_in(line: str) -> list[str]:
 @final
 @dataclass(frozen=True)
 class Vocabulary:
-    """Which number a word has. Pairs of neighbours and pieces of words share `buckets` numbers after the words': a word that the training
-    data do not know still has pieces that they do."""
+    """Which number a word has. Pairs of neighbours and pieces of words share `buckets` numbers after the words': a word
+    that the training data do not know still has pieces that they do."""
 
     numbers: dict[str, int]
     buckets: int = 0
@@ -63,9 +64,12 @@ class Vocabulary:
 
     @classmethod
     def of(cls, lines: Iterable[str], *, least: int = 1, buckets: int = 0) -> Self:
-        """Words that occur at least so often; the most frequent first, and equal ones by the alphabet, so that it is the same each time."""
+        """Words that occur at least so often; the most frequent first, and equal ones by the alphabet, so that it is
+        the same each time."""
         counts = Counter(word for line in lines for word in words_in(line))
-        kept = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
+        kept = sorted(
+            (word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word)
+        )
         return cls({word: UNKNOWN + 1 + at for at, word in enumerate(kept)}, buckets)
 
     def plain(self) -> dict[str, Any]:
@@ -76,7 +80,9 @@ class Vocabulary:
     def read(cls, told: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError if `plain` did not make it."""
         shortest, longest = told["pieces"]
-        return cls({word: UNKNOWN + 1 + at for at, word in enumerate(told["words"])}, told["buckets"], (shortest, longest))
+        return cls(
+            {word: UNKNOWN + 1 + at for at, word in enumerate(told["words"])}, told["buckets"], (shortest, longest)
+        )
 
     def __len__(self) -> int:
         """How many numbers there are, padding and unknown among them."""
@@ -89,7 +95,9 @@ class Vocabulary:
         if not self.buckets:
             return row
         first = UNKNOWN + 1 + len(self.numbers)
-        parts = {f"{left} {right}" for left, right in pairwise(words)} | {piece for word in set(words) for piece in self._pieces(word)}
+        parts = {f"{left} {right}" for left, right in pairwise(words)} | {
+            piece for word in set(words) for piece in self._pieces(word)
+        }
         # Not hash(): Python gives strings another one in each process, and a resumed run would read other vectors.
         return row + sorted({first + zlib.crc32(part.encode()) % self.buckets for part in parts})
 

@@ -1,10 +1,11 @@
-"""A file of tokens, mapped into memory: nothing but numbers of one size, one after another. Text itself is such a file, of bytes.
+"""A file of tokens, mapped into memory: nothing but numbers of one size, one after another. Text itself is such a file,
+of bytes.
 
     tokens = Tokens(Path("train.bin"), block=1024, dtype="uint16")
     tokens.fetch(numbers)       # inputs [N, 1024], and targets: the same moved by one
 
-A sample is a block; samples begin `stride` tokens apart, so that an epoch sees each beginning once. The file is never read whole, unless it
-moves to a device.
+A sample is a block; samples begin `stride` tokens apart, so that an epoch sees each beginning once. The file is never
+read whole, unless it moves to a device.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ TokenType = Literal["uint8", "uint16", "uint32"]
 SIZES: Final[dict[TokenType, int]] = {"uint8": 1, "uint16": 2, "uint32": 4}
 """Bytes of a token."""
 SIGNED: Final[dict[int, np.dtype[Any]]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
-"""Torch can gather these everywhere, but not uint16 and uint32: they are taken as signed, and the sign is masked away after."""
+"""Torch can gather these everywhere, but not uint16 and uint32: they are taken as signed, and the sign is masked away
+after."""
 
 
 def tokens_in(path: Path, dtype: TokenType = "uint8") -> int:
@@ -45,10 +47,18 @@ def tokens_in(path: Path, dtype: TokenType = "uint8") -> int:
 
 @final
 class Tokens(Source):
-    """Blocks of `block` tokens of a part of a file: from token `first` up to `last`, beginning `stride` apart (None: side by side)."""
+    """Blocks of `block` tokens of a part of a file: from token `first` up to `last`, beginning `stride` apart (None:
+    side by side)."""
 
     def __init__(
-        self, path: Path, block: int, *, dtype: TokenType = "uint8", first: int = 0, last: int | None = None, stride: int | None = None
+        self,
+        path: Path,
+        block: int,
+        *,
+        dtype: TokenType = "uint8",
+        first: int = 0,
+        last: int | None = None,
+        stride: int | None = None,
     ) -> None:
         there = tokens_in(path, dtype)
         self.path, self.block, self.dtype = path, block, dtype
@@ -71,7 +81,9 @@ class Tokens(Source):
 
     def resident(self, device: torch.device) -> Source:
         # On the CPU the map is as near as memory: the system keeps what is used.
-        return self if device.type == "cpu" else _OnDevice(self._mapped().to(device), len(self), self.block, self.stride)
+        return (
+            self if device.type == "cpu" else _OnDevice(self._mapped().to(device), len(self), self.block, self.stride)
+        )
 
     def nbytes(self) -> int:
         return (self.last - self.first) * SIZES[self.dtype]

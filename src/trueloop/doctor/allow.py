@@ -1,20 +1,21 @@
-"""Which rules are to judge; which findings the user means is said by `trueloop.allow`."""
+"""Which rules are to judge; which findings the user means is said by `trueloop.usercode.allow`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trueloop.allow import is_allowed, is_excused, sift
 from trueloop.errors import Misuse, UnknownRule
 from trueloop.rules.catalogue import select
 from trueloop.rules.rule import Rule
-from trueloop.settings import Settings
+from trueloop.usercode.allow import is_allowed, is_excused, sift
+from trueloop.usercode.settings import Settings
 
 __all__ = ["chosen_rules", "is_allowed", "is_excused", "sift"]
 
 
 def chosen_rules(settings: Settings, chosen: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[type[Rule], ...]:
-    """The rules that are to judge. What a command names outright replaces the settings; what it ignores is added to theirs."""
+    """The rules that are to judge. What a command names outright replaces the settings; what it ignores is added to
+    theirs."""
     for where, word in settings.words():
         try:
             select((word,), ())

@@ -8,16 +8,19 @@ from trueloop.doctor.launch import Program, run
 from trueloop.doctor.ranks import stay_to_tell, told_once
 from trueloop.doctor.traceback import leave, show
 from trueloop.doctor.watch import Watch
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
 
 __all__ = ["examine"]
 
 
 def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | None]:
-    """Run the program under the watch. The second value is what ended it, if anything did, with our frames taken out."""
+    """Run the program under the watch. The second value is what ended it, if anything did, with our frames taken
+    out."""
     watch.start()
     outcome, error = run(program)
-    if os.getpid() != watch.pid:  # a child that the script has forked came to the script's end: it ends as it would have, unreported
+    if (
+        os.getpid() != watch.pid
+    ):  # a child that the script has forked came to the script's end: it ends as it would have, unreported
         if error is not None:
             show(error)
         leave(error, outcome.exit_code)

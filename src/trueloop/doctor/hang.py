@@ -1,10 +1,11 @@
 """Ranks that wait for one another: a thread that looks once a second, and ends the run when they can never meet.
 
-A rank is suspected when its script has stood at one instruction for long. That alone proves nothing: another rank may be evaluating, or
-writing a checkpoint. So the journals of all ranks on this machine are compared, and only where they contradict (two ranks are in different
-collectives, or one has ended and will never come), or where the rank that is missed has itself stood as long in one fetch of data or is
-stopped, is there a finding, and only then does the run end. Otherwise it is told, once, who waits for whom, and the run goes on. The ranks
-of other machines are asked (`far.py`): they say the same of themselves, or cannot be reached.
+A rank is suspected when its script has stood at one instruction for long. That alone proves nothing: another rank may
+be evaluating, or writing a checkpoint. So the journals of all ranks on this machine are compared, and only where they
+contradict (two ranks are in different collectives, or one has ended and will never come), or where the rank that is
+missed has itself stood as long in one fetch of data or is stopped, is there a finding, and only then does the run end.
+Otherwise it is told, once, who waits for whom, and the run goes on. The ranks of other machines are asked (`far.py`):
+they say the same of themselves, or cannot be reached.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
-from trueloop.doctor.far import LONGEST_QUESTION, Far, heard_from_afar
-from trueloop.doctor.onlooker import Onlooker
+from trueloop.doctor.cross_rank_rules import Bench
+from trueloop.doctor.rank_status import Stand
 from trueloop.doctor.ranks import Rank
-from trueloop.doctor.stand import Stand
-from trueloop.doctor.together import Bench
+from trueloop.doctor.remote_ranks import LONGEST_QUESTION, Far, heard_from_afar
+from trueloop.doctor.thread_sampler import Onlooker
 from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStood
-from trueloop.source import shown_path
 from trueloop.taps.journal import Journal
+from trueloop.usercode.source import shown_path
 
 __all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
 
 HANG_AFTER: Final = 300.0
-"""Seconds that a rank stands still before the journals are compared: half of what NCCL waits before it tears the process down."""
+"""Seconds that a rank stands still before the journals are compared: half of what NCCL waits before it tears the
+process down."""
 PAUSE: Final = 1.0
 STOPPED_TOO: Final = 5
-"""Pauses between two looks after which this process was itself stopped (Ctrl-Z on the whole run): nobody is to blame then."""
+"""Pauses between two looks after which this process was itself stopped (Ctrl-Z on the whole run): nobody is to blame
+then."""
 SETTLED: Final = 3
 """Pauses more before a rank says that it waits and the run goes on: the others have looked by then too."""
 SUSPECTED: Final = 0.5
@@ -39,15 +42,24 @@ SUSPECTED: Final = 0.5
 ASKED: Final = 0.1
 """Share of --hang-after between two questions."""
 TOLD_APART: Final = 0.9
-"""Share of --hang-after that the others must have stood: ranks look at different moments, and one of them looks first."""
+"""Share of --hang-after that the others must have stood: ranks look at different moments, and one of them looks
+first."""
 
 
 @final
 class Watchdog(threading.Thread):
-    """Watches the thread that makes it. `end` is given what is known of ranks that stand still, and of those of other machines."""
+    """Watches the thread that makes it. `end` is given what is known of ranks that stand still, and of those of other
+    machines."""
 
     def __init__(
-        self, me: Rank, journal: Journal, bench: Bench, hang_after: float, end: Callable[[tuple[RankFact, ...]], None], *, far: bool = False
+        self,
+        me: Rank,
+        journal: Journal,
+        bench: Bench,
+        hang_after: float,
+        end: Callable[[tuple[RankFact, ...]], None],
+        *,
+        far: bool = False,
     ) -> None:
         super().__init__(name="trueloop watches for ranks that hang", daemon=True)
         self._me, self._journal, self._bench = me, journal, bench
@@ -102,11 +114,16 @@ class Watchdog(threading.Thread):
     def _called(self) -> Iterator[CollectivesCalled]:
         verdicts = self._me.verdicts()
         for number in (self._me.number, *self._me.others):
-            ended = [fact for fact in verdicts[number].facts if isinstance(fact, CollectivesCalled)] if number in verdicts else []
+            ended = (
+                [fact for fact in verdicts[number].facts if isinstance(fact, CollectivesCalled)]
+                if number in verdicts
+                else []
+            )
             yield from ended or [self._me.last_seen(number)]
 
     def _stood(self) -> Iterator[RankStood]:
-        """Ranks that will not move: they wait for one batch as long as the user is ready to wait, or cannot move at all."""
+        """Ranks that will not move: they wait for one batch as long as the user is ready to wait, or cannot move at
+        all."""
         now, verdicts = time.monotonic(), self._me.verdicts()
         for number in (self._me.number, *self._me.others):
             stand = self._me.stand_of(number)
@@ -131,7 +148,9 @@ class Watchdog(threading.Thread):
         if mine is None or self._me.number != min(waiting) or self._told_at == self._journal.written:
             return
         self._told_at = self._journal.written
-        missed = [self._whereabouts(number) for number in mine.members if number != self._me.number and number not in waiting]
+        missed = [
+            self._whereabouts(number) for number in mine.members if number != self._me.number and number not in waiting
+        ]
         here = f"rank {self._me.number} has waited {mine.seconds:.0f} s in {_named(mine)}"
         sys.stderr.write(f"note: {'; '.join([here, *missed])}. The run goes on.\n")
         sys.stderr.flush()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trueloop.allow import at_home, sift
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded
+from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON
 from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 from trueloop.run import read_events, read_run
-from trueloop.settings import Settings
-from trueloop.verdict import Outcome, Tally, Unjudged, Verdict
+from trueloop.usercode.allow import at_home, sift
+from trueloop.usercode.settings import Settings
 
 __all__ = ["judge_again"]
 

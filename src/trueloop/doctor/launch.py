@@ -16,9 +16,9 @@ from types import CodeType, ModuleType
 
 from trueloop.doctor.traceback import strip
 from trueloop.errors import NoSuchScript
+from trueloop.results.check import Outcome
+from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import claim
-from trueloop.taps.wire import StopTheRun
-from trueloop.verdict import Outcome
 
 __all__ = ["Program", "find_module", "find_script", "outcome_of", "run"]
 
@@ -72,7 +72,8 @@ def find_module(name: str, arguments: Sequence[str]) -> Program:
 
 
 def _look_up(name: str) -> tuple[ModuleSpec | None, list[str]]:
-    """Where a module would be loaded from, and the folders of a package. Imports nothing on the way: that is for the watched run to do."""
+    """Where a module would be loaded from, and the folders of a package. Imports nothing on the way: that is for the
+    watched run to do."""
     spec: ModuleSpec | None = None
     folders: list[str] | None = None
     sys.path.insert(0, os.getcwd())
@@ -90,9 +91,13 @@ def _look_up(name: str) -> tuple[ModuleSpec | None, list[str]]:
 
 def _spec_in(full: str, folders: list[str] | None) -> ModuleSpec | None:
     try:
-        return next((found for finder in sys.meta_path if (found := finder.find_spec(full, folders, None)) is not None), None)
+        return next(
+            (found for finder in sys.meta_path if (found := finder.find_spec(full, folders, None)) is not None), None
+        )
     except KeyError:
-        return None  # a folder without __init__.py: importlib looks for the package around it among those already imported
+        return (
+            None  # a folder without __init__.py: importlib looks for the package around it among those already imported
+        )
 
 
 # -- run --
@@ -116,9 +121,12 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
 
 
 def _prepared(program: Program, main: ModuleType) -> CodeType:
-    """Fill the module's names as Python does, and hand back its code. A script that does not parse fails here, as it would there."""
+    """Fill the module's names as Python does, and hand back its code. A script that does not parse fails here, as it
+    would there."""
     spec = program.spec
-    vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={}, __file__=program.path, __cached__=None, __spec__=spec)
+    vars(main).update(
+        __builtins__=sys.modules["builtins"], __annotations__={}, __file__=program.path, __cached__=None, __spec__=spec
+    )
     if spec is None:
         vars(main).update(__package__=None, __loader__=SourceFileLoader("__main__", program.path))
         return compile(program.source, program.path, "exec", dont_inherit=True)
@@ -154,7 +162,8 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _flush() -> None:
-    """As Python does when a script has ended, before it shows what ended it. A closed pipe is noticed again, and told, at the very end."""
+    """As Python does when a script has ended, before it shows what ended it. A closed pipe is noticed again, and told,
+    at the very end."""
     for stream in (sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

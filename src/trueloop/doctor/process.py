@@ -1,4 +1,5 @@
-"""What the system says of a process that cannot speak for itself: is it stopped, has it ended, does it work? Only Linux answers."""
+"""What the system says of a process that cannot speak for itself: is it stopped, has it ended, does it work? Only Linux
+answers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Work = tuple[int, int]
 
 
 def state_of(process: int) -> str:
-    """One letter: R runs, S sleeps, D waits for a disk, T is stopped, Z has ended and nobody has asked how; empty if nobody says so."""
+    """One letter: R runs, S sleeps, D waits for a disk, T is stopped, Z has ended and nobody has asked how; empty if
+    nobody says so."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -30,5 +32,6 @@ def work_of(process: int, thread: int | None = None) -> Work | None:
 
 
 def has_worked(before: Work | None, now: Work | None) -> bool:
-    """Between two looks, a second apart at most: read anything, or computed. Who only waits for something uses a tick at times."""
+    """Between two looks, a second apart at most: read anything, or computed. Who only waits for something uses a tick
+    at times."""
     return before is not None and now is not None and (now[1] != before[1] or now[0] - before[0] > 1)

@@ -1,12 +1,12 @@
 """Several ranks of one run (torchrun): each watches itself, and one of them tells what all have found.
 
-The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives, which hang when a
-rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called), `1.stand` (where I was a second ago)
-and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it). A verdict brings facts that mean something only beside
-those of the other ranks; who tells has them judged together. Of a rank that has ended without a word, its collectives can still be read.
-When the folder is gone, it has been told. Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends
-waits for that; but nobody waits for the dead, and one that failed does not wait long: then it tells itself, and says whose report
-is missing.
+The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives,
+which hang when a rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called),
+`1.stand` (where I was a second ago) and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it). A
+verdict brings facts that mean something only beside those of the other ranks; who tells has them judged together. Of a
+rank that has ended without a word, its collectives can still be read. When the folder is gone, it has been told.
+Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends waits for that; but nobody waits
+for the dead, and one that failed does not wait long: then it tells itself, and says whose report is missing.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self, final
 
+from trueloop.doctor.cross_rank_rules import Bench, Joint
 from trueloop.doctor.process import state_of
-from trueloop.doctor.stand import Stand, read_stand
-from trueloop.doctor.together import Bench, Joint
+from trueloop.doctor.rank_status import Stand, read_stand
 from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
+from trueloop.results.check import Unjudged, Verdict
 from trueloop.rules.catalogue import find_rule
 from trueloop.taps.journal import read_journal
-from trueloop.verdict import Unjudged, Verdict
 
 __all__ = ["Rank", "announce", "is_first", "meeting", "merged", "own_folder", "stay_to_tell", "told", "told_once"]
 
 PATIENCE: Final = 8.0
-"""Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun itself waits 30."""
+"""Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun
+itself waits 30."""
 LATE: Final = 60.0
 """Seconds that the teller waits for a rank that is still running: it may be writing its checkpoint."""
 PAUSE: Final = 0.05
@@ -60,14 +61,24 @@ class Rank:
     @classmethod
     def here(cls, environment: Mapping[str, str] = os.environ, *, least: int = 2) -> Self | None:
         """This process; None if it is not one of several (`least`) on this machine."""
-        said = {name: environment.get(name, "") for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")}
+        said = {
+            name: environment.get(name, "")
+            for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+        }
         if not all(said.values()) or int(said["LOCAL_WORLD_SIZE"]) < least:
             return None
-        parts = (said["TORCHELASTIC_RUN_ID"], environment.get("MASTER_PORT", ""), environment.get("TORCHELASTIC_RESTART_COUNT", ""))
-        # The parent, torchrun, tells this run from an earlier one of the same name: 'none' on port 29500, if nothing was said.
+        parts = (
+            said["TORCHELASTIC_RUN_ID"],
+            environment.get("MASTER_PORT", ""),
+            environment.get("TORCHELASTIC_RESTART_COUNT", ""),
+        )
+        # The parent, torchrun, tells this run from an earlier one of the same name: 'none' on port 29500, if nothing
+        # was said.
         name = "-".join(("trueloop", *("".join(c for c in part if c.isalnum()) for part in parts), str(os.getppid())))
         number = int(said["RANK"])
-        return cls(number, number - int(said["LOCAL_RANK"]), int(said["LOCAL_WORLD_SIZE"]), Path(tempfile.gettempdir()) / name)
+        return cls(
+            number, number - int(said["LOCAL_RANK"]), int(said["LOCAL_WORLD_SIZE"]), Path(tempfile.gettempdir()) / name
+        )
 
     @property
     def others(self) -> list[int]:
@@ -189,7 +200,8 @@ def announce(me: Rank | None = None) -> None:
 
 
 def meeting(me: Rank | None = None) -> Path | None:
-    """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody to meet."""
+    """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody
+    to meet."""
     me = me or Rank.here()
     return me.folder if me is not None and me.folder.exists() and me.is_trusted() else None
 
@@ -208,7 +220,9 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
     missing: dict[int, str] = {}
     if me.number == me.first:
         missing = me.wait_for_others()
-    elif me.wait_until_told(PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")):
+    elif me.wait_until_told(
+        PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")
+    ):
         return replace(verdict, told_elsewhere=True)
     if not me.claim():
         me.wait_until_told(PATIENCE)
@@ -226,7 +240,8 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
 
 
 def stay_to_tell() -> None:
-    """torchrun ends all ranks when one has died. The script of this one has ended anyway; what is left to do takes less than its grace."""
+    """torchrun ends all ranks when one has died. The script of this one has ended anyway; what is left to do takes less
+    than its grace."""
     if Rank.here() is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -249,11 +264,15 @@ def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str
     together: dict[object, dict[int, Finding]] = {}
     for number, verdict in sorted(found.items()):
         for finding in verdict.findings:
-            together.setdefault((finding.code, finding.place and (finding.place.path, finding.place.line)), {})[number] = finding
+            together.setdefault((finding.code, finding.place and (finding.place.path, finding.place.line)), {})[
+                number
+            ] = finding
     findings = _unexplained([*(_one(finding_on, len(found)) for finding_on in together.values()), *joint.findings])
     alone = _judged_by_none([verdict.not_judged for verdict in found.values()])
     not_judged = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
-    broken = [f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures]
+    broken = [
+        f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures
+    ]
     return replace(
         own,
         findings=tuple(sorted(findings, key=lambda f: -f.severity)),
@@ -261,7 +280,10 @@ def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str
         not_judged=not_judged,
         allowed=own.allowed + joint.allowed,
         failures=(*broken, *joint.failures),
-        notes=(*own.notes, *(f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items()))),
+        notes=(
+            *own.notes,
+            *(f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items())),
+        ),
     )
 
 

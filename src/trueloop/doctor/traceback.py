@@ -1,4 +1,5 @@
-"""Exceptions of the user's, as they would look without us: our frames are taken out of every traceback before anybody sees it."""
+"""Exceptions of the user's, as they would look without us: our frames are taken out of every traceback before anybody
+sees it."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def show(error: BaseException) -> None:
 
 
 def leave(error: BaseException | None, code: int) -> NoReturn:
-    """End this process as Python would have: by the code, or after Ctrl-C by the signal, which a shell tells from any exit code."""
+    """End this process as Python would have: by the code, or after Ctrl-C by the signal, which a shell tells from any
+    exit code."""
     if isinstance(error, KeyboardInterrupt):
         _ending.by_signal = True
     sys.exit(code)
@@ -94,12 +96,14 @@ _ending = _Ending()
 
 
 def come_last() -> None:
-    """To be called before the script runs: exit handlers run in reverse, so ours then comes after all of the script's."""
+    """To be called before the script runs: exit handlers run in reverse, so ours then comes after all of the
+    script's."""
     atexit.register(_ending)
 
 
 class CleanTracebacks:
-    """While a run is watched, also the tracebacks that the script prints itself (`traceback`, `logging`, threads) are clean."""
+    """While a run is watched, also the tracebacks that the script prints itself (`traceback`, `logging`, threads) are
+    clean."""
 
     def __init__(self) -> None:
         self._patches: list[Patch] = []

@@ -1,4 +1,4 @@
-"""A watch over a run: taps in, probes connected, events judged as they come, a verdict at the end."""
+"""A watch over a run: taps in, observers connected, events judged as they come, a verdict at the end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ import torch
 
 from trueloop.crash.explain import explained
 from trueloop.doctor.allow import chosen_rules, is_excused, sift
+from trueloop.doctor.cross_rank_rules import Bench
 from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
 from trueloop.doctor.ranks import Rank, announce, meeting, own_folder, told, told_once
-from trueloop.doctor.together import Bench
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
-from trueloop.probes.assemble import assemble
+from trueloop.observers.assemble import assemble
+from trueloop.results.check import ExitCode, Outcome, Tally, Unjudged, Verdict
 from trueloop.rules.judge import Judge
 from trueloop.run import Recorder
-from trueloop.settings import Settings, load_settings
-from trueloop.taps.board import Board
-from trueloop.taps.moment import RunEnd
-from trueloop.taps.wire import Wire
-from trueloop.verdict import ExitCode, Outcome, Tally, Unjudged, Verdict
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import RunEnd
+from trueloop.taps.registry import TapRegistry
+from trueloop.usercode.settings import Settings, load_settings
 
 __all__ = ["Watch", "watch"]
 
@@ -72,7 +72,8 @@ class Watch:
         """Told of each error at once; True asks the run to end."""
         self._hang_after = hang_after
         self._on_hang = on_hang
-        """Shows the verdict of a run whose ranks can never meet again, and ends the process; nobody watches for that without it."""
+        """Shows the verdict of a run whose ranks can never meet again, and ends the process; nobody watches for that
+        without it."""
         self._watchdog: Watchdog | None = None
         self._ended_by: int | None = None
         """The thread that ends the run: its own, or the one that watches for ranks that hang."""
@@ -81,9 +82,9 @@ class Watch:
         self._show = show
         self._instead = instead
         """Who watches, where this one has nothing to do: a watch that runs already, or one in another process."""
-        self._wire = Wire(self._hear)
-        assemble(self._wire, self.judge.wanted | Tally.KINDS)
-        self._board = Board(self._wire, budget, last_step)
+        self._bus = Bus(self._hear)
+        assemble(self._bus, self.judge.wanted | Tally.KINDS)
+        self._registry = TapRegistry(self._bus, budget, last_step)
         self._recorder = None if record is None else Recorder(own_folder(record))
         self._tally = Tally(self.script)
         self._tracebacks = CleanTracebacks()
@@ -98,22 +99,26 @@ class Watch:
         if _running is self or self._instead is not None:
             return self
         if _running is not None:
-            raise Misuse("This run is watched already: end that watch (stop(), or the end of its with block) before another one begins.")
+            raise Misuse(
+                "This run is watched already: end that watch (stop(), or the end of its with block) before another one begins."
+            )
         if self.verdict is not None:
             raise Misuse("This watch has ended, and its verdict stands: call trueloop.watch() for another one.")
         _running = self
         announce()
-        self._wire.meeting = meeting()
-        self._wire.when_joined = self._watch_for_hangs
+        self._bus.meeting = meeting()
+        self._bus.when_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        self._hear(RunStarted(0, None, self.script, tuple(sys.argv[1:]), sys.version.split()[0], torch.__version__, rank, size))
-        self._board.install()
+        self._hear(
+            RunStarted(0, None, self.script, tuple(sys.argv[1:]), sys.version.split()[0], torch.__version__, rank, size)
+        )
+        self._registry.install()
         self._tracebacks.install()
         if sys.platform != "win32":
             # A forked child (a DataLoader worker) inherits the patches: there they let everything pass.
-            wire = weakref.ref(self._wire)
-            os.register_at_fork(after_in_child=lambda: _silence(wire()))
+            bus = weakref.ref(self._bus)
+            os.register_at_fork(after_in_child=lambda: _silence(bus()))
         return self
 
     def stop(self, outcome: Outcome | None = None, error: BaseException | None = None) -> Verdict:
@@ -126,22 +131,40 @@ class Watch:
             return self.verdict
         if self._watchdog is not None:
             self._watchdog.leave()
-        self._wire.last_words(RunEnd(outcome.reason, error))
-        self._board.remove()
+        self._bus.last_words(RunEnd(outcome.reason, error))
+        self._registry.remove()
         self._tracebacks.remove()
         _running = None if _running is self else _running
         counts = self._tally.counts
-        self._hear(RunEnded(self._wire.step, None, outcome.reason, counts[EpochStarted], counts[Forward], self._board.unwatched_steps))
+        self._hear(
+            RunEnded(
+                self._bus.step,
+                None,
+                outcome.reason,
+                counts[EpochStarted],
+                counts[Forward],
+                self._registry.unwatched_steps,
+            )
+        )
         self.verdict = explained(self._conclude(outcome), error)
         if self._recorder is not None:
-            about = {"script": self.script, "arguments": sys.argv[1:], "torch": torch.__version__, "python": sys.version.split()[0]}
-            self._recorder.close({**about, "reason": outcome.reason, "exit_code": outcome.exit_code, "exception": outcome.exception})
+            about = {
+                "script": self.script,
+                "arguments": sys.argv[1:],
+                "torch": torch.__version__,
+                "python": sys.version.split()[0],
+            }
+            self._recorder.close(
+                {**about, "reason": outcome.reason, "exit_code": outcome.exit_code, "exception": outcome.exception}
+            )
         return self.verdict
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close(value)
 
     def close(self, error: BaseException | None = None) -> None:
@@ -166,9 +189,9 @@ class Watch:
 
     def _watch_for_hangs(self) -> None:
         me = Rank.here()
-        if self._on_hang is None or self._wire.meeting is None or self._wire.journal is None or me is None:
+        if self._on_hang is None or self._bus.meeting is None or self._bus.journal is None or me is None:
             return
-        self._watchdog = Watchdog(me, self._wire.journal, self.bench, self._hang_after, self._end_hung)
+        self._watchdog = Watchdog(me, self._bus.journal, self.bench, self._hang_after, self._end_hung)
         self._watchdog.start()
 
     def _may_end(self) -> bool:
@@ -199,8 +222,13 @@ class Watch:
             self._recorder.write(event)
         for finding in self.judge.tell(event):
             severe = self.settings.severity_of(finding) is Severity.ERROR
-            if severe and self._on_error is not None and not is_excused(finding, self.settings) and self._on_error(finding):
-                self._wire.stop_asked = f"--fail-fast: {finding.code}"
+            if (
+                severe
+                and self._on_error is not None
+                and not is_excused(finding, self.settings)
+                and self._on_error(finding)
+            ):
+                self._bus.stop_asked = f"--fail-fast: {finding.code}"
 
     # -- verdict --
 
@@ -208,18 +236,18 @@ class Watch:
         findings, allowed = sift(self.judge.findings(), self.settings)
         seconds = perf_counter() - self._began
         unjudged = tuple(Unjudged(code, because) for code, because in self.judge.unjudged())
-        measured = self._board.overhead
+        measured = self._registry.overhead
         recording = [self._recorder.failure] if self._recorder is not None and self._recorder.failure else []
         return Verdict(
             findings=findings,
             watched=self._tally.watched(len(self.judge.rules) - len(unjudged), seconds),
             not_judged=unjudged,
             outcome=outcome,
-            overhead=measured if measured is not None else self._wire.spent_ns / 1e9 / max(seconds, 1e-9),
+            overhead=measured if measured is not None else self._bus.spent_ns / 1e9 / max(seconds, 1e-9),
             overhead_measured=measured is not None,
             allowed=allowed,
-            failures=(*self._wire.failures, *self.judge.failures, *recording),
-            notes=(SHARDED,) if self._wire.sharded else (),
+            failures=(*self._bus.failures, *self.judge.failures, *recording),
+            notes=(SHARDED,) if self._bus.sharded else (),
             facts=tuple(self._facts),
         )
 
@@ -228,9 +256,9 @@ _running: Watch | None = None
 """The watch of this process: torch can be patched only once."""
 
 
-def _silence(wire: Wire | None) -> None:
-    if wire is not None:
-        wire.busy = True
+def _silence(bus: Bus | None) -> None:
+    if bus is not None:
+        bus.busy = True
 
 
 def watch(
@@ -242,17 +270,21 @@ def watch(
 ) -> Watch:
     """Watch what follows, from a script or a notebook, by the rules of `trueloop check`.
 
-    `trueloop.watch()` as a script's first line reports when the program ends; `with trueloop.watch() as w:` around a loop reports
-    at the end of the block, and `w.findings` holds what was found.
+    `trueloop.watch()` as a script's first line reports when the program ends; `with trueloop.watch() as w:` around a
+    loop reports at the end of the block, and `w.findings` holds what was found.
     """
     from trueloop.report.terminal import print_verdict
 
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
-        return Watch(instead="elsewhere")  # a worker may import the script anew: the run is watched where it was started
+        return Watch(
+            instead="elsewhere"
+        )  # a worker may import the script anew: the run is watched where it was started
     if _running is not None and _running._show is None:
         return Watch(instead=_running)  # `trueloop check` of a script that has this line
     folder = None if record is None else Path(record)
-    made = Watch(select=select, ignore=ignore, budget=budget, record=folder, show=print_verdict, on_hang=_show_and_end).start()
+    made = Watch(
+        select=select, ignore=ignore, budget=budget, record=folder, show=print_verdict, on_hang=_show_and_end
+    ).start()
     _report_at_exit(made)
     return made
 

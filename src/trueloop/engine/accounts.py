@@ -1,4 +1,5 @@
-"""The model against the optimizer, over the first steps: who gets a gradient, who is held, which units are copies of one another."""
+"""The model against the optimizer, over the first steps: who gets a gradient, who is held, which units are copies of
+one another."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from trueloop.data.source import tensors_in
 from trueloop.event import ParameterAccount, ParametersAccounted, UnitsCompared
-from trueloop.written import attributes_read, birthplace, cuts_in_forwards, users_classes
+from trueloop.usercode.ownership import attributes_read, birthplace, cuts_in_forwards, users_classes
 
 __all__ = ["Accounts", "Units", "is_an_expert"]
 
@@ -20,7 +21,8 @@ LOOKED_AT: Final = 1024
 FARTHEST: Final = 20_000
 """Nodes of a graph that are walked."""
 TOLERANCE: Final = 1e-4
-"""Relative to the largest value: rows of a matrix product may differ in their last bits though they are the same sums."""
+"""Relative to the largest value: rows of a matrix product may differ in their last bits though they are the same
+sums."""
 _LEAVES: Final = ("detach", "item", "tolist", "numpy", "argmax", "argmin", "round", "sign", "one_hot")
 """Calls whose result has no graph."""
 
@@ -40,7 +42,8 @@ class Accounts:
         self._behind: set[str] | None = None
         """Parameters behind the model's outputs; None: nobody has looked."""
         self._others: dict[int, bool] = {}
-        """Tensors of the optimizer that are not the model's, by their identity, and whether they have had a gradient."""
+        """Tensors of the optimizer that are not the model's, by their identity, and whether they have had a
+        gradient."""
 
     # -- looks --
 
@@ -77,7 +80,9 @@ class Accounts:
         orphans = [tensor for tensor in self._held() if self._others.get(id(tensor)) is False]
         accounts, in_order = self._accounts({id(parameter) for parameter in self._held()})
         sizes = tuple(parameter.numel() for parameter in orphans[:16])
-        return ParametersAccounted(step, None, 0, type(self.model).__name__, steps, accounts, in_order, len(orphans), sizes, None, ())
+        return ParametersAccounted(
+            step, None, 0, type(self.model).__name__, steps, accounts, in_order, len(orphans), sizes, None, ()
+        )
 
     def _accounts(self, held: set[int]) -> tuple[tuple[ParameterAccount, ...], int]:
         found: list[ParameterAccount] = []
@@ -147,7 +152,9 @@ def _print_of(parameter: Tensor) -> tuple[int, float]:
 
 def _is_torchs(module: nn.Module) -> bool:
     """A layer of torch's that reads the weights of its own parts; containers call them."""
-    return type(module).__module__.startswith("torch.") and not isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+    return type(module).__module__.startswith("torch.") and not isinstance(
+        module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+    )
 
 
 def is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
@@ -182,8 +189,9 @@ class _Suspect(NamedTuple):
 class Units:
     """Units that are one unit: looked at in the first, third and sixth step, between backward and update.
 
-    Zero weights alone mean nothing (last layers of residual branches start so, and part at the first step); that gradients are zero means
-    nothing either (a gate that is still shut), unless zeros are also all that some such layer is fed: then nothing can ever move it.
+    Zero weights alone mean nothing (last layers of residual branches start so, and part at the first step); that
+    gradients are zero means nothing either (a gate that is still shut), unless zeros are also all that some such layer
+    is fed: then nothing can ever move it.
     """
 
     FIRST: Final = 0
@@ -205,14 +213,22 @@ class Units:
     @torch.no_grad()
     def look(self, step: int) -> Iterator[UnitsCompared]:
         if step == self.FIRST:
-            self._suspects = {name: suspect for name, weight in self.model.named_parameters() if (suspect := self._suspect(name, weight))}
+            self._suspects = {
+                name: suspect
+                for name, weight in self.model.named_parameters()
+                if (suspect := self._suspect(name, weight))
+            }
             return
         for name, weight in self.model.named_parameters():
             suspect = self._suspects.get(name)
             if suspect is None:
                 continue
             moved = weight.grad is not None and bool(weight.grad.any())
-            same = weight.grad is not None and _equal(weight, suspect.dim, TOLERANCE) and _equal(weight.grad, suspect.dim, TOLERANCE)
+            same = (
+                weight.grad is not None
+                and _equal(weight, suspect.dim, TOLERANCE)
+                and _equal(weight.grad, suspect.dim, TOLERANCE)
+            )
             late = moved and suspect.unmoved and step == self.LAST  # it has only just begun to move
             if same and ((moved and not late) or (step == self.LAST and not moved and self._starved)):
                 yield self._compared(name, weight, suspect, step)

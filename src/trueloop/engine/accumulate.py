@@ -7,8 +7,8 @@
         optimizer.step()
         optimizer.zero_grad()
 
-The gradient is that of the one big batch, however the targets are spread over its parts; and the last window of an epoch holds what is
-left, instead of leaving gradients over for the next one.
+The gradient is that of the one big batch, however the targets are spread over its parts; and the last window of an
+epoch holds what is left, instead of leaving gradients over for the next one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Accumulated(Generic[B]):
     targets: int | float | Tensor
     """What the sum of each batch's losses is divided by: all their targets together.
 
-    With several processes it is the number of all processes' targets over the number of processes: DistributedDataParallel takes the mean
-    of their gradients, so that the average is over every target of the step.
+    With several processes it is the number of all processes' targets over the number of processes:
+    DistributedDataParallel takes the mean of their gradients, so that the average is over every target of the step.
     """
 
     def __iter__(self) -> Iterator[B]:
@@ -51,7 +51,9 @@ class Accumulated(Generic[B]):
         return len(self.batches)
 
 
-def accumulate(loader: Iterable[B], every: int, count: Callable[[B], int | Tensor] | None = None) -> Iterator[Accumulated[B]]:
+def accumulate(
+    loader: Iterable[B], every: int, count: Callable[[B], int | Tensor] | None = None
+) -> Iterator[Accumulated[B]]:
     """Windows of `every` batches. `count`: how many targets of a batch the loss is summed over; None: one per sample.
 
     No batch is taken before its window begins: a loader's position, saved after a step, is that of the step.

@@ -15,33 +15,35 @@ from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
 from trueloop.checkpoint.weights import read_weights
 from trueloop.data.source import Facts, Splits
-from trueloop.engine.alike import answers_alike
 from trueloop.engine.batches import Batches
 from trueloop.engine.compiled import compiled, compiled_blocks
 from trueloop.engine.conditions import pick_device
 from trueloop.engine.ema import Ema
-from trueloop.engine.graphed import Graphs
 from trueloop.engine.guard import Guard
 from trueloop.engine.loop import Loop
 from trueloop.engine.optimizer import build_optimizer
-from trueloop.engine.order import mixed
+from trueloop.engine.parallel_selfcheck import answers_alike
 from trueloop.engine.precision import Precision
+from trueloop.engine.preflight import machine_mistakes
+from trueloop.engine.programs.compiled_step import CompiledStep
+from trueloop.engine.programs.cuda_graphs import Graphs
 from trueloop.engine.randomness import seed_all
 from trueloop.engine.recompute import blocks_of, recompute_blocks
-from trueloop.engine.rehearse import machine_mistakes
+from trueloop.engine.sample_order import mixed
 from trueloop.engine.schedule import Schedule, highest_rate
 from trueloop.engine.task import build_task
-from trueloop.engine.whole import Whole
 from trueloop.hook import Hook, Hooks
 from trueloop.parallel.choose import choose
 from trueloop.parallel.strategy import Strategy
-from trueloop.recipe import DataRequest, Recipe
-from trueloop.vet import vetted
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipe.validate import vetted
 
 __all__ = ["assemble", "build_model", "start_from"]
 
 
-def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None) -> Loop:
+def assemble(
+    recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None
+) -> Loop:
     """Nothing is trained yet."""
     vetted(recipe, machine_mistakes(recipe))
     device = pick_device(recipe.device)
@@ -64,14 +66,20 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     ema = _spread(recipe, strategy, model, batches)
     optimizer = build_optimizer(recipe, model, device, strategy)
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
-    schedule = Schedule(recipe.schedule, highest_rate(recipe), total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma)
+    schedule = Schedule(
+        recipe.schedule, highest_rate(recipe), total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma
+    )
     store = store or Memory()
     form = form_of(strategy, store)
-    seed_all(mixed(recipe.seed, strategy.sharers.rank, 2))  # dropout: of its own on each process that has samples of its own
+    seed_all(
+        mixed(recipe.seed, strategy.sharers.rank, 2)
+    )  # dropout: of its own on each process that has samples of its own
     loop = Loop(
         recipe=recipe,
         model=model,
-        forward=model if recipe.program == "graphed" else strategy.entrance(compiled(recipe, model, strategy.in_parts), model),
+        forward=model
+        if recipe.program == "graphed"
+        else strategy.entrance(compiled(recipe, model, strategy.in_parts), model),
         splits=splits,
         task=task,
         optimizer=optimizer,
@@ -92,7 +100,7 @@ def assemble(recipe: Recipe, request: DataRequest | None = None, store: Store | 
     if recipe.program == "graphed":
         loop.graphs = Graphs(loop)
     if recipe.program == "whole":
-        loop.whole = Whole(loop)
+        loop.whole = CompiledStep(loop)
     return loop
 
 
@@ -104,7 +112,9 @@ def _spread(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batch
     with answers_alike(model, batches, strategy):
         strategy.spread(model, compiled_blocks(recipe, model))
         if recipe.activation_checkpointing:
-            recompute_blocks(model)  # not before: layers that are computed by several processes are looked for in plain models
+            recompute_blocks(
+                model
+            )  # not before: layers that are computed by several processes are looked for in plain models
     if twin is None or recipe.ema is None:
         return None
     strategy.spread(twin, blocks_of(twin))

@@ -1,7 +1,8 @@
 """Windows of micro-batches: each window is one optimizer step, from wherever the run stands.
 
-A batch is a pure function of (seed, epoch, number of the batch): the order is, and whatever a dataset or an augmentation draws is drawn
-after seeding from those three. So neither the number of workers nor a resume can change what the model sees.
+A batch is a pure function of (seed, epoch, number of the batch): the order is, and whatever a dataset or an
+augmentation draws is drawn after seeding from those three. So neither the number of workers nor a resume can change
+what the model sees.
 """
 
 from __future__ import annotations
@@ -17,24 +18,28 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
-from trueloop.engine.order import epoch_order, mixed, pieces_of, steps_in
 from trueloop.engine.randomness import fence, seed_all
+from trueloop.engine.sample_order import epoch_order, mixed, pieces_of, steps_in
 from trueloop.engine.state import State
 from trueloop.engine.stop import deafened
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.peers import Peers
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["Batches", "InOrder", "Window", "home_of"]
 
 AT_ONCE: Final = 2
-"""Micro-batches that are evaluated at once: nothing is kept for a backward, so that twice as much fits where a training step fits."""
+"""Micro-batches that are evaluated at once: nothing is kept for a backward, so that twice as much fits where a training
+step fits."""
 MANY_AT_ONCE: Final = 16
-"""The same where steps are so small that they are played several at once: not of a language model, whose scores are large."""
+"""The same where steps are so small that they are played several at once: not of a language model, whose scores are
+large."""
 FEW_NUMBERS: Final = 1 << 22
-"""In the inputs that are evaluated at once then: what a model makes of them in between may be a hundred times as many."""
+"""In the inputs that are evaluated at once then: what a model makes of them in between may be a hundred times as
+many."""
 IDLE: Final = 2
-"""Samples of a batch that is computed only because others need this process to take part: BatchNorm cannot do with one."""
+"""Samples of a batch that is computed only because others need this process to take part: BatchNorm cannot do with
+one."""
 SHARE: Final = 0.4
 """Of the device's free memory that a resident data set may take: the rest is the model's and its activations'."""
 
@@ -47,9 +52,11 @@ class Window(NamedTuple):
     """Of all processes together."""
     ends_epoch: bool
     numbers: Tensor | None = None
-    """[steps, samples]: several steps at once, whose batches `Graphs` gathers by these numbers; there are no micro-batches then."""
+    """[steps, samples]: several steps at once, whose batches `Graphs` gathers by these numbers; there are no
+    micro-batches then."""
     idle: int = 0
-    """So many of the last micro-batches count for nothing: they are computed because other processes need this one for theirs."""
+    """So many of the last micro-batches count for nothing: they are computed because other processes need this one for
+    theirs."""
 
     @property
     def steps(self) -> int:
@@ -74,7 +81,8 @@ class _Keyed(torch.utils.data.Dataset[Any]):
         """In the training process itself, whose random states belong to the training."""
 
     def __getitem__(self, key: _Key) -> Batch | TrueloopError | None:
-        """None: there is nothing to fetch. A fault of the data is handed over, not raised: a loader would bury its sentence in a trace."""
+        """None: there is nothing to fetch. A fault of the data is handed over, not raised: a loader would bury its
+        sentence in a trace."""
         numbers = torch.as_tensor(key.numbers)
         if not len(numbers):
             return None
@@ -109,7 +117,10 @@ def home_of(source: Source, recipe: Recipe, device: torch.device) -> tuple[Sourc
     if device.type == "cuda" and recipe.where == "auto":
         free = torch.cuda.mem_get_info(device)[0]
         if size > free * SHARE:
-            return None, f"data: from a loader ({size / 1e9:.1f} GB would not leave room in {free / 1e9:.1f} GB free on {device})"
+            return (
+                None,
+                f"data: from a loader ({size / 1e9:.1f} GB would not leave room in {free / 1e9:.1f} GB free on {device})",
+            )
     return source.resident(device), f"data: {len(source):,} samples resident on {device} ({size / 1e6:.1f} MB)"
 
 
@@ -117,7 +128,9 @@ def home_of(source: Source, recipe: Recipe, device: torch.device) -> tuple[Sourc
 class Batches:
     """The training batches of a run."""
 
-    def __init__(self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, *, in_step: bool = False) -> None:
+    def __init__(
+        self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, *, in_step: bool = False
+    ) -> None:
         self.splits, self.recipe, self.device, self.peers = splits, recipe, device, peers
         self.in_step = in_step
         """Must all processes compute equally many micro-batches?"""
@@ -133,7 +146,9 @@ class Batches:
     def windows(self, state: State) -> Iterator[Window]:
         """Without end, from where the state stands; the loop advances the state and decides when it is enough."""
         if not self.steps_per_epoch or (self.recipe.balanced and self.labels is None):
-            raise BadRecipe("There are no batches to train on: drop_last leaves none, or balanced knows no classes. `rehearse` says which.")
+            raise BadRecipe(
+                "There are no batches to train on: drop_last leaves none, or balanced knows no classes. `rehearse` says which."
+            )
         while True:
             epoch, first = state.epoch, state.batch
             stream = self._gathered(epoch, first) if self.home is not None else self._loaded(state)
@@ -165,7 +180,8 @@ class Batches:
         return window._replace(micros=[*window.micros[:own], *[filling] * (most - own)], idle=most - own)
 
     def close(self) -> None:
-        """Let the workers go. Not left to the garbage collector: it takes a loader's queues before its workers, who then wait in vain."""
+        """Let the workers go. Not left to the garbage collector: it takes a loader's queues before its workers, who
+        then wait in vain."""
         loader, self._loader = self._loader, None
         if loader is not None and loader.num_workers and loader._iterator is not None:
             loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
@@ -183,7 +199,8 @@ class Batches:
         return share if len(share) or not self.in_step else batch[:IDLE]
 
     def again(self, epoch: int, number: int) -> Batch | None:
-        """A batch that was seen before, the same bits: for the autopsy of a loss that is no number. None: this process had no part."""
+        """A batch that was seen before, the same bits: for the autopsy of a loss that is no number. None: this process
+        had no part."""
         batch = _Keyed(self.splits.train, here=True)[next(self.keys(epoch, number))]
         return self.ready(moved(batch, self.device), epoch, number)
 
@@ -223,7 +240,11 @@ class Batches:
 
     def _pieces(self, samples: int) -> list[int]:
         recipe = self.recipe
-        return [samples] if recipe.accumulate == 1 else pieces_of(samples, self.peers.world, recipe.accumulate, recipe.batch)
+        return (
+            [samples]
+            if recipe.accumulate == 1
+            else pieces_of(samples, self.peers.world, recipe.accumulate, recipe.batch)
+        )
 
 
 def _cut(value: Any, low: int, high: int) -> Any:
@@ -237,7 +258,9 @@ def _cut(value: Any, low: int, high: int) -> Any:
     return value[low:high]
 
 
-def _loader(source: Source, keys: Iterable[_Key], recipe: Recipe, device: torch.device, *, stay: bool = False) -> DataLoader[Any]:
+def _loader(
+    source: Source, keys: Iterable[_Key], recipe: Recipe, device: torch.device, *, stay: bool = False
+) -> DataLoader[Any]:
     """`stay`: its workers live from one pass to the next."""
     workers = recipe.workers
     return DataLoader(
@@ -305,7 +328,9 @@ class InOrder:
         samples, world, rank = len(self.source), self.peers.world, self.peers.rank
         own, most = samples // world + (rank < samples % world), math.ceil(samples / world)
         for _ in range(math.ceil(most / self.batch) - math.ceil(own / self.batch)):
-            fetched = _Keyed(self.source, here=True)[_Key(mixed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))]
+            fetched = _Keyed(self.source, here=True)[
+                _Key(mixed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))
+            ]
             assert isinstance(fetched, Batch)
             yield self._prepared(moved(fetched, self.device))
 

@@ -1,4 +1,5 @@
-"""Checkpoints for somebody's own loop: everything that has a state, and the random states, come back bit for bit. Usable alone:
+"""Checkpoints for somebody's own loop: everything that has a state, and the random states, come back bit for bit.
+Usable alone:
 
     checkpoints = Checkpoints("runs/mine", model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
     for step in range(checkpoints.resume(), 10_000):
@@ -7,8 +8,8 @@
             checkpoints.save(step + 1)
     checkpoints.finish()
 
-What is saved is written in the background, aside, hashed, and appears under its name when it is whole; what is resumed is the newest that
-is whole. Nothing that is read is unpickled into classes.
+What is saved is written in the background, aside, hashed, and appears under its name when it is whole; what is resumed
+is the newest that is whole. Nothing that is read is unpickled into classes.
 """
 
 from __future__ import annotations
@@ -54,9 +55,13 @@ class Checkpoints:
         self.parts: dict[str, Stateful] = {name: part for name, part in parts.items() if part is not None}
         for name, part in self.parts.items():
             if not isinstance(part, Stateful):
-                raise Misuse(f"{name}= is {type(part).__name__}, which has no state_dict() and load_state_dict(). Nothing was saved.")
+                raise Misuse(
+                    f"{name}= is {type(part).__name__}, which has no state_dict() and load_state_dict(). Nothing was saved."
+                )
         if not self.parts:
-            raise Misuse("Checkpoints of nothing: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer).")
+            raise Misuse(
+                "Checkpoints of nothing: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer)."
+            )
         self.store = folder if isinstance(folder, Store) else Folder(Path(folder))
         self.values: Mapping[str, Any] = {}
         """What `save(step, name=value)` was given besides, once resumed."""
@@ -72,15 +77,26 @@ class Checkpoints:
         from trueloop import __version__
 
         states = {name: part.state_dict() for name, part in self.parts.items()}
-        # The position of a loader and the random states are each process's own; modules and optimizers are the same in all.
-        own = {name: state for name, state in states.items() if not isinstance(self.parts[name], (nn.Module, torch.optim.Optimizer))}
+        # The position of a loader and the random states are each process's own; modules and optimizers are the same in
+        # all.
+        own = {
+            name: state
+            for name, state in states.items()
+            if not isinstance(self.parts[name], (nn.Module, torch.optim.Optimizer))
+        }
         everybody = self._peers.gather({"parts": own, "random": take_states()})
         if not self._peers.first:
             return
         self._best = step if best else self._best
         modules = {name: state for name, state in states.items() if isinstance(self.parts[name], nn.Module)}
         optimizers = {name: state for name, state in states.items() if name not in modules and name not in own}
-        about = {"format": FORMAT, "trueloop": __version__, "torch": torch.__version__, "step": step, "best_step": self._best}
+        about = {
+            "format": FORMAT,
+            "trueloop": __version__,
+            "torch": torch.__version__,
+            "step": step,
+            "best_step": self._best,
+        }
         training = {"optimizers": optimizers, "values": values, "own": everybody}
         self._saver.save(taken({**about, "parts": sorted(self.parts)}, modules, training))
 
@@ -103,11 +119,15 @@ class Checkpoints:
     def _refuse_others(self, where: str, contents: Contents) -> None:
         saved = set(contents.about.get("parts", ()))
         if saved != set(self.parts):
-            only = [f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ set(self.parts))]
+            only = [
+                f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ set(self.parts))
+            ]
             raise BadCheckpoint(f"{where} was saved with other parts: {', '.join(only)}. Nothing was loaded.")
         processes = len(contents.training["own"])
         if processes != self._peers.world:
-            raise BadCheckpoint(f"{where} was saved by {processes} processes, and here are {self._peers.world}. Nothing was loaded.")
+            raise BadCheckpoint(
+                f"{where} was saved by {processes} processes, and here are {self._peers.world}. Nothing was loaded."
+            )
 
     def _restore(self, contents: Contents) -> None:
         training = contents.training
@@ -127,5 +147,7 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.finish()

@@ -1,11 +1,12 @@
-"""Has a run collapsed? A pure decision from numbers: the run's validation, a baseline's, and what a constant answer scores. No torch.
+"""Has a run collapsed? A pure decision from numbers: the run's validation, a baseline's, and what a constant answer
+scores. No torch.
 
     bar = Bar(baseline, trivial)
     found = bar.judge(step=120, epoch=2.0, value=0.11, best=None, last=False)
     found.sentence       # 'Validation accuracy 0.11 at step 120 is below ...'; found is None where all is well
 
-In mid-run a run is held against the baseline at the same step, and may be late: it has collapsed only if it is below what the baseline
-had reached after half as many steps. At the end its best is held against the baseline's best.
+In mid-run a run is held against the baseline at the same step, and may be late: it has collapsed only if it is below
+what the baseline had reached after half as many steps. At the end its best is held against the baseline's best.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from trueloop.hook import Collapse
 __all__ = ["JUDGED_FROM", "LAG", "Bar", "Baseline", "Trivial"]
 
 JUDGED_FROM: Final = 1.0
-"""Epochs before anything is judged: before it has seen all data once, a healthy model may well be no better than a constant answer."""
+"""Epochs before anything is judged: before it has seen all data once, a healthy model may well be no better than a
+constant answer."""
 LAG: Final = 2
-"""How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not lost."""
+"""How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not
+lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class Bar:
         return self._below(step, value, expected, last=False) or self._constant(step, value, expected, last=False)
 
     def promotes(self, value: float) -> bool:
-        """May it become the best? Not while a constant answer does as well, though it may be too early to call that a collapse."""
+        """May it become the best? Not while a constant answer does as well, though it may be too early to call that a
+        collapse."""
         if self.trivial is None:
             return True
         more_is_possible = self._lead(self.baseline.value, self.trivial.value) > self.baseline.noise
@@ -125,7 +129,11 @@ class Bar:
         if math.isfinite(value) and self._lead(value, expected) >= -baseline.noise:
             return None
         metric = baseline.metric
-        there = f"its best, {expected:.4g}" if last else f"{expected:.4g}, which it had after {step // LAG:,} to {step:,} steps"
+        there = (
+            f"its best, {expected:.4g}"
+            if last
+            else f"{expected:.4g}, which it had after {step // LAG:,} to {step:,} steps"
+        )
         sentence = (
             f"{_shown(step, metric, value, last)} is worse than the baseline {baseline.name} ({there}) by more than "
             f"its seed noise of {baseline.noise:.2g} ({baseline.noise_from})."
@@ -133,8 +141,9 @@ class Bar:
         return Collapse("baseline", step, metric, value, expected, baseline.noise, sentence)
 
     def _constant(self, step: int, value: float, expected: float, *, last: bool) -> Collapse | None:
-        """As good as a constant answer, give or take the noise, where the baseline shows that more can be had. Where the baseline was no
-        better itself, the beginning is slow, or the metric blunt: then only an end that is not better at all is called a collapse."""
+        """As good as a constant answer, give or take the noise, where the baseline shows that more can be had. Where
+        the baseline was no better itself, the beginning is slow, or the metric blunt: then only an end that is not
+        better at all is called a collapse."""
         trivial, baseline = self.trivial, self.baseline
         if trivial is None:
             return None
@@ -142,7 +151,11 @@ class Bar:
         lead = self._lead(value, trivial.value)
         if not (lead <= baseline.noise if more_is_possible else last and lead <= 0):
             return None
-        better = f"the baseline {baseline.name} had {expected:.4g}" if more_is_possible else f"and nor is the baseline {baseline.name}"
+        better = (
+            f"the baseline {baseline.name} had {expected:.4g}"
+            if more_is_possible
+            else f"and nor is the baseline {baseline.name}"
+        )
         sentence = (
             f"{_shown(step, baseline.metric, value, last)} is no better than a constant answer ({trivial.answer}: {trivial.value:.4g}; "
             f"seed noise {baseline.noise:.2g}); {better}."
@@ -157,4 +170,8 @@ class Bar:
 
 
 def _shown(step: int, metric: str, value: float, last: bool) -> str:
-    return f"The best validation {metric} of the run, {value:.4g}," if last else f"Validation {metric} {value:.4g} at step {step:,}"
+    return (
+        f"The best validation {metric} of the run, {value:.4g},"
+        if last
+        else f"Validation {metric} {value:.4g} at step {step:,}"
+    )

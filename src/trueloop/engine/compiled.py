@@ -12,7 +12,7 @@ from torch import nn
 
 from trueloop.engine.recompute import blocks_of
 from trueloop.errors import BadRecipe
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["compile_errors", "compiled", "compiled_blocks"]
 
@@ -29,7 +29,8 @@ def compiled(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) ->
 
 
 def compiled_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model, their forwards compiled if the recipe asks for it: what gathers their weights is done around that."""
+    """The blocks of a model, their forwards compiled if the recipe asks for it: what gathers their weights is done
+    around that."""
     blocks = blocks_of(model)
     if recipe.compile != "off" and not blocks:
         raise BadRecipe(
@@ -43,7 +44,8 @@ def compiled_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def compile_errors(recipe: Recipe) -> Iterator[None]:
-    """torch compiles when the model is first called: what it says then is pages long, and this is its first sentence."""
+    """torch compiles when the model is first called: what it says then is pages long, and this is its first
+    sentence."""
     try:
         yield
     except Exception as error:
@@ -51,5 +53,11 @@ def compile_errors(recipe: Recipe) -> Iterator[None]:
         if recipe.compile == "off" or dynamo is None or not isinstance(error, dynamo.TorchDynamoException):
             raise
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        cure = "compile_fullgraph=false allows it to be compiled in pieces" if recipe.compile_fullgraph else "compile=off runs it as it is"
-        raise BadRecipe(f"torch cannot compile this model: {said} No step was taken after that: --set {cure}.") from error
+        cure = (
+            "compile_fullgraph=false allows it to be compiled in pieces"
+            if recipe.compile_fullgraph
+            else "compile=off runs it as it is"
+        )
+        raise BadRecipe(
+            f"torch cannot compile this model: {said} No step was taken after that: --set {cure}."
+        ) from error

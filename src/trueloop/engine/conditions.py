@@ -11,7 +11,7 @@ import torch
 
 from trueloop.engine.compiled import compile_errors
 from trueloop.engine.precision import Precision
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["conditions", "pick_device"]
 

@@ -17,9 +17,14 @@ class Ema:
     """Follows a model; buffers (running statistics) are copied, not averaged."""
 
     def __init__(
-        self, model: nn.Module, decay: float, twin: nn.Module | None = None, own: Callable[[Iterable[Tensor]], list[Tensor]] = list
+        self,
+        model: nn.Module,
+        decay: float,
+        twin: nn.Module | None = None,
+        own: Callable[[Iterable[Tensor]], list[Tensor]] = list,
     ) -> None:
-        """`twin`: a copy of the model, where it cannot be copied any more because processes hold parts of it; `own`: those parts."""
+        """`twin`: a copy of the model, where it cannot be copied any more because processes hold parts of it; `own`:
+        those parts."""
         self.decay = decay
         self.model = (copy.deepcopy(model) if twin is None else twin).requires_grad_(False).eval()
         with torch.no_grad():

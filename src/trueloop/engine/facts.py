@@ -1,8 +1,11 @@
-"""What the loop tells of itself, so that the rules of `check` judge our runs too: facts of some of its steps, as events.
+"""What the loop tells of itself, so that the rules of `check` judge our runs too: facts of some of its steps, as
+events.
 
-Looked at: the first steps, one by one; then the steps of the lines of metrics; and, for the statistics of layers, one step in
-`statistics_every`. In all other steps three comparisons of numbers are made, and nothing else. What is computed stays on the device, or is
-on its way to the host, until a step at which the host waits for the device anyway: one of the first three, or a line of metrics.
+Looked at: the first steps, one by one; then the steps of the lines of metrics; and, for the statistics of layers, one
+step in
+`statistics_every`. In all other steps three comparisons of numbers are made, and nothing else. What is computed stays
+on the device, or is on its way to the host, until a step at which the host waits for the device anyway: one of the
+first three, or a line of metrics.
 """
 
 from __future__ import annotations
@@ -38,12 +41,12 @@ from trueloop.event import (
     Stepped,
 )
 from trueloop.hook import Row
-from trueloop.written import birthplace, class_place, is_users
+from trueloop.usercode.ownership import birthplace, class_place, is_users
 
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop
 
-__all__ = ["Witness"]
+__all__ = ["EngineObserver"]
 
 EARLY: Final = 16
 """Steps of a run that are all looked at: the rule on losses that diverge wants the first thirteen."""
@@ -56,7 +59,8 @@ MEASURED_APART: Final = 25
 MILESTONES: Final = (5, 10)
 """Steps of this process after which parameters are accounted for."""
 LOSSES, LOSSES_COMPILED = 2, 6
-"""First steps whose loss is looked at: what a rule wants to see more than once; of a compiled model it sees only values."""
+"""First steps whose loss is looked at: what a rule wants to see more than once; of a compiled model it sees only
+values."""
 
 
 class _Glimpse(NamedTuple):
@@ -90,29 +94,36 @@ def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
                 LayerGradient(name, norms[place], size, depth, weight)
                 for depth, ((name, size, place), weight) in enumerate(zip(glimpse.layers, sizes, strict=True))
             )
-            yield GradientsMeasured(step.step, None, 0, step.index, model, layers, total, step.clipped, max(step.learning_rates))
+            yield GradientsMeasured(
+                step.step, None, 0, step.index, model, layers, total, step.clipped, max(step.learning_rates)
+            )
         yield step
     yield from glimpse.after
 
 
 @final
-class Witness:
-    """Called three times in each step, and looks at some of them. It draws nothing, changes nothing, and keeps no tensor."""
+class EngineObserver:
+    """Called three times in each step, and looks at some of them. It draws nothing, changes nothing, and keeps no
+    tensor."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop, self.model, self.state = loop, loop.model, loop.state
         self.began = self.next = loop.state.step
         self.lines = loop.recipe.log_every if loop.graphs is None else loop.recipe.statistics_every
-        """Steps between two looks at most: where steps are played at once, one that is looked into costs as much as twenty of them."""
+        """Steps between two looks at most: where steps are played at once, one that is looked into costs as much as
+        twenty of them."""
         self.compiled = _is_compiled(loop)
         self._step = -1
         """The step that is being looked at; -1: none is."""
         self._last = self._measured = -MEASURED_APART
         self._events: list[Event] = []
-        # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is computed one by
+        # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is
+        # computed one by
         # one, which may round otherwise.
         again = (loop.graphs is not None and self.began > 0) or loop.strategy.in_parts
-        self._accounts: Accounts | None = None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
+        self._accounts: Accounts | None = (
+            None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
+        )
         self._units = Units(self.model)
         self._order: dict[str, int] = {}
         """Layers in the order in which they first ran."""
@@ -199,7 +210,9 @@ class Witness:
         every = self.loop.recipe.statistics_every
         self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None
         if self._layers is not None and self.compiled and not self._noted:
-            self.loop.hooks.noted("layers: activations are not looked at, since looking into a compiled model would compile it again")
+            self.loop.hooks.noted(
+                "layers: activations are not looked at, since looking into a compiled model would compile it again"
+            )
             self._noted = True
         if self._layers is not None or self._accounts is not None:
             parts = [] if self.compiled else [entry for entry in self.model.named_modules() if entry[0]]
@@ -220,7 +233,9 @@ class Witness:
         if isinstance(module, OWNERS):
             self._order.setdefault(name, len(self._order))
         if isinstance(module, ACTIVATIONS) and isinstance(output, Tensor) and output.grad_fn is not None:
-            self._activations.append(Activation(type(module).__name__, birthplace(self.model, name) if name else None, output.grad_fn))
+            self._activations.append(
+                Activation(type(module).__name__, birthplace(self.model, name) if name else None, output.grad_fn)
+            )
 
     def _saw_output(self, targets: Any, output: Any) -> None:
         if not self.compiled:
@@ -252,7 +267,8 @@ class Witness:
             self._lengths = lengths([*gradients, *weights])
 
     def _measurable(self) -> list[tuple[str, str, Tensor]]:
-        """(name, layer, weight) of the weights with a gradient, in the order in which their layers ran, or were registered."""
+        """(name, layer, weight) of the weights with a gradient, in the order in which their layers ran, or were
+        registered."""
         held = set(map(id, self.loop.parameters))
         found = [entry for entry in weights_of(self.model) if entry[2].grad is not None and id(entry[2]) in held]
         ran = [entry for entry in found if entry[1] in self._order]
@@ -323,7 +339,8 @@ class Witness:
         self._epochs = self.state.epoch + 1
 
     def _backward(self, step: int, reached: int) -> Backward:
-        """One for the whole step: its loss is the average over all its targets, however many micro-batches they came in."""
+        """One for the whole step: its loss is the average over all its targets, however many micro-batches they came
+        in."""
         scaled = self.loop.precision.scaler is not None
         return Backward(
             step=step,

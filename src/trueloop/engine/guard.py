@@ -1,7 +1,9 @@
-"""The update, guarded: a loss or a gradient that is no number never reaches the weights, and the host does not wait to find out.
+"""The update, guarded: a loss or a gradient that is no number never reaches the weights, and the host does not wait to
+find out.
 
-Fused optimizers take `found_inf`, a number on the device that turns their step into nothing; the others are asked on the host. Running
-statistics, which the forward has changed by then, are put back: a batch that was held back leaves no trace.
+Fused optimizers take `found_inf`, a number on the device that turns their step into nothing; the others are asked on
+the host. Running statistics, which the forward has changed by then, are put back: a batch that was held back leaves no
+trace.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import moved
-from trueloop.engine.direct import Direct
-from trueloop.engine.question import Question
+from trueloop.engine.deferred_read import Question
+from trueloop.engine.fused_adam import Direct
 from trueloop.parallel.gradient import clip, norm_of
 
 __all__ = ["Guard", "Line", "Position", "Statistics", "clear", "clip", "norm_of"]
@@ -37,14 +39,20 @@ def clear(parameters: Sequence[Tensor]) -> None:
 
 @final
 class Statistics:
-    """The buffers of a model, as they were after the last good step. Those that nobody changes (masks, tables) cost nothing."""
+    """The buffers of a model, as they were after the last good step. Those that nobody changes (masks, tables) cost
+    nothing."""
 
     def __init__(self, model: nn.Module) -> None:
         self._buffers = list(model.buffers())
         self.copies = [buffer.clone() for buffer in self._buffers]
         self._versions = [buffer._version for buffer in self._buffers]
         # torch's norms write their running statistics without counting it as a change.
-        untold = {id(b) for m in model.modules() if isinstance(getattr(m, "running_mean", None), Tensor) for b in m.buffers(recurse=False)}
+        untold = {
+            id(b)
+            for m in model.modules()
+            if isinstance(getattr(m, "running_mean", None), Tensor)
+            for b in m.buffers(recurse=False)
+        }
         self._untold = [id(buffer) in untold for buffer in self._buffers]
 
     def _changed(self) -> list[int]:
@@ -112,10 +120,16 @@ class Line:
 
 @final
 class Guard:
-    """Steps an optimizer unless the loss or the gradient's norm is no number, and remembers which batches it held back."""
+    """Steps an optimizer unless the loss or the gradient's norm is no number, and remembers which batches it held
+    back."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, device: torch.device, model: nn.Module | None = None, *, ask_each_step: bool = False
+        self,
+        optimizer: torch.optim.Optimizer,
+        device: torch.device,
+        model: nn.Module | None = None,
+        *,
+        ask_each_step: bool = False,
     ) -> None:
         self.optimizer = optimizer
         self.direct = Direct(optimizer)
@@ -155,7 +169,8 @@ class Guard:
         return False
 
     def played(self, losses: Tensor, held: Tensor, at: Sequence[Position]) -> None:
-        """Steps that the device has taken by itself, each with its loss (0 where it was held back) and whether it was held back."""
+        """Steps that the device has taken by itself, each with its loss (0 where it was held back) and whether it was
+        held back."""
         self._flags[len(self._asked) : len(self._asked) + len(at)].copy_(held)
         self._asked += at
         self._losses += losses.sum()
@@ -167,7 +182,8 @@ class Guard:
         return FLAGS - len(self._asked)
 
     def state(self) -> dict[str, Any]:
-        """What is not known yet, and what has not been told yet: a checkpoint between two questions must not forget it."""
+        """What is not known yet, and what has not been told yet: a checkpoint between two questions must not forget
+        it."""
         return {
             "asked": list(self._asked),
             "flags": self._flags[: len(self._asked)],
@@ -206,7 +222,8 @@ class Guard:
         return held
 
     def _found(self, bad: list[Position]) -> None:
-        """Which step spoiled the running statistics is known only now: they go back to when all was known to be well."""
+        """Which step spoiled the running statistics is known only now: they go back to when all was known to be
+        well."""
         self._held += bad
         if bad:
             self.statistics.put_back()
@@ -219,15 +236,19 @@ class Guard:
         return self._question is not None
 
     def ask(self, norm: Tensor) -> None:
-        """For the outcome of all steps since the last question; `answered` has it, and the device goes on meanwhile. Then count anew."""
+        """For the outcome of all steps since the last question; `answered` has it, and the device goes on meanwhile.
+        Then count anew."""
         losses = torch.as_tensor(self._losses, device=self._flags.device)
-        numbers = torch.cat([each.reshape(-1).to(self._flags.dtype) for each in (self._flags[: len(self._asked)], losses, norm)])
+        numbers = torch.cat(
+            [each.reshape(-1).to(self._flags.dtype) for each in (self._flags[: len(self._asked)], losses, norm)]
+        )
         self._question = _Asked(Question(numbers), self._asked, self._learned, self.statistics.propose())
         self._asked = []
         self.told()
 
     def answered(self) -> list[Position]:
-        """The batches held back among the steps that were asked for. Waits for those steps, not for what came after them."""
+        """The batches held back among the steps that were asked for. Waits for those steps, not for what came after
+        them."""
         self._hear()
         held, self._held = self._held, []
         return held

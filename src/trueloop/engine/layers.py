@@ -1,7 +1,8 @@
 """Layer by layer, on one step in many: how long the gradients are, how far the weights move, what the layers give.
 
-Everything is computed and stacked on the device; the few numbers that are left are copied while the training goes on, and read when the
-host next waits for the device anyway. Nothing is drawn, nothing is changed, and no tensor of the training's is kept.
+Everything is computed and stacked on the device; the few numbers that are left are copied while the training goes on,
+and read when the host next waits for the device anyway. Nothing is drawn, nothing is changed, and no tensor of the
+training's is kept.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ Saw = Callable[[str, nn.Module, Any, Any], None]
 """Told (name, module, what went in, what came out) of each call."""
 
 
-def during_forward(root: nn.Module, parts: Sequence[tuple[str, nn.Module]], saw: Saw, ended: Callable[[Any], None]) -> Callable[[], None]:
-    """Look at each call of the parts during the next call of the root, then at its output; after it, nothing is left behind.
+def during_forward(
+    root: nn.Module, parts: Sequence[tuple[str, nn.Module]], saw: Saw, ended: Callable[[Any], None]
+) -> Callable[[], None]:
+    """Look at each call of the parts during the next call of the root, then at its output; after it, nothing is left
+    behind.
 
     Returns what takes the hooks away, should no forward come.
     """
@@ -55,7 +59,8 @@ def during_forward(root: nn.Module, parts: Sequence[tuple[str, nn.Module]], saw:
 
 
 def lengths(tensors: Sequence[Tensor]) -> Tensor:
-    """Their Euclidean norms, on the device, in single precision: half precision overflows long before a norm is large."""
+    """Their Euclidean norms, on the device, in single precision: half precision overflows long before a norm is
+    large."""
     if not tensors:
         return torch.zeros(0)
     wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for tensor in tensors]
@@ -97,10 +102,14 @@ class Reading:
         count = len(self.parameters)
         norms, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
         found: dict[str, float] = {}
-        for (name, size), norm, mean, weight, change in zip(self.parameters, norms, means, weights, changes, strict=True):
+        for (name, size), norm, mean, weight, change in zip(
+            self.parameters, norms, means, weights, changes, strict=True
+        ):
             found[f"grad_norm/{name}"] = norm
             found[f"grad_mean/{name}"] = mean
-            found[f"grad_std/{name}"] = math.sqrt(max(0.0, norm * norm / size - mean * mean)) if math.isfinite(norm) else norm
+            found[f"grad_std/{name}"] = (
+                math.sqrt(max(0.0, norm * norm / size - mean * mean)) if math.isfinite(norm) else norm
+            )
             if weight:  # a bias that begins at zero has no length that its change could be compared with
                 found[f"update/{name}"] = change / weight
         return found | self._activations(rows[4 * count :])
@@ -153,7 +162,10 @@ class LayerLook:
         self._names = [(name, gradient.numel()) for name, _, gradient in found]
         self._weights = [weight for _, weight, _ in found]
         self._before = [weight.detach().clone() for weight in self._weights]
-        means = [gradient.mean(dtype=None if gradient.dtype == torch.float64 else torch.float32).float() for gradient in gradients]
+        means = [
+            gradient.mean(dtype=None if gradient.dtype == torch.float64 else torch.float32).float()
+            for gradient in gradients
+        ]
         self._numbers = [lengths(gradients), torch.stack(means), lengths(self._before)] if gradients else []
 
     @torch.no_grad()

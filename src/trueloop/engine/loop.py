@@ -1,4 +1,5 @@
-"""A loop, assembled: every part of a run, and what is done with them at intervals. `train.py` is what is done in each step."""
+"""A loop, assembled: every part of a run, and what is done with them at intervals. `train.py` is what is done in each
+step."""
 
 from __future__ import annotations
 
@@ -17,27 +18,27 @@ from trueloop.checkpoint.newest import newest_by
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Store
 from trueloop.data.source import Batch, Source, Splits
-from trueloop.engine.autopsy import autopsy, autopsy_of_parts, sentence
 from trueloop.engine.batches import Batches, InOrder, Window
 from trueloop.engine.collapse import Bar
 from trueloop.engine.ema import Ema
 from trueloop.engine.evaluate import evaluate
-from trueloop.engine.graphed import Graphs
 from trueloop.engine.guard import Guard, Line, Position
+from trueloop.engine.nonfinite_origin import autopsy, autopsy_of_parts, sentence
 from trueloop.engine.precision import Precision
+from trueloop.engine.programs.compiled_step import CompiledStep
+from trueloop.engine.programs.cuda_graphs import Graphs
 from trueloop.engine.randomness import restore_states, take_states
 from trueloop.engine.schedule import Schedule
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.engine.task import Task
-from trueloop.engine.whole import Whole
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending, Hook, Row
 from trueloop.parallel.digest import drift
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Single, Strategy
-from trueloop.recipe import DataRequest, Recipe, described
-from trueloop.vet import vetted
+from trueloop.recipe.recipe import DataRequest, Recipe, described
+from trueloop.recipe.validate import vetted
 
 __all__ = ["Loop"]
 
@@ -59,7 +60,8 @@ class Loop:
     model: nn.Module
     """As the recipe built it: what is saved and evaluated."""
     forward: Any
-    """What the training calls: the model, compiled if asked for; as it is where steps are played, which are compiled by themselves."""
+    """What the training calls: the model, compiled if asked for; as it is where steps are played, which are compiled by
+    themselves."""
     splits: Splits
     task: Task
     optimizer: torch.optim.Optimizer
@@ -83,7 +85,7 @@ class Loop:
     """Why the run ends before its time."""
     bar: Bar | None = None
     """What its validation must reach (`--baseline`); None: nothing."""
-    whole: Whole | None = None
+    whole: CompiledStep | None = None
     """program=whole: what computes loss and gradients as one compiled function."""
     graphs: Graphs | None = None
     """program=graphed: what plays several steps at once."""
@@ -96,7 +98,9 @@ class Loop:
     _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None) -> Loop:
+    def of(
+        cls, recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None
+    ) -> Loop:
         """A recipe's loop, with every part at hand; nothing is trained yet, and no folder is made."""
         from trueloop.engine.assemble import assemble  # it needs this class
 
@@ -111,7 +115,8 @@ class Loop:
     # -- the steps --
 
     def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
-        """One for each optimizer step, or for several that are played at once, from where the run stands until it is enough.
+        """One for each optimizer step, or for several that are played at once, from where the run stands until it is
+        enough.
 
         `next_look`: the step that somebody wants to look into, which is then not played; as it is: every step.
         """
@@ -135,18 +140,21 @@ class Loop:
         return norm
 
     def into_training_mode(self) -> None:
-        """Parts that the recipe has put into eval mode (a frozen backbone) stay so: only a model that is there as a whole is changed."""
+        """Parts that the recipe has put into eval mode (a frozen backbone) stay so: only a model that is there as a
+        whole is changed."""
         if not self.model.training:
             self.model.train()
 
     def count_targets(self, window: Window) -> int | Tensor:
-        """Of the whole step, over all micro-batches and processes; at least one: a step of nothing but padding is none, not NaN."""
+        """Of the whole step, over all micro-batches and processes; at least one: a step of nothing but padding is none,
+        not NaN."""
         own = window.micros[: len(window.micros) - window.idle]
         counted = self.strategy.sharers.sum(sum(self.task.count(micro.targets) for micro in own))
         return counted.clamp(min=1) if isinstance(counted, Tensor) else max(1, counted)
 
     def shared_out(self, window: Window, targets: int | Tensor) -> Iterator[tuple[Batch, Any]]:
-        """This process's micro-batches, each with what its losses are divided by: nothing is left of one that only keeps step."""
+        """This process's micro-batches, each with what its losses are divided by: nothing is left of one that only
+        keeps step."""
         own = len(window.micros) - window.idle
         for number, micro in enumerate(self.strategy.micros(window.micros, window.samples)):
             yield micro, targets if number < own else math.inf
@@ -170,8 +178,11 @@ class Loop:
         return (evaluated if every is None else self.state.step % every == 0) or self.finished()
 
     def time_to_look(self, ends_epoch: bool) -> bool:
-        """For what the device has held back by itself: when the host waits for it anyway, and before the running statistics are used."""
-        return self.guard.waiting or (self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch)))
+        """For what the device has held back by itself: when the host waits for it anyway, and before the running
+        statistics are used."""
+        return self.guard.waiting or (
+            self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch))
+        )
 
     def must_know(self) -> bool:
         """How all steps went: always, but where they are played, and nothing is about to be made of them."""
@@ -188,7 +199,8 @@ class Loop:
     # -- at intervals --
 
     def log(self, norm: Tensor, samples: int) -> None:
-        """One line of metrics. The host waits for the device; where steps are played, not until the next ones are on their way."""
+        """One line of metrics. The host waits for the device; where steps are played, not until the next ones are on
+        their way."""
         self._heading = _Heading(self.state.step, self.epoch(), float(self.optimizer.param_groups[0]["lr"]), samples)
         if self.must_know():
             total, learned = self.guard.losses()
@@ -217,7 +229,8 @@ class Loop:
             self.hand_on_rows()
 
     def hand_on_rows(self) -> None:
-        """To those who write them down. Where steps are played, a device that waits for the next ones would wait for that too."""
+        """To those who write them down. Where steps are played, a device that waits for the next ones would wait for
+        that too."""
         rows, self._rows = self._rows, []
         for step, epoch, values in rows:
             self.hooks.logged(Row("train", step, epoch, values | {"memory_mb": memory_mb(self.device)}))
@@ -246,7 +259,8 @@ class Loop:
         return best
 
     def _collapsed(self, value: float, better: bool) -> bool:
-        """Below its baseline, or as good as a constant answer: then it is not the best, and the run ends, or is marked, as asked."""
+        """Below its baseline, or as good as a constant answer: then it is not the best, and the run ends, or is marked,
+        as asked."""
         if self.bar is None:
             return False
         state, patience = self.state, self.recipe.patience
@@ -271,13 +285,16 @@ class Loop:
         return values
 
     def copies_differ(self, evaluated: bool) -> bool:
-        """Have processes that should hold the same weights drifted apart? Then the run ends: no number of it would mean anything."""
+        """Have processes that should hold the same weights drifted apart? Then the run ends: no number of it would mean
+        anything."""
         every = self.recipe.digest_every
         if not self.strategy.copies or not (evaluated if every is None else every and self.state.step % every == 0):
             return False
         found = drift(self.model, self.strategy)
         if found is not None:
-            self.ending = Ending("failed", self.state.step, f"{found.sentence(self.state.step)} No checkpoint was written after that.")
+            self.ending = Ending(
+                "failed", self.state.step, f"{found.sentence(self.state.step)} No checkpoint was written after that."
+            )
         return found is not None
 
     def save(self) -> None:
@@ -340,14 +357,18 @@ class Loop:
         if len(randoms) == self.peers.world:
             restore_states(randoms[self.peers.rank])
         else:
-            self.hooks.noted(f"{len(randoms)} processes saved this and {self.peers.world} go on: dropout will draw other numbers.")
+            self.hooks.noted(
+                f"{len(randoms)} processes saved this and {self.peers.world} go on: dropout will draw other numbers."
+            )
 
     def go_back(self) -> bool:
         """To the newest whole checkpoint of this run; False: there is none."""
         self.saver.finish()
         self.peers.wait()  # the first process writes, and all read what it has written
         if len(set(self.peers.gather(tuple(self.saver.store.names())))) > 1:
-            raise BadCheckpoint("The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run.")
+            raise BadCheckpoint(
+                "The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run."
+            )
         name, reading, troubles = newest_by(self.saver.store, self.form.read)
         for trouble in troubles:
             self.hooks.noted(f"{trouble} It was passed over.")
@@ -359,19 +380,26 @@ class Loop:
         return True
 
     def face_nonfinite(self, *, overflow: bool = False) -> bool:
-        """Batches with a loss or a gradient that is no number: no weight has seen them. Stop or go back (True), or skip them, as asked."""
+        """Batches with a loss or a gradient that is no number: no weight has seen them. Stop or go back (True), or skip
+        them, as asked."""
         held = self.guard.held() if self.must_know() else self.guard.answered()
         line = self.guard.line()
         for epoch, batch in () if overflow else held:
             said = self._autopsy(epoch, batch)
             self.state.skipped += 1
             if self.recipe.on_nonfinite == "stop" or self.state.skipped > self.recipe.max_nonfinite:
-                limit = "" if self.recipe.on_nonfinite == "stop" else f" That is more than max_nonfinite={self.recipe.max_nonfinite}."
+                limit = (
+                    ""
+                    if self.recipe.on_nonfinite == "stop"
+                    else f" That is more than max_nonfinite={self.recipe.max_nonfinite}."
+                )
                 self.ending = Ending("nonfinite", self.state.step, f"{said}{limit} No weight has seen it.")
                 return True
             if self.recipe.on_nonfinite == "rollback" and self._roll_back((epoch, batch), said):
                 return True
-            self.hooks.noted(f"{said} The step was skipped ({self.state.skipped} of at most {self.recipe.max_nonfinite}).")
+            self.hooks.noted(
+                f"{said} The step was skipped ({self.state.skipped} of at most {self.recipe.max_nonfinite})."
+            )
         if held and self.ema is not None:
             self.ema.copy_buffers()  # the model's running statistics have been put back
         if line is not None:
@@ -386,7 +414,9 @@ class Loop:
         if self.strategy.in_parts:
             found = [autopsy_of_parts(self.model, micro, step, self._rates(), self.strategy.mine) for micro in micros]
         else:
-            found = [autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast) for micro in micros]
+            found = [
+                autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast) for micro in micros
+            ]
         events = [event for events in self.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         self.hooks.heard(replace(event, skipped=self.recipe.on_nonfinite != "stop"))

@@ -1,7 +1,8 @@
-"""What the loss is given in the first steps: shapes, kinds, ranges, whether rows are probabilities, and what stands behind them.
+"""What the loss is given in the first steps: shapes, kinds, ranges, whether rows are probabilities, and what stands
+behind them.
 
-Told for the losses of our tasks, and for a loss of torch's that a recipe names (`loss=nn.CrossEntropyLoss()`); what a function of the
-user's own does inside is not seen from here.
+Told for the losses of our tasks, and for a loss of torch's that a recipe names (`loss=nn.CrossEntropyLoss()`); what a
+function of the user's own does inside is not seen from here.
 """
 
 from __future__ import annotations
@@ -74,8 +75,11 @@ class _Call(NamedTuple):
 
 
 @torch.no_grad()
-def loss_facts(task: Task, output: Any, targets: Any, step: int, call: int, activations: Sequence[Activation] = ()) -> LossComputed | None:
-    """One read from the device. None where the loss is not one we know. `activations`: softmax layers and the like that ran."""
+def loss_facts(
+    task: Task, output: Any, targets: Any, step: int, call: int, activations: Sequence[Activation] = ()
+) -> LossComputed | None:
+    """One read from the device. None where the loss is not one we know. `activations`: softmax layers and the like that
+    ran."""
     if isinstance(output, Unprojected) and isinstance(task, (Multiclass, Language)):
         return _of_some_rows(task, output, targets, step, call)
     made = _call_of(task, output, targets)
@@ -110,13 +114,16 @@ def loss_facts(task: Task, output: Any, targets: Any, step: int, call: int, acti
 
 
 def _of_some_rows(task: Task, output: Unprojected, targets: Tensor, step: int, call: int) -> LossComputed | None:
-    """Of scores that are never made all at once, those of some rows are. Behind them stands the product that makes them, no softmax."""
+    """Of scores that are never made all at once, those of some rows are. Behind them stands the product that makes
+    them, no softmax."""
     whole, wanted = output.flatten(0, -2), targets.flatten()
     apart = max(1, -(-len(wanted) // ROWS))
     told = loss_facts(task, Unprojected(whole.hidden[::apart], whole.weight).scores(), wanted[::apart], step, call)
     if told is None:
         return None
-    return replace(told, grad=output.hidden.requires_grad, input_shape=tuple(whole.shape), target_shape=tuple(wanted.shape))
+    return replace(
+        told, grad=output.hidden.requires_grad, input_shape=tuple(whole.shape), target_shape=tuple(wanted.shape)
+    )
 
 
 def _call_of(task: Task, output: Any, targets: Any) -> _Call | None:
@@ -171,7 +178,9 @@ class _Numbers:
         ]
         values: list[float] = torch.cat(parts).tolist()
         self.input_range = None if values[0] != values[0] else (values[0], values[1])
-        self.rows: Rows = "unknown" if rows is None or rows.shape[1] < 2 else _kind_of_rows(values[2:5], _tolerance(rows, scores))
+        self.rows: Rows = (
+            "unknown" if rows is None or rows.shape[1] < 2 else _kind_of_rows(values[2:5], _tolerance(rows, scores))
+        )
         self.target_rows_sum_to_one = None if target_rows is None else values[6] <= _tolerance(target_rows, target)
         targets = [value for value in values[8:] if value != call.ignore]
         self.integral = bool(targets) and all(value.is_integer() for value in targets)
@@ -195,7 +204,8 @@ def _rows(tensor: Tensor, function: str) -> Tensor | None:
 
 
 def _facts_of_rows(rows: Tensor | None, like: Tensor) -> Tensor:
-    """Smallest value; how far the sums are from one, rows of zeros (padding) left out; how far logsumexp is from zero."""
+    """Smallest value; how far the sums are from one, rows of zeros (padding) left out; how far logsumexp is from
+    zero."""
     if rows is None:
         return torch.zeros(3, device=like.device)
     sums = rows.sum(1)
@@ -204,7 +214,8 @@ def _facts_of_rows(rows: Tensor | None, like: Tensor) -> Tensor:
 
 
 def _tolerance(rows: Tensor, of: Tensor) -> float:
-    """How far from one the sum of a row of probabilities may lie: each is rounded to its type, the small ones to its smallest number."""
+    """How far from one the sum of a row of probabilities may lie: each is rounded to its type, the small ones to its
+    smallest number."""
     kind = torch.finfo(of.dtype if of.is_floating_point() else torch.float32)
     return ROUNDING + 2 * kind.eps + rows.shape[1] * kind.smallest_normal * kind.eps
 
@@ -222,7 +233,8 @@ def _kind_of_rows(facts: list[float], tolerance: float) -> Rows:
 
 
 def _behind(output: Tensor) -> Iterator[tuple[Any, str]]:
-    """The operations behind the model's output, nearest first, through those that only hand values on; then the first that does not."""
+    """The operations behind the model's output, nearest first, through those that only hand values on; then the first
+    that does not."""
     node: Any = output.grad_fn
     for _ in range(_FAR):
         if node is None:

@@ -1,9 +1,10 @@
-"""What a plan must know of a recipe's model: its parameters, its blocks, what its forward keeps for the backward, and its FLOPs.
+"""What a plan must know of a recipe's model: its parameters, its blocks, what its forward keeps for the backward, and
+its FLOPs.
 
-One forward and one backward of two samples, and of four, on tensors that have shapes and no memory: what grows between them belongs to
-the samples. No number is computed, so that a model of any size takes seconds. A model that looks at its numbers is run for real instead, on
-the CPU, and the facts say so. Attention is taken for what a GPU does: one kernel, which keeps queries, keys, values, its result and one
-number for each row.
+One forward and one backward of two samples, and of four, on tensors that have shapes and no memory: what grows between
+them belongs to the samples. No number is computed, so that a model of any size takes seconds. A model that looks at its
+numbers is run for real instead, on the CPU, and the facts say so. Attention is taken for what a GPU does: one kernel,
+which keeps queries, keys, values, its result and one number for each row.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.kernels.linear_cross_entropy import LARGEST_CUDA
-from trueloop.planned import Kept, ModelFacts
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.plan import Kept, ModelFacts
 
 __all__ = ["Blank", "blank_splits", "facts_of", "states_per_number"]
 
@@ -40,7 +41,8 @@ FEW, MORE = 2, 4
 """Samples of the two looks: with one alone a batch norm has nothing to norm."""
 _AUTOCAST: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _SQUARE: Final = 64
-"""Side of the matrix that an optimizer's state is taken from: large enough for what it keeps once for each row not to count."""
+"""Side of the matrix that an optimizer's state is taken from: large enough for what it keeps once for each row not to
+count."""
 
 
 # -- data that are not here --
@@ -84,13 +86,19 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
     """What the model raises on real samples too is the user's."""
     few, more = (_samples(splits, count) for count in (FEW, MORE))
     counted, why = f"counted with {FEW} and {MORE} samples", ""
-    for build in (_of_shapes, build_model):  # most models take the first; one that computes with tensors when it is built takes the second
+    for build in (
+        _of_shapes,
+        build_model,
+    ):  # most models take the first; one that computes with tensors when it is built takes the second
         mode = FakeTensorMode()
         try:
             with mode, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about tensors without memory, which the training will not have
                 model = build(recipe, splits.facts)
-                looks = [_look(recipe, model, splits.facts, _without_memory(batch, mode), fused=True) for batch in (few, more)]
+                looks = [
+                    _look(recipe, model, splits.facts, _without_memory(batch, mode), fused=True)
+                    for batch in (few, more)
+                ]
             return _facts(recipe, model, looks[0], looks[1], f"{counted}, on tensors without memory")
         except TrueloopError:
             raise
@@ -98,11 +106,14 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
             why = type(error).__name__
     model = build_model(recipe, splits.facts)
     looks = [_look(recipe, model, splits.facts, batch, fused=False) for batch in (few, more)]
-    return _facts(recipe, model, looks[0], looks[1], f"{counted} on the CPU, because tensors without memory end in {why}")
+    return _facts(
+        recipe, model, looks[0], looks[1], f"{counted} on the CPU, because tensors without memory end in {why}"
+    )
 
 
 def _of_shapes(recipe: Recipe, facts: Facts) -> nn.Module:
-    """Built on the device that holds nothing, where layers can be copied and filled at no cost; then its tensors seem to be on the CPU."""
+    """Built on the device that holds nothing, where layers can be copied and filled at no cost; then its tensors seem
+    to be on the CPU."""
     with unset_fake_temporarily(), torch.device("meta"):
         model = build_model(recipe, facts)
     made: dict[int, Tensor] = {}
@@ -110,7 +121,9 @@ def _of_shapes(recipe: Recipe, facts: Facts) -> nn.Module:
         for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             if id(tensor) not in made:
                 empty = torch.empty(tensor.shape, dtype=tensor.dtype)
-                made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
+                made[id(tensor)] = (
+                    nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
+                )
             setattr(module, name, made[id(tensor)])  # one that is tied stays tied
     return model
 
@@ -155,7 +168,10 @@ def _facts(recipe: Recipe, model: nn.Module, few: _Look, more: _Look, how: str) 
 
 
 def _kept(few: _Look, more: _Look) -> Kept:
-    total, blocks = (_slope(sum(few.bytes.values()), sum(more.bytes.values())), [key for key in more.bytes if key is not None])
+    total, blocks = (
+        _slope(sum(few.bytes.values()), sum(more.bytes.values())),
+        [key for key in more.bytes if key is not None],
+    )
     each = {block: _slope(few.bytes.get(block, 0), more.bytes[block]) for block in blocks}
     return Kept(
         per_sample=total,
@@ -187,7 +203,10 @@ def states_per_number(recipe: Recipe) -> tuple[float, str]:
     optimizer.step()
     states = [value for value in optimizer.state[matrix.weight].values() if isinstance(value, Tensor) and value.dim()]
     share = _bytes(states) / _bytes([matrix.weight])
-    return share, f"{type(optimizer).__name__} keeps {share:.3g} numbers for each that learns, seen after a step on a small matrix"
+    return (
+        share,
+        f"{type(optimizer).__name__} keeps {share:.3g} numbers for each that learns, seen after a step on a small matrix",
+    )
 
 
 # -- one look --
@@ -227,7 +246,8 @@ class _Look:
         return tensor
 
     def _is_stream(self, tensor: Tensor) -> bool:
-        """As wide as what enters the block: norms and the sums between layers, which every GPU of a split layer holds."""
+        """As wide as what enters the block: norms and the sums between layers, which every GPU of a split layer
+        holds."""
         wide = bool(self.entered) and tensor.dim() > 1 and tensor.shape[-1] == self.entered[-1]
         return tensor.dim() < 2 or (wide and tensor.numel() == math.prod(self.entered))
 
@@ -250,7 +270,9 @@ class _Look:
 
 def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused: bool) -> _Look:
     if not any(each.requires_grad for each in model.parameters()):
-        raise BadRecipe(f"{type(model).__name__} has no parameter that can learn, so there is nothing to plan. Nothing was run.")
+        raise BadRecipe(
+            f"{type(model).__name__} has no parameter that can learn, so there is nothing to plan. Nothing was run."
+        )
     look, task = _Look(), build_task(recipe, facts)
     there = [*model.parameters(), *model.buffers(), *tensors_in(batch.inputs), *tensors_in(batch.targets)]
     look.own = {each.untyped_storage()._cdata for each in there}
@@ -291,7 +313,9 @@ class _Operations(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.look = look
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
         packet = func._overloadpacket
         if str(packet) == "trueloop.linear_cross_entropy":
@@ -299,12 +323,17 @@ class _Operations(TorchDispatchMode):
         elif (formula := flop_registry.get(packet)) is not None:
             self.look.compute(int(formula(*args, **(kwargs or {}), out_val=out)))
         if self.look.forward:
-            sizes = [each.untyped_storage().nbytes() for each in tensors_in(out) if each.untyped_storage()._cdata not in self.look.own]
+            sizes = [
+                each.untyped_storage().nbytes()
+                for each in tensors_in(out)
+                if each.untyped_storage()._cdata not in self.look.own
+            ]
             self.look.largest = max(self.look.largest, *sizes, 0)
         return out
 
     def _loss(self, args: tuple[Any, ...], out: tuple[Tensor, ...]) -> None:
-        """Its products and its room are out of sight; the gradient of its weight is a gradient already, and no activation."""
+        """Its products and its room are out of sight; the gradient of its weight is a gradient already, and no
+        activation."""
         hidden, weight, precision = args[0], args[1], args[4]
         self.look.own.add(out[2].untyped_storage()._cdata)
         self.look.scores += len(hidden) * len(weight) * precision.itemsize
@@ -320,7 +349,9 @@ class _Attention(TorchFunctionMode):
         super().__init__()
         self.look = look
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         named = dict(kwargs or {})
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **named)

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from trueloop.engine.schedule import highest_rate
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.parallel.strategy import Single, Strategy
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["build_optimizer", "groups_of", "optimizer_class", "optimizer_mistakes"]
 
@@ -31,13 +31,17 @@ DEVICES: Final = ("cpu", "cuda", "mps")
 """Where there are fused steps."""
 
 
-def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device, strategy: Strategy | None = None) -> torch.optim.Optimizer:
+def build_optimizer(
+    recipe: Recipe, model: nn.Module, device: torch.device, strategy: Strategy | None = None
+) -> torch.optim.Optimizer:
     """`strategy`: how several processes hold the model."""
     strategy = strategy or Single()
     _refuse_lazy(model)
     groups = strategy.groups(groups_of(model, recipe.weight_decay))
     if not groups:
-        raise BadRecipe(f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run.")
+        raise BadRecipe(
+            f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run."
+        )
     if callable(recipe.optimizer):
         return _of_the_users(recipe, groups)
     mistakes = optimizer_mistakes(recipe)
@@ -47,7 +51,9 @@ def build_optimizer(recipe: Recipe, model: nn.Module, device: torch.device, stra
     options: dict[str, Any] = {"lr": highest_rate(recipe), **_options(recipe, kind), **recipe.optimizer_options}
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
         known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
-        options["fused"] = (device.type == "cpu" and not strategy.in_parts) or (device.type in DEVICES and kind.__name__ in known)
+        options["fused"] = (device.type == "cpu" and not strategy.in_parts) or (
+            device.type in DEVICES and kind.__name__ in known
+        )
     try:
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -80,11 +86,15 @@ def optimizer_mistakes(recipe: Recipe) -> list[str]:
 
 def optimizer_class(name: str) -> type[torch.optim.Optimizer]:
     """`momentum`, or the name of a class of torch.optim, in capitals or not. Raises BadRecipe."""
-    known: dict[str, type[torch.optim.Optimizer]] = {each.lower(): kind for each, kind in vars(torch.optim).items() if _is_optimizer(kind)}
+    known: dict[str, type[torch.optim.Optimizer]] = {
+        each.lower(): kind for each, kind in vars(torch.optim).items() if _is_optimizer(kind)
+    }
     kind = known.get("sgd" if name == MOMENTUM else name.lower())
     if kind is None:
         names = [MOMENTUM, *sorted(each for each, kind in known.items() if kind.__name__ not in UNFIT)]
-        raise BadRecipe(f"there is no optimizer {name!r}.{did_you_mean(name.lower(), names)} There are: {', '.join(names)}")
+        raise BadRecipe(
+            f"there is no optimizer {name!r}.{did_you_mean(name.lower(), names)} There are: {', '.join(names)}"
+        )
     if kind.__name__ in UNFIT:
         raise BadRecipe(f"optimizer {kind.__name__} cannot be used: {UNFIT[kind.__name__]}; give another, as adamw")
     return kind
@@ -98,7 +108,9 @@ def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> torch.optim.O
     assert callable(recipe.optimizer)
     built = recipe.optimizer(groups, lr=highest_rate(recipe), **recipe.optimizer_options)
     if not isinstance(built, torch.optim.Optimizer):
-        raise BadRecipe(f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run.")
+        raise BadRecipe(
+            f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run."
+        )
     return built
 
 

@@ -25,7 +25,13 @@ def take_states() -> dict[str, Any]:
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     return {
         "python": [version, list(words), gauss],
-        "numpy": [str(kind), torch.from_numpy(np.asarray(keys).astype(np.int64)), int(position), int(has_gauss), float(cached)],
+        "numpy": [
+            str(kind),
+            torch.from_numpy(np.asarray(keys).astype(np.int64)),
+            int(position),
+            int(has_gauss),
+            float(cached),
+        ],
         **_torch_states(),
     }
 
@@ -60,7 +66,8 @@ def _restore_torch(states: dict[str, Any]) -> None:
 @contextmanager
 def fence(seed: int | None = None) -> Iterator[None]:
     """What is drawn inside does not move what is drawn after: validation changes nothing in training."""
-    # The states as each library gives them: this may stand around every batch, where turning them into plain values would cost more
+    # The states as each library gives them: this may stand around every batch, where turning them into plain values
+    # would cost more
     # than the batch.
     python, numpy, others = random.getstate(), np.random.get_state(), _torch_states()
     if seed is not None:

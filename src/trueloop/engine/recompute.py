@@ -1,7 +1,8 @@
-"""Activation checkpointing: the repeated blocks of a model are computed again in the backward, and what they hold in between is not kept.
+"""Activation checkpointing: the repeated blocks of a model are computed again in the backward, and what they hold in
+between is not kept.
 
-Less memory for about a third more time, and the same numbers: dropout draws the same numbers again (torch's, numpy's and Python's), and
-running statistics are not counted twice. Names in the state-dict stay as they are.
+Less memory for about a third more time, and the same numbers: dropout draws the same numbers again (torch's, numpy's
+and Python's), and running statistics are not counted twice. Names in the state-dict stay as they are.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ __all__ = ["blocks_of", "recompute_blocks"]
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Outermost members of a ModuleList or Sequential that are made of layers and have weights; a single layer keeps too little to gain."""
+    """Outermost members of a ModuleList or Sequential that are made of layers and have weights; a single layer keeps
+    too little to gain."""
     repeats = isinstance(model, (nn.ModuleList, nn.Sequential))
-    found = [block for child in model.children() for block in ([child] if repeats and _is_block(child) else blocks_of(child))]
+    found = [
+        block for child in model.children() for block in ([child] if repeats and _is_block(child) else blocks_of(child))
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -48,7 +52,8 @@ def recompute_blocks(model: nn.Module) -> None:
 
 @final
 class _Recomputed:
-    """In place of a block's forward. A class, not a closure: a copy of the model (its moving average) must own a copy of this."""
+    """In place of a block's forward. A class, not a closure: a copy of the model (its moving average) must own a copy
+    of this."""
 
     def __init__(self, block: nn.Module) -> None:
         self.block, self.inner = block, block.forward

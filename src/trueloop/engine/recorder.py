@@ -1,4 +1,5 @@
-"""Work that is recorded once and played again: by CUDA graphs, or, where there is no such device, by doing it again (the fake)."""
+"""Work that is recorded once and played again: by CUDA graphs, or, where there is no such device, by doing it again
+(the fake)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class CudaGraphs(Recorder):
         return play
 
     def _free_the_draws(self) -> None:
-        """A recording that broke off leaves the device's random generator waiting for its end: every later draw would be refused."""
+        """A recording that broke off leaves the device's random generator waiting for its end: every later draw would
+        be refused."""
         generator = torch.cuda.default_generators[self.device.index or 0]
         generator.graphsafe_set_state(generator.clone_state())
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import torch
 
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["SHAPES", "Schedule", "highest_rate", "rate_note", "set_rate"]
 
@@ -39,7 +39,8 @@ def _linear(at: float, of: Schedule) -> float:
 
 
 def _one_cycle(at: float, of: Schedule) -> float:
-    # Counted in steps, as torch's OneCycleLR does: the last step of the rise has the highest rate, the last of the run the lowest.
+    # Counted in steps, as torch's OneCycleLR does: the last step of the rise has the highest rate, the last of the run
+    # the lowest.
     steps = max(1, of.total - of.warmup)
     step, top = at * steps, max(0.0, RISE_OF_ONE_CYCLE * steps - 1)
     if step < top:
@@ -60,7 +61,8 @@ SHAPES: Final[dict[str, Callable[[float, Schedule], float]]] = {
     "linear": _linear,
     "plateau": _constant,
 }
-"""Name -> the share of lr at a point of the run between 0 and 1. `step` counts by itself; `plateau` follows the metric."""
+"""Name -> the share of lr at a point of the run between 0 and 1. `step` counts by itself; `plateau` follows the
+metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ class Schedule:
 
 
 def highest_rate(recipe: Recipe) -> float:
-    """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if the recipe asks for that."""
+    """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if the recipe asks for
+    that."""
     if recipe.lr_scaling == "none" or recipe.reference_batch is None:
         return recipe.lr
     times = recipe.batch / recipe.reference_batch

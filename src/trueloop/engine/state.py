@@ -10,7 +10,8 @@ __all__ = ["State"]
 
 @dataclass(slots=True)
 class State:
-    """Everything that is counted. What is not here, or in the weights, the optimizer and the random states, does not exist."""
+    """Everything that is counted. What is not here, or in the weights, the optimizer and the random states, does not
+    exist."""
 
     step: int = 0
     """Batches that have been learned from, skipped ones included."""

@@ -38,7 +38,9 @@ def listening(stop: Stop) -> Iterator[None]:
         return
     before: dict[signal.Signals, Any] = {}
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # whoever started this (nohup, a shell's `&`) has shielded it on purpose
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # whoever started this (nohup, a shell's `&`) has shielded it on purpose
             before[number] = signal.signal(number, stop.ask)
     try:
         yield
@@ -48,10 +50,12 @@ def listening(stop: Stop) -> Iterator[None]:
 
 
 def deafened(worker: int = 0) -> None:
-    """For a loader's worker. Ctrl-C, and a SIGTERM to the whole group, mean the process that trains: it still needs its batches.
+    """For a loader's worker. Ctrl-C, and a SIGTERM to the whole group, mean the process that trains: it still needs its
+    batches.
 
-    That process ends its workers itself; one that does not hear is told by SIGTERM, again and again: the second time it goes. Told only
-    once, as by a process that fails and waits for its workers, it goes after a while: nobody waits for ever.
+    That process ends its workers itself; one that does not hear is told by SIGTERM, again and again: the second time it
+    goes. Told only once, as by a process that fails and waits for its workers, it goes after a while: nobody waits for
+    ever.
     """
     told = 0
 

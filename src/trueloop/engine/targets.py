@@ -1,4 +1,5 @@
-"""What targets and outputs must be like, and how it is said when they are not: one sentence with the place, the value and the cure."""
+"""What targets and outputs must be like, and how it is said when they are not: one sentence with the place, the value
+and the cure."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def refuse_no_tensors(output: Any, targets: Any, at: str, task: str) -> None:
             "or give the recipe a loss of your own."
         )
     if not isinstance(targets, Tensor):
-        raise BadData(f"{at}: task={task} needs its targets as one tensor, not {article(targets)}. Nothing was trained.")
+        raise BadData(
+            f"{at}: task={task} needs its targets as one tensor, not {article(targets)}. Nothing was trained."
+        )
 
 
 def article(value: Any) -> str:
@@ -55,7 +58,7 @@ def _place(index: tuple[int, ...]) -> str:
 
 
 def refuse_no_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -> None:
-    """Whole numbers, one per answer; the ways in which they are usually not."""
+    """CompiledStep numbers, one per answer; the ways in which they are usually not."""
     one_hot = task == "multiclass" and targets.shape == output.shape and bool(((targets == 0) | (targets == 1)).all())
     if one_hot and bool((targets.sum(1) == 1).all()):
         raise BadData(
@@ -103,10 +106,16 @@ def refuse_not_zero_or_one(targets: Tensor, at: str, task: str) -> None:
         return
     first = tuple(odd[0].tolist())
     value = targets[first].item()
-    cure = "targets -1 and 1 become 0 and 1 by (targets + 1) / 2" if value == -1 else "more than two classes are task='multiclass'"
+    cure = (
+        "targets -1 and 1 become 0 and 1 by (targets + 1) / 2"
+        if value == -1
+        else "more than two classes are task='multiclass'"
+    )
     if not float(value).is_integer():
         cure = "probabilities need a loss of your own; quantities are task='regression'"
-    raise BadData(f"{at}: {task} needs targets 0 or 1, but target {_place(first)} is {value:g}. Nothing was trained: {cure}.")
+    raise BadData(
+        f"{at}: {task} needs targets 0 or 1, but target {_place(first)} is {value:g}. Nothing was trained: {cure}."
+    )
 
 
 def refuse_other_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:

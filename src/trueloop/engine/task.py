@@ -1,7 +1,7 @@
 """What is to be learned: the loss that fits, the checks of the targets, the metrics.
 
-A loss is given as a *sum* over targets, and their number apart: only so is an average over several micro-batches, processes or a small
-last batch the average of the one big batch. What counts as one target:
+A loss is given as a *sum* over targets, and their number apart: only so is an average over several micro-batches,
+processes or a small last batch the average of the one big batch. What counts as one target:
 
     multiclass    a class number; those equal to `Facts.ignore` do not count
     language      a token, likewise
@@ -10,7 +10,8 @@ last batch the average of the one big batch. What counts as one target:
     regression    a number: N samples of D quantities give N * D
     own loss      a sample
 
-So the averages are those of torch's losses with reduction="mean". Metrics come from sums over all samples, not from averages of batches.
+So the averages are those of torch's losses with reduction="mean". Metrics come from sums over all samples, not from
+averages of batches.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from trueloop.engine.targets import (
 )
 from trueloop.engine.unprojected import Unprojected, outline
 from trueloop.errors import BadData, BadRecipe, did_you_mean
-from trueloop.recipe import Recipe
-from trueloop.vet import METRICS
+from trueloop.recipe.recipe import Recipe
+from trueloop.recipe.validate import METRICS
 
 __all__ = ["TASKS", "Binary", "Language", "Multiclass", "Multilabel", "OwnLoss", "Regression", "Task", "build_task"]
 
@@ -66,7 +67,8 @@ class Task(ABC):
         """Sums over the targets that count, for metrics besides the loss."""
 
     def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """From sums over all samples (`loss`, `count`, those of `measures`) to what is shown: means, unless a task knows better."""
+        """From sums over all samples (`loss`, `count`, those of `measures`) to what is shown: means, unless a task
+        knows better."""
         return {name: total / totals["count"] for name, total in totals.items() if name != "count"}
 
     @abstractmethod
@@ -79,7 +81,8 @@ class Task(ABC):
 
 @final
 class Multiclass(Task):
-    """One of several classes: scores [N, C, ...], or Unprojected [N, D], against class numbers [N, ...]. Metric: accuracy."""
+    """One of several classes: scores [N, C, ...], or Unprojected [N, D], against class numbers [N, ...]. Metric:
+    accuracy."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -94,7 +97,9 @@ class Multiclass(Task):
         if isinstance(output, Unprojected):
             self._refuse_smoothing("The loss")
             return output.loss_sum(targets, self.ignore)
-        return F.cross_entropy(output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=self.label_smoothing)
+        return F.cross_entropy(
+            output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=self.label_smoothing
+        )
 
     def count(self, targets: Tensor) -> int | Tensor:
         return (targets != self.ignore).sum() if self.some_ignored else targets.numel()
@@ -140,7 +145,8 @@ class Multiclass(Task):
 
 @final
 class Language(Task):
-    """The next token: scores [N, T, V], or Unprojected [N, T, D], against tokens [N, T]. Metrics: loss per token, accuracy."""
+    """The next token: scores [N, T, V], or Unprojected [N, T, D], against tokens [N, T]. Metrics: loss per token,
+    accuracy."""
 
     metric = "loss"
     higher_is_better = False
@@ -175,7 +181,8 @@ class Language(Task):
 
 
 def _f1(totals: Mapping[str, float]) -> dict[str, float]:
-    """F1 from sums over all samples (over all labels alike: micro): 2 * hits / (said yes + are yes); 0 where neither is."""
+    """F1 from sums over all samples (over all labels alike: micro): 2 * hits / (said yes + are yes); 0 where neither
+    is."""
     yes = totals["said_yes"] + totals["are_yes"]
     means = {name: totals[name] / totals["count"] for name in ("loss", "accuracy")}
     return {**means, "f1": 2 * totals["hits"] / yes if yes else 0.0}
@@ -188,7 +195,8 @@ def _yes_or_no(output: Tensor, targets: Tensor) -> dict[str, Tensor]:
 
 @final
 class Binary(Task):
-    """Yes or no: one score per sample, [N] or [N, 1], against 0 and 1 (False and True). Metrics: accuracy, f1 of the yes."""
+    """Yes or no: one score per sample, [N] or [N, 1], against 0 and 1 (False and True). Metrics: accuracy, f1 of the
+    yes."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -221,7 +229,8 @@ class Binary(Task):
 
 @final
 class Multilabel(Task):
-    """Several yes or no at once: scores [N, L] against 0 and 1 of the same shape. Metrics count single labels: accuracy, f1 (micro)."""
+    """Several yes or no at once: scores [N, L] against 0 and 1 of the same shape. Metrics count single labels:
+    accuracy, f1 (micro)."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -255,7 +264,8 @@ class Multilabel(Task):
 
 @final
 class Regression(Task):
-    """Quantities: outputs of the targets' shape; [N, 1] against [N] is meant as [N]. Metrics: loss (mean square error), mae, r2."""
+    """Quantities: outputs of the targets' shape; [N, 1] against [N] is meant as [N]. Metrics: loss (mean square error),
+    mae, r2."""
 
     metric = "loss"
     higher_is_better = False
@@ -270,7 +280,11 @@ class Regression(Task):
     def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
         # The spread is a difference of large sums: too coarse in float32. (MPS has nothing finer.)
         wide = targets.float() if targets.device.type == "mps" else targets.double()
-        return {"mae": (_aligned(output, targets) - targets).abs().sum(), "total": wide.sum(), "squares": (wide * wide).sum()}
+        return {
+            "mae": (_aligned(output, targets) - targets).abs().sum(),
+            "total": wide.sum(),
+            "squares": (wide * wide).sum(),
+        }
 
     def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
         count = totals["count"]
@@ -282,7 +296,9 @@ class Regression(Task):
     def check(self, output: Any, targets: Any, at: str) -> None:
         refuse_no_tensors(output, targets, at, "regression")
         if targets.dtype == torch.bool:
-            raise BadData(f"{at}: the targets are {kind_of(targets)}: yes and no is task='binary'. Nothing was trained.")
+            raise BadData(
+                f"{at}: the targets are {kind_of(targets)}: yes and no is task='binary'. Nothing was trained."
+            )
         if not output.is_floating_point():
             raise BadData(
                 f"{at}: regression needs outputs in floating point, but the model answers {kind_of(output)}. Nothing was trained."
@@ -314,7 +330,11 @@ class OwnLoss(Task):
         return value * self.count(targets) if value.dim() == 0 else value.sum() * (self.count(targets) / value.numel())
 
     def count(self, targets: Any) -> int:
-        first = targets if isinstance(targets, Tensor) else next(iter(targets.values() if isinstance(targets, dict) else targets))
+        first = (
+            targets
+            if isinstance(targets, Tensor)
+            else next(iter(targets.values() if isinstance(targets, dict) else targets))
+        )
         return len(first)
 
     def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
@@ -333,14 +353,21 @@ class OwnLoss(Task):
                 f"{at}: the recipe's loss gives {kind_of(value)} for {self.count(targets)} samples. Nothing was trained: "
                 "return one loss per sample, or their mean."
             )
-        if value.dim() == 0 and isinstance(output, Tensor) and isinstance(targets, Tensor) and len(output) == len(targets) >= 4:
+        if (
+            value.dim() == 0
+            and isinstance(output, Tensor)
+            and isinstance(targets, Tensor)
+            and len(output) == len(targets) >= 4
+        ):
             self._refuse_a_sum(output, targets, value, at)
 
     def _refuse_a_sum(self, output: Tensor, targets: Tensor, value: Tensor, at: str) -> None:
         """A sum grows with the batch: it would be counted once more for each sample, and change with accumulate."""
         half = len(output) // 2
         parts = [self.loss(output[:half], targets[:half]), self.loss(output[half:], targets[half:])]
-        if all(float(part.abs()) > 0 for part in parts) and torch.isclose(value, parts[0] + parts[1], rtol=1e-3, atol=0.0):
+        if all(float(part.abs()) > 0 for part in parts) and torch.isclose(
+            value, parts[0] + parts[1], rtol=1e-3, atol=0.0
+        ):
             raise BadData(
                 f"{at}: the recipe's loss seems to add up over the batch (its halves give {float(parts[0]):.4g} and {float(parts[1]):.4g}, "
                 f"the whole {float(value):.4g}). Nothing was trained: return one loss per sample (reduction='none'), or their mean."
@@ -361,4 +388,6 @@ def build_task(recipe: Recipe, facts: Facts) -> Task:
             return Multilabel()
         case "regression":
             return Regression()
-    raise BadRecipe(f"There is no task {recipe.task!r}.{did_you_mean(recipe.task, TASKS)} Nothing was run. There are: {', '.join(TASKS)}.")
+    raise BadRecipe(
+        f"There is no task {recipe.task!r}.{did_you_mean(recipe.task, TASKS)} Nothing was run. There are: {', '.join(TASKS)}."
+    )

@@ -1,8 +1,8 @@
 """The loop, written out. Read it aloud.
 
-Each turn is one optimizer step, or several of the same that are played at once (`graphed.py`). The order of the data is a pure
-function of (seed, epoch), the learning rate of the step, and everything else that a step depends on is in the checkpoint: so a run that
-was killed anywhere ends with the same bits.
+Each turn is one optimizer step, or several of the same that are played at once (`graphed.py`). The order of the data is
+a pure function of (seed, epoch), the learning rate of the step, and everything else that a step depends on is in the
+checkpoint: so a run that was killed anywhere ends with the same bits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from trueloop.engine.conditions import conditions
-from trueloop.engine.facts import Witness
+from trueloop.engine.facts import EngineObserver
 from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
 from trueloop.engine.schedule import set_rate
@@ -24,14 +24,15 @@ def train(loop: Loop) -> Ending:
     """Train until it is enough, from wherever the loop stands."""
     recipe, model, task, state = loop.recipe, loop.forward, loop.task, loop.state
     optimizer, precision, strategy, guard = loop.optimizer, loop.precision, loop.strategy, loop.guard
-    witness, samples = Witness(loop), 0
+    witness, samples = EngineObserver(loop), 0
     loop.into_training_mode()
     with conditions(precision, recipe), listening(loop.stop), closing(loop.windows(witness.next_look)) as windows:
         for window in windows:
             if window.numbers is not None:
-                norm, taken, overflow = loop.play(window), True, False  # several steps at once, each of them what is written out here:
+                # several steps at once, each of them what is written out below
+                norm, taken, overflow = loop.play(window), True, False
             else:
-                # One divisor for the whole step: the average over all its targets, however they are split over micro-batches and processes.
+                # One divisor for the whole step: the mean over all its targets, in all micro-batches and processes.
                 targets, losses = loop.count_targets(window), []
                 witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
                 clear(loop.parameters)  # here, not after the update: so their memory is used again at once
@@ -50,7 +51,7 @@ def train(loop: Loop) -> Ending:
                 if recipe.clip is not None:
                     strategy.clip(loop.parameters, norm, recipe.clip)
                 set_rate(optimizer, loop.schedule(state.clock) * state.plateau_factor)
-                taken = guard.step(loss, norm, (state.epoch, state.batch))  # not with a loss or a gradient that is no number
+                taken = guard.step(loss, norm, (state.epoch, state.batch))  # a non-finite loss or gradient is held back
                 witness.updated(taken)
                 overflow = not taken and precision.expects_overflow(loss)
                 precision.learn()

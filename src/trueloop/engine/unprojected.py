@@ -2,9 +2,9 @@
 
     return Unprojected(self.norm(stream), self.scores.weight)          # instead of self.scores(self.norm(stream))
 
-Tasks `language` and `multiclass` take it in place of scores. Their loss is then computed by `kernels/linear_cross_entropy`, which never
-holds all scores at once: for a vocabulary of 50,000 they, and their gradient, are the largest things of a step. The last layer must have
-no bias.
+Tasks `language` and `multiclass` take it in place of scores. Their loss is then computed by
+`kernels/linear_cross_entropy`, which never holds all scores at once: for a vocabulary of 50,000 they, and their
+gradient, are the largest things of a step. The last layer must have no bias.
 """
 
 from __future__ import annotations
@@ -52,5 +52,6 @@ class Unprojected(NamedTuple):
 
 
 def outline(output: object) -> object:
-    """Of an `Unprojected`, a tensor of the shape of its scores that takes no memory: for checks that look at shapes. Others as they are."""
+    """Of an `Unprojected`, a tensor of the shape of its scores that takes no memory: for checks that look at shapes.
+    Others as they are."""
     return output.hidden.new_zeros(()).expand(output.shape) if isinstance(output, Unprojected) else output

@@ -1,7 +1,8 @@
-"""An optimizer's step with its rate, and whether it is held back, as numbers on the device: so that it can be recorded and played.
+"""An optimizer's step with its rate, and whether it is held back, as numbers on the device: so that it can be recorded
+and played.
 
-The host is asked nothing. By torch's own fused kernels; of Adam and AdamW also as a formula for the compiler, which makes one small kernel
-of it where the fused one, made for many large tensors, is slow with few small ones.
+The host is asked nothing. By torch's own fused kernels; of Adam and AdamW also as a formula for the compiler, which
+makes one small kernel of it where the fused one, made for many large tensors, is slow with few small ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from trueloop.engine.direct import Direct, scaled
+from trueloop.engine.fused_adam import Direct, scaled
 from trueloop.errors import BadRecipe
 
 __all__ = ["Update", "adam_step"]
@@ -20,7 +21,8 @@ __all__ = ["Update", "adam_step"]
 _ADAMS: Final = (torch.optim.Adam, torch.optim.AdamW)
 _KNOWN: Final = (*_ADAMS, torch.optim.SGD)
 SMALL: Final = 1 << 23
-"""Numbers up to which a compiled formula gains: with more of them the time goes into moving them, and many tensors compile for minutes."""
+"""Numbers up to which a compiled formula gains: with more of them the time goes into moving them, and many tensors
+compile for minutes."""
 _ASKS_MORE: Final = ("amsgrad", "maximize", "differentiable", "dampening")
 """Options whose step is not done here."""
 
@@ -35,10 +37,13 @@ class Update:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         small = sum(parameter.numel() for parameter in parameters) <= SMALL
         self._compiled = compiled and small and type(optimizer) in _ADAMS
-        self._formula: Callable[..., None] = torch.compile(adam_step, fullgraph=True, dynamic=False) if self._compiled else adam_step
+        self._formula: Callable[..., None] = (
+            torch.compile(adam_step, fullgraph=True, dynamic=False) if self._compiled else adam_step
+        )
 
     def prime(self, held: Tensor) -> None:
-        """The optimizer's state, made by a step that is held back (`held` is 1): its tensors must be there to be recorded."""
+        """The optimizer's state, made by a step that is held back (`held` is 1): its tensors must be there to be
+        recorded."""
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         fresh = [parameter for parameter in parameters if parameter not in self.optimizer.state]
         for parameter in parameters:
@@ -69,7 +74,11 @@ class Update:
     def _sgd(self, rate: Tensor, held: Tensor) -> None:
         for group in self.optimizer.param_groups:
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-            momenta = [self.optimizer.state[parameter]["momentum_buffer"] for parameter in parameters] if group["momentum"] else []
+            momenta = (
+                [self.optimizer.state[parameter]["momentum_buffer"] for parameter in parameters]
+                if group["momentum"]
+                else []
+            )
             torch._fused_sgd_(
                 parameters, [parameter.grad for parameter in parameters], momenta,
                 weight_decay=group["weight_decay"], momentum=group["momentum"], lr=scaled(rate, group), dampening=0.0,
@@ -87,7 +96,9 @@ def refuse(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         wrong = [name for name in _ASKS_MORE if group.get(name)] + ([] if group.get("fused") else ["fused=False"])
         if wrong:
-            raise BadRecipe(f"program=graphed cannot play a step of {kind.__name__} with {wrong[0]}. Nothing was trained: leave it out.")
+            raise BadRecipe(
+                f"program=graphed cannot play a step of {kind.__name__} with {wrong[0]}. Nothing was trained: leave it out."
+            )
 
 
 @torch.no_grad()
@@ -118,7 +129,10 @@ def adam_step(
     elif decay:
         given = torch._foreach_add(given, parameters, alpha=decay)
     torch._foreach_add_(averages, torch._foreach_mul(torch._foreach_sub(given, averages), taken * (1 - betas[0])))
-    torch._foreach_add_(squares, torch._foreach_mul(torch._foreach_sub(torch._foreach_mul(given, given), squares), taken * (1 - betas[1])))
+    torch._foreach_add_(
+        squares,
+        torch._foreach_mul(torch._foreach_sub(torch._foreach_mul(given, given), squares), taken * (1 - betas[1])),
+    )
     below = torch._foreach_add(torch._foreach_div(torch._foreach_sqrt(squares), second), eps)
     change = torch._foreach_div(torch._foreach_mul(averages, rate * taken / first), below)
     torch._foreach_sub_(parameters, change)

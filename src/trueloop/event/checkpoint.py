@@ -34,7 +34,7 @@ class Contents:
     """What a value that is written or read holds, as far as one can tell from its shape."""
 
     modules: tuple[tuple[str, str], ...] = ()
-    """Whole modules with weights: (key, class); the key is empty where the value itself is the module."""
+    """CompiledStep modules with weights: (key, class); the key is empty where the value itself is the module."""
     weights: int = 0
     """Tensors in state dicts of models."""
     optimizers: int = 0
@@ -89,7 +89,8 @@ class ScheduleAtResume:
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Event):
-    """A model that had not been trained was given all its weights by a file, and took its first step. `place` is where it was loaded."""
+    """A model that had not been trained was given all its weights by a file, and took its first step. `place` is where
+    it was loaded."""
 
     file: str
     """The absolute path of the file; empty where it came from memory."""
@@ -104,7 +105,8 @@ class Resumed(Event):
     stateful: bool
     """It holds state after it: there was something to lose."""
     key: tuple[str, ...]
-    """Where the file keeps the state of an optimizer for these very parameters: ('optimizer',); empty if it has none."""
+    """Where the file keeps the state of an optimizer for these very parameters: ('optimizer',); empty if it has
+    none."""
     kept: int
     """Parameters for which that state holds something."""
     steps_before: int

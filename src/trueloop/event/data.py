@@ -34,7 +34,8 @@ class EpochStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchLooked(Event):
-    """A batch of a loader that was looked at, told when its fate is known: the first ones of the first passes, and some later ones.
+    """A batch of a loader that was looked at, told when its fate is known: the first ones of the first passes, and some
+    later ones.
 
     `step` is that of the moment it was drawn; `place` is the line that began the pass.
     """
@@ -46,7 +47,8 @@ class BatchLooked(Event):
     built: Place | None
     """Where the loader was built."""
     life: int
-    """Optimizers that had been built: a model that is trained anew (the next fold, the next trial) has an optimizer of its own."""
+    """Optimizers that had been built: a model that is trained anew (the next fold, the next trial) has an optimizer of
+    its own."""
     passes: int
     """Passes over this loader in this life, this one included."""
     index: int
@@ -56,14 +58,15 @@ class BatchLooked(Event):
     samples: int | None
     """Samples in a whole pass."""
     order: Literal["random", "sequential", "stream", "distributed", "other"]
-    """Who says which samples come: random: a shuffling sampler of PyTorch's; stream: the dataset itself; other: a sampler of the user's."""
+    """Who says which samples come: random: a shuffling sampler of PyTorch's; stream: the dataset itself; other: a
+    sampler of the user's."""
     repeats: bool
     """The sampler draws with replacement, so that a row may come twice in one pass."""
     own_generator: bool
     """The loader or its sampler was given a generator."""
     fate: Literal["trained", "evaluated", "unknown"]
-    """trained: a backward went through what a model made of it, and a step followed; evaluated: models were called on it, and no backward
-    can come any more; unknown: neither is certain."""
+    """trained: a backward went through what a model made of it, and a step followed; evaluated: models were called on
+    it, and no backward can come any more; unknown: neither is certain."""
     stepped: int | None
     """The step that moved weights by it; None if none did."""
     models: tuple[int, ...]
@@ -73,18 +76,21 @@ class BatchLooked(Event):
     labels: tuple[int, ...]
     """The class of each sample, where it went into a loss as such; empty where that was not seen."""
     likeness: tuple[float, ...]
-    """How far each sample is from the next, against any other, for each tensor: 1 for samples in no order. Empty when it was not asked."""
+    """How far each sample is from the next, against any other, for each tensor: 1 for samples in no order. Empty when
+    it was not asked."""
     windows: bool
     """Each sample is the one before, moved on: windows over a series, or targets that are the inputs one place on."""
     scored: bool
-    """A single number was computed by a loss function, or a decision was made (argmax), after a model was called on it."""
+    """A single number was computed by a loss function, or a decision was made (argmax), after a model was called on
+    it."""
     carried: bool
     """The model was also given what it had made of the batch before: a state that lives from batch to batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsShared(Event):
-    """Two loaders draw, by number, from one dataset, and some numbers belong to both. `place` is where the pass over `other` began."""
+    """Two loaders draw, by number, from one dataset, and some numbers belong to both. `place` is where the pass over
+    `other` began."""
 
     loader: int
     other: int
@@ -136,7 +142,8 @@ class DatasetRehearsed(Event):
     refused: str
     """Why nothing could be learnt; empty otherwise."""
     rewritten: str
-    """The attribute whose contents a draw had changed, so that the next draw of the same key gave another sample; empty if none did."""
+    """The attribute whose contents a draw had changed, so that the next draw of the same key gave another sample; empty
+    if none did."""
     values: tuple[float, ...]
     """The largest number of the sample at each of those draws."""
     rewritten_place: Place | None
@@ -163,7 +170,8 @@ class BatchRewritten(Event):
 
 @dataclass(frozen=True, slots=True)
 class FirstLayerFed(Event):
-    """What a batch puts into the first layer with weights of a model that is trained: numbers that no other layer has touched.
+    """What a batch puts into the first layer with weights of a model that is trained: numbers that no other layer has
+    touched.
 
     `place` is the call of the model.
     """
@@ -182,8 +190,8 @@ class FirstLayerFed(Event):
     typical: float
     """The median of those that are not zero."""
     narrow: tuple[int, float] | None
-    """Of a table, the column with the smallest spread and that spread, from the tenth to the ninetieth percentile; constant ones are left
-    out. None where it is no table, or has too few rows to tell."""
+    """Of a table, the column with the smallest spread and that spread, from the tenth to the ninetieth percentile;
+    constant ones are left out. None where it is no table, or has too few rows to tell."""
     wide: tuple[int, float] | None
     """The column with the largest spread."""
     normed: bool
@@ -192,7 +200,8 @@ class FirstLayerFed(Event):
 
 @dataclass(frozen=True, slots=True)
 class LabelsCompared(Event):
-    """In the first pass over a loader that trains, the class labels of samples whose inputs were equal. `place` is where the pass began."""
+    """In the first pass over a loader that trains, the class labels of samples whose inputs were equal. `place` is
+    where the pass began."""
 
     loader: int
     samples: int
@@ -226,7 +235,8 @@ class LoadersParted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PassScored(Event):
-    """A model was called without gradients on batch after batch of a pass, and losses were taken as means. `place` is the call."""
+    """A model was called without gradients on batch after batch of a pass, and losses were taken as means. `place` is
+    the call."""
 
     sizes: tuple[int, ...]
     """Samples in each batch, in order."""

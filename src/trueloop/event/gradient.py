@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Backward", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient", "WeightsCompared", "WrittenWeight"]
+__all__ = [
+    "Backward",
+    "Clipped",
+    "GradientsMeasured",
+    "GraphsAlive",
+    "LayerGradient",
+    "WeightsCompared",
+    "WrittenWeight",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class LossComputed(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChanceCompared(Event):
-    """The losses of one line over the run, against the best that one and the same answer to every sample would have got.
+    """The losses of one line over the run, against the best that one and the same answer to every sample would have
+    got.
 
     Told when the run ends, for each line that computed a mean loss of PyTorch's with a graph.
     """
@@ -63,7 +64,8 @@ class ChanceCompared(Event):
     classes: int
     """Distinct ones; 0 where they are no classes."""
     one_sided: int
-    """Looks whose targets were all the same, or all different (as those of contrastive losses, which number the samples)."""
+    """Looks whose targets were all the same, or all different (as those of contrastive losses, which number the
+    samples)."""
     first: float
     """Mean loss of the first quarter of the looks,"""
     third: float
@@ -71,14 +73,16 @@ class ChanceCompared(Event):
     last: float
     """and of the last."""
     third_chance: float
-    """What the targets of the third quarter cost if each is answered by the frequencies of the classes, or by the mean of the targets;"""
+    """What the targets of the third quarter cost if each is answered by the frequencies of the classes, or by the mean
+    of the targets;"""
     chance: float
     """and those of the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossFollowed(Event):
-    """The course of the losses at the line that called backward most often, told when the run ends. `place` is that line."""
+    """The course of the losses at the line that called backward most often, told when the run ends. `place` is that
+    line."""
 
     count: int
     """Backwards there,"""

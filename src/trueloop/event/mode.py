@@ -18,7 +18,8 @@ class ModeSet(Event):
 
 @dataclass(frozen=True, slots=True)
 class SteppedWhileEvaluating(Event):
-    """A step moved a model that was in eval mode in every forward the step had its gradients from, with dropout or batch norm idle.
+    """A step moved a model that was in eval mode in every forward the step had its gradients from, with dropout or
+    batch norm idle.
 
     `place` is the last of those forwards.
     """

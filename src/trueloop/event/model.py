@@ -104,7 +104,8 @@ class Forward(Event):
     """trained: a backward went through it; dropped: its graph was freed and nobody had used it; graphless: nothing was
     recorded; unknown: its graph outlived many later calls, or the run, or its output is nothing one can look into."""
     active_dropouts: int
-    """Dropout layers that were in train mode during the call; calls of dropout functions that were active in it, if those are more."""
+    """Dropout layers that were in train mode during the call; calls of dropout functions that were active in it, if
+    those are more."""
     active_batch_norms: int
     idle_dropouts: int
     """Dropout layers that were in eval mode during the call."""
@@ -112,7 +113,8 @@ class Forward(Event):
     batch: int | None
     """First dimension of the first tensor that went in."""
     scored: bool
-    """A single number was computed from it by a loss function, or a decision made on its output by argmax, max or topk."""
+    """A single number was computed from it by a loss function, or a decision made on its output by argmax, max or
+    topk."""
     same_input: bool
     """The very tensors of the call before: Monte Carlo dropout, full-batch training."""
     recalibration: bool
@@ -120,11 +122,13 @@ class Forward(Event):
     eval_place: Place | None
     """The user's line that put this model into eval mode last, if any."""
     backwards: int = 0
-    """Backwards of the run, and gradients taken, before this call: calls with the same number had no training between them."""
+    """Backwards of the run, and gradients taken, before this call: calls with the same number had no training between
+    them."""
     passes: int = 0
     """Passes over loaders that had been started before this call."""
     moved: bool = False
-    """Without a graph, in train mode: an optimizer that has stepped holds parameters of it, perhaps as a part of another model."""
+    """Without a graph, in train mode: an optimizer that has stepped holds parameters of it, perhaps as a part of
+    another model."""
     active_noises: int = 0
     """Modules of the user's that draw random numbers of their own `if self.training`, and did."""
     idle_noises: int = 0
@@ -208,7 +212,8 @@ class ActivationsMeasured(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutputsCompared(Event):
-    """What a model gave for the samples of one batch, compared with each other; a few times per run, for outputs that a loss uses."""
+    """What a model gave for the samples of one batch, compared with each other; a few times per run, for outputs that a
+    loss uses."""
 
     model: int
     name: str
@@ -224,7 +229,8 @@ class OutputsCompared(Event):
 
 @dataclass(frozen=True, slots=True)
 class TieBroken(Event):
-    """A model is trained with two parameters where there was one under two names. `place` is the line that parted them, if seen."""
+    """A model is trained with two parameters where there was one under two names. `place` is the line that parted them,
+    if seen."""
 
     model: int
     name: str

@@ -73,7 +73,8 @@ class ParameterAccount:
     defined: Place | None
     """The line of a class of the user's that makes it; None if a library's class does."""
     cuts: tuple[Place, ...]
-    """Lines of the user's that took its effect out of the graph: detach, item, numpy, .data ... of a tensor computed with it."""
+    """Lines of the user's that took its effect out of the graph: detach, item, numpy, .data ... of a tensor computed
+    with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class ParametersAccounted(Event):
     steps: int
     """Steps that the optimizers holding any of its parameters have taken."""
     accounts: tuple[ParameterAccount, ...]
-    """Only the trainable parameters that are not in order: held by an optimizer without ever a gradient, or with one and held by none."""
+    """Only the trainable parameters that are not in order: held by an optimizer without ever a gradient, or with one
+    and held by none."""
     in_order: int
     """How many are in order."""
     orphans: int
@@ -94,13 +96,14 @@ class ParametersAccounted(Event):
     optimizer_place: Place | None
     """Where the optimizer was built."""
     cuts: tuple[Place, ...]
-    """Lines of the user's where a tensor computed with some parameter of this model was detached, turned into a number, or into an array,
-    between the beginning of the run and now."""
+    """Lines of the user's where a tensor computed with some parameter of this model was detached, turned into a number,
+    or into an array, between the beginning of the run and now."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerIdle(Event):
-    """An optimizer that was never stepped, though gradients came to its parameters and were cleared. `place` is where it was built."""
+    """An optimizer that was never stepped, though gradients came to its parameters and were cleared. `place` is where
+    it was built."""
 
     optimizer: int
     name: str
@@ -113,7 +116,8 @@ class OptimizerIdle(Event):
 
 @dataclass(frozen=True, slots=True)
 class OptimizerRebuilt(Event):
-    """An optimizer was built over exactly the parameters that an earlier one held, which had taken steps. `place` is where it was built."""
+    """An optimizer was built over exactly the parameters that an earlier one held, which had taken steps. `place` is
+    where it was built."""
 
     line: int
     """A number for this set of parameters."""
@@ -152,7 +156,8 @@ class FrozenMoved(Event):
 
 @dataclass(frozen=True, slots=True)
 class FrozenStatisticsMoved(Event):
-    """Batch norm layers whose weights are frozen, in a model that trains, took new running statistics from the batches."""
+    """Batch norm layers whose weights are frozen, in a model that trains, took new running statistics from the
+    batches."""
 
     model: str
     layers: tuple[str, ...]
@@ -260,12 +265,14 @@ class WeightMove:
     travelled: float
     """Length of the way from the first look to here, over the weight's length at the first look."""
     pull: float | None
-    """Length of the gradient times that of the weight: about what the loss would change by if the weight changed by its own length."""
+    """Length of the gradient times that of the weight: about what the loss would change by if the weight changed by its
+    own length."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsMoved(Event):
-    """What a step did to the weights of an optimizer: on a few of its steps, and at the end of the run. `place` is where it was built."""
+    """What a step did to the weights of an optimizer: on a few of its steps, and at the end of the run. `place` is
+    where it was built."""
 
     optimizer: int
     name: str
@@ -276,5 +283,17 @@ class WeightsMoved(Event):
     moves: tuple[WeightMove, ...]
 
 
-SCALE_FREE: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Adafactor", "Lion")
+SCALE_FREE: Final = (
+    "Adam",
+    "AdamW",
+    "NAdam",
+    "RAdam",
+    "Adamax",
+    "Adagrad",
+    "Adadelta",
+    "RMSprop",
+    "Rprop",
+    "Adafactor",
+    "Lion",
+)
 """Optimizers for which the length of the gradient does not change the length of the update."""

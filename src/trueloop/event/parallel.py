@@ -1,6 +1,7 @@
 """Several ranks: what each of them did, so that one can compare.
 
-A `RankFact` is told by one rank and judged beside those of the others: it travels with the rank's verdict to the rank that tells for all.
+A `RankFact` is told by one rank and judged beside those of the others: it travels with the rank's verdict to the rank
+that tells for all.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class BatchDigested(RankFact):
 
 @dataclass(frozen=True, slots=True)
 class GradientsShared(RankFact):
-    """How the ranks of a run keep their copies of a model equal; told when the run ends. `place` is where that is written."""
+    """How the ranks of a run keep their copies of a model equal; told when the run ends. `place` is where that is
+    written."""
 
     by: Literal["", "DistributedDataParallel", "all_reduce"]
     """Empty: no exchange of gradients was seen."""
@@ -78,7 +80,11 @@ class SampledParameter:
         if self.shape != other.shape or not all(map(isfinite, (*self.values, *other.values))):
             return 0.0
         size = max(map(abs, (*self.values, *other.values)), default=0.0)
-        return max((abs(a - b) for a, b in zip(self.values, other.values, strict=True)), default=0.0) / size if size else 0.0
+        return (
+            max((abs(a - b) for a, b in zip(self.values, other.values, strict=True)), default=0.0) / size
+            if size
+            else 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +141,14 @@ class RankStood(RankFact):
     """A rank has not moved for as long as the user is ready to wait. `place` is its last known line."""
 
     doing: Literal["loading", "stopped", "unreachable", "silent"]
-    """loading: it waits for one batch of a loader; stopped: its process is, by SIGSTOP, and says nothing. Of one on another machine:
-    unreachable: that machine is; silent: it can be reached, but the rank does not answer."""
+    """loading: it waits for one batch of a loader; stopped: its process is, by SIGSTOP, and says nothing. Of one on
+    another machine: unreachable: that machine is; silent: it can be reached, but the rank does not answer."""
     seconds: float
     since: str
     """The time of day when it moved last, or was heard of last."""
     fetching: str
-    """loading: what the batch comes from: 'Images, by worker process 4711 (asleep)'. On another machine: 'node 1 (10.0.0.2): reason'."""
+    """loading: what the batch comes from: 'Images, by worker process 4711 (asleep)'. On another machine: 'node 1
+    (10.0.0.2): reason'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,8 @@ class SamplerPass(Event):
 
 @dataclass(frozen=True, slots=True)
 class PrefixSaved(Event):
-    """torch.save wrote a state whose names all begin with what a wrapper puts before them. `place` is where the state was taken."""
+    """torch.save wrote a state whose names all begin with what a wrapper puts before them. `place` is where the state
+    was taken."""
 
     wrapper: str
     prefix: str
@@ -179,8 +187,8 @@ class TrainedAroundWrapper(Event):
 
     model: str
     how: Literal["called", "replaced", "thawed"]
-    """called: the inner module was called itself, `place` is where; replaced, thawed: parameters came in, or began to need a gradient,
-    after wrapping, and `place` is the wrapping."""
+    """called: the inner module was called itself, `place` is where; replaced, thawed: parameters came in, or began to
+    need a gradient, after wrapping, and `place` is the wrapping."""
     parameters: tuple[str, ...]
     """Those that are not exchanged; all, if the inner module was called."""
     steps: int

@@ -16,9 +16,11 @@ class BackwardFormats(Event):
 
     device: str
     formats: tuple[str, ...]
-    """16-bit formats that operations of its graph gave their results in: float16, bfloat16. Casts and views do not count."""
+    """16-bit formats that operations of its graph gave their results in: float16, bfloat16. Casts and views do not
+    count."""
     whole: bool
-    """Every operation was seen: the graph was walked to its end, and nothing in it was compiled or recomputed out of sight."""
+    """Every operation was seen: the graph was walked to its end, and nothing in it was compiled or recomputed out of
+    sight."""
     weights: tuple[str, ...]
     """Formats of the parameters that it brought gradients to."""
     scaling: Literal["scaler", "by hand", "none"]
@@ -38,7 +40,8 @@ class BackwardFormats(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClippedScaled(Event):
-    """Gradients were clipped that still carried a GradScaler's factor, and nothing had touched them since the backward."""
+    """Gradients were clipped that still carried a GradScaler's factor, and nothing had touched them since the
+    backward."""
 
     function: str
     limit: float
@@ -49,7 +52,8 @@ class ClippedScaled(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScalerCounted(Event):
-    """How often a GradScaler was asked for a step, and how often it left the step out, so far. `place` is where it was asked last."""
+    """How often a GradScaler was asked for a step, and how often it left the step out, so far. `place` is where it was
+    asked last."""
 
     scaler: int
     steps: int

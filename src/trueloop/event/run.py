@@ -37,4 +37,4 @@ class RunEnded(Event):
     """Passes over loaders that were started."""
     forwards: int
     unwatched_steps: int
-    """Steps that went by while the probes slept, to stay inside the budget."""
+    """Steps that went by while the observers slept, to stay inside the budget."""

@@ -50,7 +50,8 @@ class BatchesAwaited(Event):
     waited_ms: float
     """Median time of that in which the loop waited."""
     computed_ms: float
-    """Median time of the wait in which the loop's own thread computed, so that it did not wait for a disk, a network or a worker."""
+    """Median time of the wait in which the loop's own thread computed, so that it did not wait for a disk, a network or
+    a worker."""
     idle: float | None
     """Share of the batches at whose arrival the device had nothing left to do; None where that cannot be asked."""
 

@@ -1,1 +1,2 @@
-"""A TRAINED MODEL LEAVES THE HOUSE: one file per target; what each writes is run in its own runtime before it counts."""
+"""A TRAINED MODEL LEAVES THE HOUSE: one file per target; what each writes is run in its own runtime before it
+counts."""

@@ -1,4 +1,5 @@
-"""aoti: compiled ahead of time by AOTInductor into machine code, in a package that torch loads without a compiler or the model's code.
+"""aoti: compiled ahead of time by AOTInductor into machine code, in a package that torch loads without a compiler or
+the model's code.
 
 It is native code: loading it is running it, as with any program. Its hash says that it is whole, not whose it is.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import BadArtefact, CannotExport
 from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -65,7 +66,9 @@ class Aoti(Exporter):
                 f"--device {asked}."
             )
         if asked == "cuda" and not torch.cuda.is_available():
-            raise BadArtefact(f"{is_for}, and torch finds no GPU here. Nothing was run. Export the run again with --device cpu.")
+            raise BadArtefact(
+                f"{is_for}, and torch finds no GPU here. Nothing was run. Export the run again with --device cpu."
+            )
         here = gpu_facts(device)
         if here.get("capability") != made_for.get("capability"):
             raise BadArtefact(

@@ -1,4 +1,5 @@
-"""Why a target cannot take a model, in a sentence: which line of the user's, what stands there, what to write instead."""
+"""Why a target cannot take a model, in a sentence: which line of the user's, what stands there, what to write
+instead."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any, Final, final
 import torch
 
 from trueloop.errors import CannotExport
-from trueloop.written import is_users
+from trueloop.usercode.ownership import is_users
 
 __all__ = ["explained"]
 
@@ -61,8 +62,17 @@ def explained(error: Exception, target: str, retrace: Callable[[], Any]) -> Cann
     said = "\n".join(f"{type(each).__name__}: {each}" for each in _chain(error))
     graph, fixed = _once_more(retrace)
     operation = None if _is_choice(said) else _OPERATION.search(said)
-    place = _place(error) or _translated(error) or _told(said) or fixed or _operation_place(graph, operation[1] if operation else "")
-    advice = next((advice for words, advice in _ADVICE if any(word in said for word in words)), f"{target} cannot take this model.")
+    place = (
+        _place(error)
+        or _translated(error)
+        or _told(said)
+        or fixed
+        or _operation_place(graph, operation[1] if operation else "")
+    )
+    advice = next(
+        (advice for words, advice in _ADVICE if any(word in said for word in words)),
+        f"{target} cannot take this model.",
+    )
     at = f"{place[0]}:{place[1]}: `{linecache.getline(*place).strip()}` cannot be exported. " if place else ""
     named = f"The operation is {operation[1]}. " if operation else ""
     return CannotExport(f"{at}{named}{advice} ({_first_line(error)}) Nothing was exported.")
@@ -105,7 +115,8 @@ class _Listener(logging.Handler):
 
 
 def _being_traced() -> tuple[str, int] | None:
-    """The user's line that is run at this moment, inside the model: a log would name a line of torch's, or half a path."""
+    """The user's line that is run at this moment, inside the model: a log would name a line of torch's, or half a
+    path."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and not frame.f_code.co_filename.endswith(_TRACER):
         if _is_theirs(frame.f_code.co_filename):

@@ -1,11 +1,12 @@
-"""CARD.md: the artefact for people. What is empty is for its owner to fill; the file is not sealed, so that they can."""
+"""CARD.md: the artefact for people. What is empty is for its owner to fill; the file is not sealed, so that they
+can."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trueloop.artefact import FILE, Artefact, Port
+from trueloop.results.artifact import FILE, Artefact, Port
 
 __all__ = ["card_of"]
 
@@ -59,7 +60,9 @@ def _metrics(artefact: Artefact) -> str:
     told = artefact.run.get("metrics") or {}
     lines = ["## Metrics", ""]
     if told.get("best") is not None:
-        lines.append(f"- best validation {told.get('metric', 'metric')} of the run: {told['best']:.6g} at step {told.get('best_step')}")
+        lines.append(
+            f"- best validation {told.get('metric', 'metric')} of the run: {told['best']:.6g} at step {told.get('best_step')}"
+        )
     if told.get("test"):
         lines.append("- test: " + ", ".join(f"{name} {value:.6g}" for name, value in told["test"].items()))
     lines.append(f"- readiness (`trueloop ready`): {artefact.run.get('readiness') or 'not judged'}")
@@ -70,7 +73,10 @@ def _metrics(artefact: Artefact) -> str:
             f"{', '.join(map(str, made.batches))}: largest difference {made.max_error:.2g} (tolerance {made.tolerance * made.scale:.2g}), "
             f"{made.disagreements} other predictions, {made.ties} ties"
         )
-        lines += [f"- {name} on these: {ours:.6g} of the model, {theirs:.6g} exported" for name, (ours, theirs) in made.metrics.items()]
+        lines += [
+            f"- {name} on these: {ours:.6g} of the model, {theirs:.6g} exported"
+            for name, (ours, theirs) in made.metrics.items()
+        ]
     return "\n".join(lines)
 
 
@@ -90,10 +96,16 @@ def _shape(port: Port) -> str:
 
 def _preprocessing(artefact: Artefact) -> str:
     told = dict(artefact.preprocessing)
-    done = "is part of the program: raw samples go in" if told.get("inside") else "is NOT part of the file: the caller does it"
+    done = (
+        "is part of the program: raw samples go in"
+        if told.get("inside")
+        else "is NOT part of the file: the caller does it"
+    )
     prepared = f" ({told['prepare']})" if told.get("prepare") else ""
     lines = ["## Preprocessing", "", f"What the recipe does to raw samples{prepared} {done}.", ""]
-    return "\n".join([*lines, *(f"- {name}: {_short(value)}" for name, value in told.items() if name not in ("inside", "prepare"))])
+    return "\n".join(
+        [*lines, *(f"- {name}: {_short(value)}" for name, value in told.items() if name not in ("inside", "prepare"))]
+    )
 
 
 def _short(value: Any) -> str:
@@ -107,7 +119,13 @@ def _short(value: Any) -> str:
 def _files(artefact: Artefact) -> str:
     lines = ["## Files", "", "| file | bytes | SHA-256 |", "|---|---|---|"]
     return "\n".join(
-        [*lines, *(f"| {name} | {entry.get('bytes', 0):,} | `{entry.get('sha256', '')}` |" for name, entry in artefact.files.items())]
+        [
+            *lines,
+            *(
+                f"| {name} | {entry.get('bytes', 0):,} | `{entry.get('sha256', '')}` |"
+                for name, entry in artefact.files.items()
+            ),
+        ]
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from trueloop.artefact import Artefact
 from trueloop.errors import BadArtefact, Misuse, TrueloopError, did_you_mean
 from trueloop.export.exporter import Exporter, Runner
 from trueloop.export.folder import verified_file
+from trueloop.results.artifact import Artefact
 
 __all__ = ["TARGETS", "able", "exporter_named", "runner_of"]
 
@@ -27,13 +27,16 @@ SPOKEN: Final = 200
 
 def exporter_named(target: str) -> Exporter:
     if target not in TARGETS:
-        raise Misuse(f"There is no target {target!r}.{did_you_mean(target, TARGETS)} Nothing was run. There are: {', '.join(TARGETS)}.")
+        raise Misuse(
+            f"There is no target {target!r}.{did_you_mean(target, TARGETS)} Nothing was run. There are: {', '.join(TARGETS)}."
+        )
     made: Exporter = getattr(import_module(f"trueloop.export.{target}"), TARGETS[target])()
     return made
 
 
 def able(artefact: Artefact, device: str = "") -> tuple[Exporter, str]:
-    """Who would open it, and where: the file is whole, what it needs is here. Raises as `runner_of` does; nothing is loaded."""
+    """Who would open it, and where: the file is whole, what it needs is here. Raises as `runner_of` does; nothing is
+    loaded."""
     exporter, device = exporter_named(artefact.target), device or artefact.device
     exporter.fits(artefact, device)
     exporter.require(device)
@@ -42,8 +45,9 @@ def able(artefact: Artefact, device: str = "") -> tuple[Exporter, str]:
 
 
 def runner_of(artefact: Artefact, device: str = "") -> Runner:
-    """Opened in its own runtime, here; the model's file is verified first. `device`: cpu, cuda or cuda:N; empty: what its machine code is
-    for, and of other targets the CPU. Raises BadArtefact, MissingExtra, or Misuse if it cannot run on this device."""
+    """Opened in its own runtime, here; the model's file is verified first. `device`: cpu, cuda or cuda:N; empty: what
+    its machine code is for, and of other targets the CPU. Raises BadArtefact, MissingExtra, or Misuse if it cannot run
+    on this device."""
     exporter, device = able(artefact, device)
     try:
         return exporter.open(artefact, device)
@@ -52,4 +56,6 @@ def runner_of(artefact: Artefact, device: str = "") -> Runner:
     except Exception as error:  # noqa: BLE001 - each runtime has errors of its own, and all say that the file is no model
         why, runtime = " ".join(str(error).split())[:SPOKEN] or type(error).__name__, artefact.runtime["package"]
         on = "" if device == "cpu" else f" on {device}"
-        raise BadArtefact(f"{artefact.file} cannot be opened by {runtime}{on} ({why}). Nothing was run. Export the run again.") from None
+        raise BadArtefact(
+            f"{artefact.file} cannot be opened by {runtime}{on} ({why}). Nothing was run. Export the run again."
+        ) from None

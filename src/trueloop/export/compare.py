@@ -1,4 +1,5 @@
-"""Two sets of answers side by side: how far apart the numbers are, how many predictions are others, what the metrics make of it."""
+"""Two sets of answers side by side: how far apart the numbers are, how many predictions are others, what the metrics
+make of it."""
 
 from __future__ import annotations
 

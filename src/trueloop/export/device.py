@@ -1,4 +1,5 @@
-"""On which device an exported model runs: cpu, cuda, or cuda:N. Its numbers are single precision everywhere: TF32 is off."""
+"""On which device an exported model runs: cpu, cuda, or cuda:N. Its numbers are single precision everywhere: TF32 is
+off."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def device_asked(text: str) -> str:
     """What was typed behind --device. Whether it is there is asked by whoever is to run on it."""
     if not _WORD.fullmatch(text):
         guess = did_you_mean(text, ("cpu", "cuda", "cuda:0"))
-        raise Misuse(f"--device cannot be {text!r}.{guess} Nothing was run: write cpu, cuda, or cuda:1 for the second GPU.")
+        raise Misuse(
+            f"--device cannot be {text!r}.{guess} Nothing was run: write cpu, cuda, or cuda:1 for the second GPU."
+        )
     return text
 
 
@@ -37,14 +40,17 @@ def number_of(device: str) -> int:
 
 
 def torch_device(device: str) -> torch.device:
-    """With its number: a device without one is not equal to that of the tensors on it. Raises Misuse if torch finds none here."""
+    """With its number: a device without one is not equal to that of the tensors on it. Raises Misuse if torch finds
+    none here."""
     import torch
 
     if kind_of(device) == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         built = "" if torch.version.cuda else " (this torch was built without it)"
-        raise Misuse(f"--device {device} needs CUDA, and torch finds none here{built}. Nothing was run: give --device cpu.")
+        raise Misuse(
+            f"--device {device} needs CUDA, and torch finds none here{built}. Nothing was run: give --device cpu."
+        )
     count = torch.cuda.device_count()
     if number_of(device) >= count:
         there = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"

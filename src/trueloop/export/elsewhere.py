@@ -52,13 +52,21 @@ def run_elsewhere(folder: Path, batches: Sequence[Sequence[Array]], device: str)
             told = json.loads((exchange / "failure.json").read_text(encoding="utf-8"))
             raise MissingExtra(told["reason"]) if told["missing"] else RuntimeFailure(told["batch"], told["reason"])
         if done.returncode or not (exchange / "outputs.npz").is_file():
-            ended = f"signal {-done.returncode} ended it" if done.returncode < 0 else f"it ended with code {done.returncode}"
+            ended = (
+                f"signal {-done.returncode} ended it"
+                if done.returncode < 0
+                else f"it ended with code {done.returncode}"
+            )
             raise RuntimeFailure(-1, f"{ended}. {done.stderr.strip()[-SPOKEN:]}".strip())
         return _taken(exchange / "outputs.npz")
 
 
 def _put(file: Path, batches: Sequence[Sequence[Array]]) -> None:
-    named = {f"{number:06d}/{place:03d}": array for number, arrays in enumerate(batches) for place, array in enumerate(arrays)}
+    named = {
+        f"{number:06d}/{place:03d}": array
+        for number, arrays in enumerate(batches)
+        for place, array in enumerate(arrays)
+    }
     with file.open("wb") as out:
         np.savez(out, **named)  # type: ignore[arg-type]
 
@@ -86,7 +94,9 @@ def _run(folder: Path, exchange: Path, device: str) -> None:
         for number in range(len(batches)):
             answers.append(runner.run(batches[number]))
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises is the answer to "does it run?"
-        reason = str(error) if isinstance(error, TrueloopError) else f"{type(error).__name__}: {str(error).strip()[:SPOKEN]}"
+        reason = (
+            str(error) if isinstance(error, TrueloopError) else f"{type(error).__name__}: {str(error).strip()[:SPOKEN]}"
+        )
         told = {"batch": number, "reason": reason, "missing": isinstance(error, MissingExtra)}
         (exchange / "failure.json").write_text(json.dumps(told), encoding="utf-8")
         return

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable

@@ -1,4 +1,5 @@
-"""The two seams: `Exporter` writes a program as a file of its target, `Runner` runs such a file. One file of this folder per target.
+"""The two seams: `Exporter` writes a program as a file of its target, `Runner` runs such a file. One file of this
+folder per target.
 
 A target's file imports torch only where it exports: what runs an ONNX model needs none.
 """
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy.typing as npt
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import MissingExtra, Misuse
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +108,9 @@ class Exporter(ABC):
                     f"--to {self.target} needs {package}, which is not installed. Nothing was run: pip install 'trueloop[{self.extra}]'"
                 )
         if device.partition(":")[0] not in self.devices:
-            raise Misuse(f"{self.target} runs on the CPU only, not on {device}. Nothing was run: pt2 and aoti run on a GPU.")
+            raise Misuse(
+                f"{self.target} runs on the CPU only, not on {device}. Nothing was run: pt2 and aoti run on a GPU."
+            )
         if device != "cpu":
             self.reach(device)
 

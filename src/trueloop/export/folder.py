@@ -1,4 +1,5 @@
-"""An artefact on disk: it appears under its name only when it is whole and verified, and is read only if it is still whole."""
+"""An artefact on disk: it appears under its name only when it is whole and verified, and is read only if it is still
+whole."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
-from trueloop.artefact import FILE, FORMAT, Artefact, Port
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtefact, BadCheckpoint, CannotSave, Misuse
 from trueloop.export.exporter import installed
+from trueloop.results.artifact import FILE, FORMAT, Artefact, Port
 
 __all__ = ["CARD", "Writing", "read_artefact", "verified_file", "writing"]
 
@@ -37,14 +38,17 @@ AGAIN: Final = "Export the run again."
 
 
 def read_artefact(folder: str | Path) -> Artefact:
-    """What it says of itself. Raises BadArtefact: damaged, of a later format, or made for another version of its runtime or machine."""
+    """What it says of itself. Raises BadArtefact: damaged, of a later format, or made for another version of its
+    runtime or machine."""
     folder = Path(folder)
     shown = folder / FILE
     try:
         _refuse_endless(shown)
         told = unsealed(shown.read_bytes(), str(shown))
     except FileNotFoundError:
-        raise BadArtefact(f"{folder} holds no artefact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one.") from None
+        raise BadArtefact(
+            f"{folder} holds no artefact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
+        ) from None
     except OSError as error:
         raise BadArtefact(f"{shown} cannot be read ({error.strerror}). Nothing was run.") from None
     except BadCheckpoint as error:
@@ -56,13 +60,17 @@ def read_artefact(folder: str | Path) -> Artefact:
     try:
         artefact = Artefact.of(told, folder)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}") from None
+        raise BadArtefact(
+            f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}"
+        ) from None
     if not artefact.files or not all(_NAME.fullmatch(name) for name in artefact.files):
         raise BadArtefact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
     if not _is_well_typed(artefact):
         raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}")
     if not _says_enough(artefact):
-        raise BadArtefact(f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}")
+        raise BadArtefact(
+            f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}"
+        )
     _refuse_other_runtime(artefact)
     return artefact
 
@@ -75,7 +83,10 @@ def _says_enough(artefact: Artefact) -> bool:
     return (
         named
         and bool(artefact.runtime["package"])
-        and all(isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str) for each in entries)
+        and all(
+            isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str)
+            for each in entries
+        )
     )
 
 
@@ -101,8 +112,18 @@ def _is_preprocessing(told: Mapping[str, Any]) -> bool:
     spanned = span is None or (isinstance(span, list) and len(span) == 2 and all(type(each) is int for each in span))
     match told.get("kind"):
         case "image":
-            sized = isinstance(size, list) and len(size) == 2 and all(type(each) is int and 0 < each < _WIDEST for each in size)
-            return span is not None and spanned and sized and type(told.get("channels")) is int and told["channels"] in (1, 3, 4)
+            sized = (
+                isinstance(size, list)
+                and len(size) == 2
+                and all(type(each) is int and 0 < each < _WIDEST for each in size)
+            )
+            return (
+                span is not None
+                and spanned
+                and sized
+                and type(told.get("channels")) is int
+                and told["channels"] in (1, 3, 4)
+            )
         case "table":
             return isinstance(columns, list) and bool(columns) and all(map(_is_column, columns))
         case kind:
@@ -147,7 +168,9 @@ def _refuse_other_runtime(artefact: Artefact) -> None:
             f"may answer otherwise. Nothing was run: install {package} {wanted}, or export the run again here."
         )
     if machine and machine != platform.machine():
-        raise BadArtefact(f"{artefact.folder} is machine code for {machine}, and this is {platform.machine()}. Nothing was run. {AGAIN}")
+        raise BadArtefact(
+            f"{artefact.folder} is machine code for {machine}, and this is {platform.machine()}. Nothing was run. {AGAIN}"
+        )
 
 
 def verified_file(artefact: Artefact) -> Path:
@@ -159,9 +182,13 @@ def verified_file(artefact: Artefact) -> Path:
         except OSError as error:
             raise BadArtefact(f"{path} cannot be read ({error.strerror}). Nothing was run. {AGAIN}") from None
         if there["bytes"] != entry["bytes"]:
-            raise BadArtefact(f"{path} is damaged: {there['bytes']:,} bytes instead of {entry['bytes']:,}. Nothing was run. {AGAIN}")
+            raise BadArtefact(
+                f"{path} is damaged: {there['bytes']:,} bytes instead of {entry['bytes']:,}. Nothing was run. {AGAIN}"
+            )
         if there["sha256"] != entry["sha256"]:
-            raise BadArtefact(f"{path} is damaged: its contents do not have the hash that {FILE} names. Nothing was run. {AGAIN}")
+            raise BadArtefact(
+                f"{path} is damaged: its contents do not have the hash that {FILE} names. Nothing was run. {AGAIN}"
+            )
     return artefact.file
 
 
@@ -218,7 +245,9 @@ class Writing:
         try:
             yield
         except OSError as error:
-            raise CannotSave(f"{self.place} could not be written ({error.strerror or error}). Nothing is left of it.") from None
+            raise CannotSave(
+                f"{self.place} could not be written ({error.strerror or error}). Nothing is left of it."
+            ) from None
 
 
 @contextmanager
@@ -227,7 +256,9 @@ def writing(place: Path) -> Iterator[Writing]:
     if os.path.islink(place) or place.name in ("", ".."):
         place = Path(os.path.realpath(place))  # beside what it leads to
         if place == Path.cwd():
-            raise Misuse("An export replaces its folder, and you stand in this one. Nothing was exported: name a new one (--output out).")
+            raise Misuse(
+                "An export replaces its folder, and you stand in this one. Nothing was exported: name a new one (--output out)."
+            )
     aside = place.with_name(f".writing-{place.name}-{os.getpid()}") if place.name else place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +277,8 @@ def writing(place: Path) -> Iterator[Writing]:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """One export at a time looks at this place or takes it: between the earlier one and the later one there is nothing for a moment."""
+    """One export at a time looks at this place or takes it: between the earlier one and the later one there is nothing
+    for a moment."""
     door = os.open(place.parent, os.O_RDONLY)
     try:
         with suppress(OSError):  # of file systems that know no locks: there one export at a time is the user's affair
@@ -260,11 +292,17 @@ def _refuse_overwriting(place: Path) -> None:
     """Only what an export has made is replaced."""
     if not place.exists():
         return
-    others = sorted(each.name for each in place.iterdir() if not _MADE.fullmatch(each.name)) if place.is_dir() else [place.name]
+    others = (
+        sorted(each.name for each in place.iterdir() if not _MADE.fullmatch(each.name))
+        if place.is_dir()
+        else [place.name]
+    )
     is_one = place.is_dir() and (place / FILE).is_file()
     if others or (not is_one and any(place.iterdir())):
         found = f"holds {others[0]}, which no export made" if is_one else "is no artefact"
-        raise Misuse(f"{place} is there and {found}: it would be overwritten. Nothing was exported: name another --output.")
+        raise Misuse(
+            f"{place} is there and {found}: it would be overwritten. Nothing was exported: name another --output."
+        )
 
 
 def _replaced(place: Path) -> Path:

@@ -9,7 +9,6 @@ from typing import Final
 
 import torch
 
-from trueloop.artefact import LICENCE, Artefact, Port, Verification
 from trueloop.errors import CannotSave, TrueloopError
 from trueloop.export.blame import explained
 from trueloop.export.card import card_of
@@ -21,6 +20,7 @@ from trueloop.export.program import Program, exportable, is_tokens
 from trueloop.export.subject import Subject
 from trueloop.export.traced import traced
 from trueloop.export.verify import SAMPLES, TOLERANCE, verify
+from trueloop.results.artifact import LICENCE, Artefact, Port, Verification
 
 __all__ = ["export"]
 
@@ -43,9 +43,10 @@ def export(
     notes: tuple[str, ...] = (),
     device: str = "cpu",
 ) -> Artefact:
-    """The artefact in `place`, verified. `samples`: how many of the run's validation samples it is tried on; None: all. `device`: where it
-    is tried, and what machine code is made for. Raises CannotExport, MissingExtra, CannotSave, or Misuse if the target cannot run on this
-    device here: then nothing is left, and what lay there before is untouched."""
+    """The artefact in `place`, verified. `samples`: how many of the run's validation samples it is tried on; None: all.
+    `device`: where it is tried, and what machine code is made for. Raises CannotExport, MissingExtra, CannotSave, or
+    Misuse if the target cannot run on this device here: then nothing is left, and what lay there before is
+    untouched."""
     exporter.require(device)
     program = subject.program()
     given = replace(subject.given(program, inside=exporter.inside), device=device if exporter.native else "cpu")
@@ -69,10 +70,14 @@ def _written(exporter: Exporter, program: Program, given: Given, file: Path) -> 
     except TrueloopError:
         raise
     except OSError as error:
-        raise CannotSave(f"{file.name} could not be written ({error.strerror or error}). Nothing was exported.") from error
+        raise CannotSave(
+            f"{file.name} could not be written ({error.strerror or error}). Nothing was exported."
+        ) from error
     except Exception as error:
         if _is_disk(error):
-            raise CannotSave(f"{file.name} could not be written: the disk is full, or refuses it. Nothing was exported.") from error
+            raise CannotSave(
+                f"{file.name} could not be written: the disk is full, or refuses it. Nothing was exported."
+            ) from error
         # Whatever torch or a target raises, the answer is a sentence with the user's line.
         raise explained(error, exporter.target, lambda: traced(program, given)[0]) from error
 
@@ -113,10 +118,19 @@ def _described(
         inputs=ports,
         outputs=_outputs(program, subject, ports),
         task=subject.recipe.task,
-        classes=tuple(name.encode("utf-8", "backslashreplace").decode() for name in facts.classes),  # a folder's name may be any bytes
+        classes=tuple(
+            name.encode("utf-8", "backslashreplace").decode() for name in facts.classes
+        ),  # a folder's name may be any bytes
         preprocessing=subject.preprocessing(inside=exporter.inside),
         run={**subject.run, "facts": subject.facts(), "layouts": layouts},
-        notes=(*exporter.notes, *_bound(bound), *_precision(subject), *_fixed(given, ports), *_together(subject, program), *notes),
+        notes=(
+            *exporter.notes,
+            *_bound(bound),
+            *_precision(subject),
+            *_fixed(given, ports),
+            *_together(subject, program),
+            *notes,
+        ),
         licence=licence,
     )
 
@@ -128,7 +142,11 @@ def _outputs(program: Program, subject: Subject, ports: tuple[Port, ...]) -> tup
     whole, fewer = program.answer(raw), program.answer([tensor[:2] for tensor in shorter or raw])
     named = zip(program.layouts[1].names, whole, fewer, strict=True)
     return tuple(
-        Port(name, str(a.dtype).removeprefix("torch."), tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))
+        Port(
+            name,
+            str(a.dtype).removeprefix("torch."),
+            tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)),
+        )
         for name, a, b in named
     )
 
@@ -136,7 +154,11 @@ def _outputs(program: Program, subject: Subject, ports: tuple[Port, ...]) -> tup
 def _bound(bound: dict[str, str]) -> tuple[str, ...]:
     """Machine code for a GPU: never without its name."""
     gpu = f"{bound.get('gpu')} (capability {bound.get('capability')})"
-    return (f"Compiled for CUDA, on {gpu}: it runs on GPUs of that capability only.",) if bound.get("device") == "cuda" else ()
+    return (
+        (f"Compiled for CUDA, on {gpu}: it runs on GPUs of that capability only.",)
+        if bound.get("device") == "cuda"
+        else ()
+    )
 
 
 def _precision(subject: Subject) -> tuple[str, ...]:
@@ -149,14 +171,17 @@ def _precision(subject: Subject) -> tuple[str, ...]:
 
 
 def _together(subject: Subject, program: Program) -> tuple[str, ...]:
-    """A model that looks over the edge of a sample (a mean over the batch) answers otherwise in other company: a server must know."""
+    """A model that looks over the edge of a sample (a mean over the batch) answers otherwise in other company: a server
+    must know."""
     numbers = torch.arange(min(COMPANY, len(subject.source[1])))
     raw = program.layouts[0].parted(subject.fetch(numbers).inputs)
     alone = program.answer([tensor[:1] for tensor in raw])[0]
     apart = error_between(program.answer(raw)[0][:1], alone)
     if apart <= ODD * max(1.0, largest_in(alone)):
         return ()
-    return (f"The answer to a sample depends on the others in its batch (by {apart:.2g} for the first one): serve it with --batch 1.",)
+    return (
+        f"The answer to a sample depends on the others in its batch (by {apart:.2g} for the first one): serve it with --batch 1.",
+    )
 
 
 def _fixed(given: Given, ports: tuple[Port, ...]) -> tuple[str, ...]:

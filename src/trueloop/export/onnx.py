@@ -1,4 +1,5 @@
-"""onnx: the open format that most runtimes of other makers read. Run and verified by ONNX Runtime, which needs no torch."""
+"""onnx: the open format that most runtimes of other makers read. Run and verified by ONNX Runtime, which needs no
+torch."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import CannotExport, MissingExtra, Misuse
 from trueloop.export.device import number_of
 from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -63,9 +64,13 @@ def _refuse_names(inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """ONNX tells tensors apart by their names alone."""
     twice = next((name for name in outputs if name in inputs), None)
     if twice is not None:
-        raise CannotExport(f"onnx has one tensor of each name, and {twice!r} is an input and an output. Nothing was exported: rename one.")
+        raise CannotExport(
+            f"onnx has one tensor of each name, and {twice!r} is an input and an output. Nothing was exported: rename one."
+        )
     if "" in (*inputs, *outputs):
-        raise CannotExport("onnx has no tensor without a name, and an input or output is called ''. Nothing was exported: name it.")
+        raise CannotExport(
+            "onnx has no tensor without a name, and an input or output is called ''. Nothing was exported: name it."
+        )
 
 
 @final
@@ -78,11 +83,15 @@ class OnnxRunner(Runner):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors; its warnings are about names of sizes
         at = {"device_id": str(number_of(device)), "use_tf32": "0"}
-        providers: list[Any] = [_CPU] if device == "cpu" else [(_CUDA, at), _CPU]  # what a GPU has no kernel for stays on the CPU
+        providers: list[Any] = (
+            [_CPU] if device == "cpu" else [(_CUDA, at), _CPU]
+        )  # what a GPU has no kernel for stays on the CPU
         self.session: Any = onnxruntime.InferenceSession(file, options, providers=providers)
         if device != "cpu" and _CUDA not in self.session.get_providers():
             # It would go on without a word, on the CPU.
-            raise Misuse(f"ONNX Runtime cannot start its {_CUDA} on {device}: CUDA's or cuDNN's libraries are missing. Nothing was run.")
+            raise Misuse(
+                f"ONNX Runtime cannot start its {_CUDA} on {device}: CUDA's or cuDNN's libraries are missing. Nothing was run."
+            )
         self.names = [port.name for port in self.session.get_inputs()]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

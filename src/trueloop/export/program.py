@@ -51,10 +51,21 @@ def layout_of(value: Any, name: str) -> Layout:
     """`name`: what a tensor is called that has no name. Raises CannotExport for what no target can take."""
     if isinstance(value, Tensor):
         return Layout((name,), "tensor")
-    if isinstance(value, dict) and value and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items()):
+    if (
+        isinstance(value, dict)
+        and value
+        and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
+    ):
         return Layout(tuple(value), "dict")
-    if isinstance(value, (tuple, list)) and value and all(isinstance(item, Tensor) for item in value) and not hasattr(value, "_fields"):
-        return Layout(tuple(f"{name}_{number}" for number in range(len(value))), "list" if isinstance(value, list) else "tuple")
+    if (
+        isinstance(value, (tuple, list))
+        and value
+        and all(isinstance(item, Tensor) for item in value)
+        and not hasattr(value, "_fields")
+    ):
+        return Layout(
+            tuple(f"{name}_{number}" for number in range(len(value))), "list" if isinstance(value, list) else "tuple"
+        )
     raise CannotExport(
         f"The model's {name} is a {type(value).__name__}, which no target knows. Nothing was exported: let it be a tensor, or a dict "
         "(names as keys), tuple or list of tensors."
@@ -62,7 +73,8 @@ def layout_of(value: Any, name: str) -> Layout:
 
 
 def is_tokens(tensor: Tensor) -> bool:
-    """Rows of whole numbers: what may be a text, and so of any length. `Program.shortened` asks the model whether it is."""
+    """Rows of whole numbers: what may be a text, and so of any length. `Program.shortened` asks the model whether it
+    is."""
     return tensor.dim() == 2 and tensor.dtype in (torch.int32, torch.int64)
 
 
@@ -97,7 +109,8 @@ class Program(nn.Module):
         return tuple(tensor.detach().clone() for tensor in answered)
 
     def shortened(self, raw: Sequence[Tensor]) -> list[Tensor] | None:
-        """The same rows of tokens, shorter by half or by one; None: there are none, or the model takes no other length."""
+        """The same rows of tokens, shorter by half or by one; None: there are none, or the model takes no other
+        length."""
         for half in (True, False):
             cut = [_cut(tensor, half=half) if is_tokens(tensor) else tensor for tensor in raw]
             try:
@@ -112,11 +125,17 @@ class Program(nn.Module):
 
 
 def exportable(program: Program) -> Program:
-    """A copy in which bags of embeddings are said as lookups and sums, which every target knows and whose batch may have any size."""
+    """A copy in which bags of embeddings are said as lookups and sums, which every target knows and whose batch may
+    have any size."""
     made = copy.deepcopy(program)
     for module in made.modules():
         for name, child in module.named_children():
-            if isinstance(child, nn.EmbeddingBag) and child.mode in ("sum", "mean") and child.padding_idx is None and not child.max_norm:
+            if (
+                isinstance(child, nn.EmbeddingBag)
+                and child.mode in ("sum", "mean")
+                and child.padding_idx is None
+                and not child.max_norm
+            ):
                 setattr(module, name, _Bag(child))
     return made
 

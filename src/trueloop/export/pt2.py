@@ -1,4 +1,5 @@
-"""pt2: torch's own exported graph (`torch.export.save`). It runs wherever torch does, without the model's Python code."""
+"""pt2: torch's own exported graph (`torch.export.save`). It runs wherever torch does, without the model's Python
+code."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable

@@ -1,9 +1,10 @@
-"""safetensors: the weights alone, by name, in a file that can hold nothing but numbers. To load them one needs the recipe's model:
+"""safetensors: the weights alone, by name, in a file that can hold nothing but numbers. To load them one needs the
+recipe's model:
 
     model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 
-Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artefact.json keeps. What the
-recipe does to raw samples is not inside: the caller does it.
+Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artefact.json
+keeps. What the recipe does to raw samples is not inside: the caller does it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import BadArtefact
 from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,7 +32,9 @@ class Safetensors(Exporter):
     file = "model.safetensors"
     runtime = "torch"
     inside = False
-    notes = ("Weights only: load them into the recipe's model, and give it what the recipe's `prepare` makes of raw samples.",)
+    notes = (
+        "Weights only: load them into the recipe's model, and give it what the recipe's `prepare` makes of raw samples.",
+    )
 
     def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
         import safetensors.torch
@@ -42,7 +45,9 @@ class Safetensors(Exporter):
         assert isinstance(program, Program), "there are no layers to look at in weights"
         state = {name: value for name, value in program.model.state_dict().items() if isinstance(value, Tensor)}
         whole = {name: value.detach().clone().contiguous() for name, value in state.items()}
-        file.write_bytes(safetensors.torch.save(whole, {"format": "pt"}))  # by itself it would make a file that only its owner can read
+        file.write_bytes(
+            safetensors.torch.save(whole, {"format": "pt"})
+        )  # by itself it would make a file that only its owner can read
         return given.ports
 
     def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
@@ -64,15 +69,17 @@ class Safetensors(Exporter):
 
 def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
     """The recipe's model with no weights of its own yet."""
-    from trueloop.amend import amended
     from trueloop.data.source import Facts
     from trueloop.engine.assemble import build_model
     from trueloop.export.program import Layout
+    from trueloop.recipe.overrides import amended
     from trueloop.recipes.catalogue import find_recipe
 
     origin, told = artefact.run.get("origin"), artefact.run.get("facts")
     if not isinstance(origin, dict) or not isinstance(told, dict):
-        raise BadArtefact(f"{artefact.folder} does not name the recipe whose model its weights fit: load them into that model yourself.")
+        raise BadArtefact(
+            f"{artefact.folder} does not name the recipe whose model its weights fit: load them into that model yourself."
+        )
     _refuse_companion(artefact, origin.get("recipe"))
     recipe = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
     facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
@@ -81,8 +88,13 @@ def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
 
 
 def _refuse_companion(artefact: Artefact, recipe: Any) -> None:
-    """A recipe is code: the user's own, which lies with the user. One that came along with the weights is a stranger's."""
-    inside = isinstance(recipe, str) and recipe.endswith(".py") and Path(recipe).resolve().is_relative_to(artefact.folder.resolve())
+    """A recipe is code: the user's own, which lies with the user. One that came along with the weights is a
+    stranger's."""
+    inside = (
+        isinstance(recipe, str)
+        and recipe.endswith(".py")
+        and Path(recipe).resolve().is_relative_to(artefact.folder.resolve())
+    )
     if not isinstance(recipe, str) or inside:
         raise BadArtefact(
             f"{artefact.folder} is not safe to load and was refused; nothing in it was run: its recipe is to be {recipe!r}, code that came "

@@ -1,4 +1,5 @@
-"""What is to leave the house: the model of a run at one of its checkpoints, and what says what it is and what it is fed with."""
+"""What is to leave the house: the model of a run at one of its checkpoints, and what says what it is and what it is fed
+with."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.artefact import Port
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.plan import name_of
@@ -21,8 +21,9 @@ from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Given
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
-from trueloop.proof import as_plain
-from trueloop.recipe import DataRequest, Recipe, described
+from trueloop.recipe.recipe import DataRequest, Recipe, described
+from trueloop.results.artifact import Port
+from trueloop.results.proof import as_plain
 
 __all__ = ["Subject", "subject_of"]
 
@@ -81,7 +82,11 @@ class Subject:
         )  # a view would be guarded as one
         for name, tensor in zip(layout.names, tensors, strict=True):
             _refuse_numbers(name, tensor)
-        return Given(tensors, tuple(_port(name, tensor, free=free) for name, tensor in zip(layout.names, tensors, strict=True)), layout)
+        return Given(
+            tensors,
+            tuple(_port(name, tensor, free=free) for name, tensor in zip(layout.names, tensors, strict=True)),
+            layout,
+        )
 
     def preprocessing(self, *, inside: bool) -> dict[str, Any]:
         """What the caller must do, for machines to read."""
@@ -91,14 +96,18 @@ class Subject:
         return {**_kind(raw, self.splits.facts), **told}
 
     def facts(self) -> dict[str, Any]:
-        """Of the data, as plain values: what a model is built by. The words of a vocabulary stand in `preprocessing`."""
+        """Of the data, as plain values: what a model is built by. The words of a vocabulary stand in
+        `preprocessing`."""
         facts = self.splits.facts
-        plain: dict[str, Any] = as_plain(asdict(replace(facts, more={k: v for k, v in facts.more.items() if k not in ("text", "tokens")})))
+        plain: dict[str, Any] = as_plain(
+            asdict(replace(facts, more={k: v for k, v in facts.more.items() if k not in ("text", "tokens")}))
+        )
         return plain
 
 
 def _refuse_answers(program: Program, raw: tuple[Tensor, ...]) -> None:
-    """One row for each sample, also of one sample alone, in numbers that others know: else nobody could tell whose answer is whose."""
+    """One row for each sample, also of one sample alone, in numbers that others know: else nobody could tell whose
+    answer is whose."""
     for count in dict.fromkeys((1, len(raw[0]))):
         answered = program.answer([tensor[:count] for tensor in raw])
         shape = list(answered[0].shape)
@@ -137,7 +146,13 @@ def _kind(raw: Any, facts: Facts) -> dict[str, Any]:
     dtype = str(raw.dtype).removeprefix("torch.")
     if raw.dtype == torch.uint8 and raw.dim() == 4 and raw.shape[1] in (1, 3, 4):
         lowest, highest = int(raw.min()), int(raw.max())
-        return {"kind": "image", "size": list(raw.shape[2:]), "channels": raw.shape[1], "dtype": dtype, "range": [lowest, highest]}
+        return {
+            "kind": "image",
+            "size": list(raw.shape[2:]),
+            "channels": raw.shape[1],
+            "dtype": dtype,
+            "range": [lowest, highest],
+        }
     if raw.dim() == 2 and raw.dtype in (torch.int32, torch.int64):
         text = facts.more.get("text")
         words = facts.more.get("tokens")
@@ -172,7 +187,8 @@ def subject_of(
     about: Mapping[str, Any] | None = None,
     readiness: str = "",
 ) -> Subject:
-    """Of the run in this folder. `checkpoint`: best, last or a step; the moving average of the weights if there is one, as in evaluation.
+    """Of the run in this folder. `checkpoint`: best, last or a step; the moving average of the weights if there is one,
+    as in evaluation.
     `about`: what run.json says. Raises BadCheckpoint: nothing that is read is ever run."""
     store, name = _checkpoint(path, checkpoint)
     contents = read_contents(store, name)
@@ -213,5 +229,7 @@ def _checkpoint(path: Path, word: str) -> tuple[Any, str]:
     name = name_of(int(word))
     if name not in names:
         steps = ", ".join(str(int(each.removeprefix("step-"))) for each in names)
-        raise Misuse(f"{path} has no checkpoint of step {int(word):,}. Nothing was exported. There are those of: {steps}.")
+        raise Misuse(
+            f"{path} has no checkpoint of step {int(word):,}. Nothing was exported. There are those of: {steps}."
+        )
     return store, name

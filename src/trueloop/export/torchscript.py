@@ -1,7 +1,9 @@
-"""torchscript: for programs that load models by `torch::jit::load`. torch calls it deprecated; new work is better off with pt2 or aoti.
+"""torchscript: for programs that load models by `torch::jit::load`. torch calls it deprecated; new work is better off
+with pt2 or aoti.
 
-A trace follows one run: an `if` or a loop over sizes is fixed as that run took it: so several batch sizes and lengths are verified.
-Loading it unpickles nothing into classes of Python's; the code inside is searched before for what could write files: see `trust`.
+A trace follows one run: an `if` or a loop over sizes is fixed as that run took it: so several batch sizes and lengths
+are verified. Loading it unpickles nothing into classes of Python's; the code inside is searched before for what could
+write files: see `trust`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import BadArtefact
 from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.results.artifact import Artefact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable

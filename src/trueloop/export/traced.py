@@ -13,9 +13,9 @@ from typing import Any, Final
 import torch
 from torch.export import Dim, ExportedProgram
 
-from trueloop.artefact import Port
 from trueloop.export.device import torch_device
 from trueloop.export.exporter import Given
+from trueloop.results.artifact import Port
 
 __all__ = ["LONGEST", "quietly", "traced"]
 
@@ -38,8 +38,11 @@ def quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def traced(program: torch.nn.Module, given: Given, batch_limit: int | None = None) -> tuple[ExportedProgram, tuple[Port, ...]]:
-    """The graph, and its inputs with the limits that the model has. A batch that the model fixes is refused by torch, with its line."""
+def traced(
+    program: torch.nn.Module, given: Given, batch_limit: int | None = None
+) -> tuple[ExportedProgram, tuple[Port, ...]]:
+    """The graph, and its inputs with the limits that the model has. A batch that the model fixes is refused by torch,
+    with its line."""
     batch = Dim("batch", min=1, max=batch_limit)
     shapes = tuple(_free(port, batch, bounded=batch_limit is not None) for port in given.ports)
     device = torch_device(given.device)
@@ -52,9 +55,12 @@ def traced(program: torch.nn.Module, given: Given, batch_limit: int | None = Non
 
 
 def _free(port: Port, batch: Any, *, bounded: bool) -> dict[int, Any]:
-    """The batch must be free; a sequence may turn out to be of one length. A target that plans its memory needs to know the longest."""
+    """The batch must be free; a sequence may turn out to be of one length. A target that plans its memory needs to know
+    the longest."""
     free = [number for number, size in enumerate(port.shape) if size is None]
-    return {number: batch if number == 0 else Dim.AUTO(max=port.limit(number)) if bounded else Dim.AUTO for number in free}
+    return {
+        number: batch if number == 0 else Dim.AUTO(max=port.limit(number)) if bounded else Dim.AUTO for number in free
+    }
 
 
 def _as_it_is(graph: ExportedProgram, ports: tuple[Port, ...], batch_limit: int | None) -> tuple[Port, ...]:

@@ -1,10 +1,12 @@
-"""Is a .pt2 file nothing but a graph and its numbers? `torch.export.load` would also unpickle, call and evaluate what it finds there.
+"""Is a .pt2 file nothing but a graph and its numbers? `torch.export.load` would also unpickle, call and evaluate what
+it finds there.
 
 Looked at before torch loads it, and refused if it holds
 - numbers that are kept as pickles, or objects of classes;
 - sample inputs that `weights_only=True` does not read;
 - a call of anything but operations that compute, or such a thing as an argument;
-- an expression or a guard over sizes that is more than arithmetic, or a name that is none: torch makes Python code of them, and runs it.
+- an expression or a guard over sizes that is more than arithmetic, or a name that is none: torch makes Python code of
+them, and runs it.
 """
 
 from __future__ import annotations
@@ -60,8 +62,19 @@ _PARTS: Final = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare
                  ast.Subscript, ast.Attribute, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)  # fmt: skip
 
 
-_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError)
-"""What an archive that is damaged, locked (RuntimeError), too deep (RecursionError) or about something else makes Python raise."""
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    OSError,
+)
+"""What an archive that is damaged, locked (RuntimeError), too deep (RecursionError) or about something else makes
+Python raise."""
 
 
 def trusted_graph(file: Path) -> None:
@@ -71,35 +84,46 @@ def trusted_graph(file: Path) -> None:
             for name in _names(archive, file):
                 reason = _refused(str(PurePosixPath(*PurePosixPath(name).parts[1:])), archive, name)
                 if reason:
-                    raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: {name} {reason}.")
+                    raise BadArtefact(
+                        f"{file} is not safe to load and was refused; nothing in it was run: {name} {reason}."
+                    )
     except _BROKEN as error:
         raise BadArtefact(f"{file} is no graph of torch.export ({error}). Nothing was run.") from None
 
 
 def trusted_script(file: Path) -> None:
-    """The same for TorchScript, whose loading unpickles into no class of Python's, and compiles the code that lies beside."""
+    """The same for TorchScript, whose loading unpickles into no class of Python's, and compiles the code that lies
+    beside."""
     try:
         with zipfile.ZipFile(file) as archive:
             for name in _names(archive, file):
                 found = _FILES.search(archive.read(name).decode("utf-8", "replace")) if name.endswith(".py") else None
                 if found:
-                    raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: {name} calls {found[1]}.")
+                    raise BadArtefact(
+                        f"{file} is not safe to load and was refused; nothing in it was run: {name} calls {found[1]}."
+                    )
     except _BROKEN as error:
         raise BadArtefact(f"{file} is no TorchScript archive ({error}). Nothing was run.") from None
 
 
 def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
-    """Each once: of a name that is there twice torch takes the first and Python the last, and torch does not tell A from a."""
+    """Each once: of a name that is there twice torch takes the first and Python the last, and torch does not tell A
+    from a."""
     names = archive.namelist()
     if _is_bomb(archive.infolist(), file.stat().st_size):
-        raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: unpacked it is far larger than it says.")
+        raise BadArtefact(
+            f"{file} is not safe to load and was refused; nothing in it was run: unpacked it is far larger than it says."
+        )
     if len({name.lower() for name in names}) < len(names):
-        raise BadArtefact(f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name.")
+        raise BadArtefact(
+            f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name."
+        )
     return names
 
 
 def _is_bomb(entries: list[zipfile.ZipInfo], size: int) -> bool:
-    """torch packs nothing but code: what is packed is small, what is not has its own size, and all of it together lies in the file."""
+    """torch packs nothing but code: what is packed is small, what is not has its own size, and all of it together lies
+    in the file."""
     packed = sum(each.file_size for each in entries if each.compress_type != zipfile.ZIP_STORED)
     stored = all(each.file_size == each.compress_size for each in entries if each.compress_type == zipfile.ZIP_STORED)
     return packed > UNPACKED or not stored or sum(each.compress_size for each in entries) > size
@@ -177,11 +201,14 @@ def _is_small_power(part: ast.BinOp | ast.Call) -> bool:
     exponent = part.right if isinstance(part, ast.BinOp) else part.args[1] if len(part.args) == 2 else None
     inner = exponent.args[0] if isinstance(exponent, ast.Call) and exponent.args else exponent
     inner = inner.operand if isinstance(inner, ast.UnaryOp) else inner
-    return isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and abs(inner.value) <= LARGEST_POWER
+    return (
+        isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and abs(inner.value) <= LARGEST_POWER
+    )
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every string of the graph with the name that it stands under, but for what a layer was called where it was written."""
+    """Every string of the graph with the name that it stands under, but for what a layer was called where it was
+    written."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""Does the exported program answer as the model does? Asked in its own runtime, in another process, on samples of the run's own data."""
+"""Does the exported program answer as the model does? Asked in its own runtime, in another process, on samples of the
+run's own data."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.artefact import Artefact, Port, Verification
 from trueloop.errors import CannotExport, CannotSave
 from trueloop.export.compare import Compared, Metrics, error_between, largest_in
 from trueloop.export.device import shown
@@ -20,16 +20,19 @@ from trueloop.export.exporter import Array, Exporter, Given
 from trueloop.export.folder import writing
 from trueloop.export.program import Observed, Program, exportable
 from trueloop.export.subject import Subject
-from trueloop.written import birthplace
+from trueloop.results.artifact import Artefact, Port, Verification
+from trueloop.usercode.ownership import birthplace
 
 __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
 
 TOLERANCE: Final = 1e-4
-"""How far an output in single precision may be off: sums in another order are off by 1e-6, a layer that is computed otherwise by more."""
+"""How far an output in single precision may be off: sums in another order are off by 1e-6, a layer that is computed
+otherwise by more."""
 SAMPLES: Final = 256
 """Enough to see every size of batch; `--samples all` asks all of them."""
 SIZES: Final = (1, 2, 7, 32, 64)
-"""Batches that are tried: one sample alone, two, an odd number, many; the last size again until the samples are over."""
+"""Batches that are tried: one sample alone, two, an odd number, many; the last size again until the samples are
+over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,16 @@ class _Tried:
 
 
 def verify(
-    subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, tolerance: float, samples: int | None, device: str = "cpu"
+    subject: Subject,
+    program: Program,
+    exporter: Exporter,
+    artefact: Artefact,
+    tolerance: float,
+    samples: int | None,
+    device: str = "cpu",
 ) -> Verification:
-    """Of what lies in the artefact's folder, run on this device; the model itself is asked on the CPU. Raises CannotExport with the first
-    differing layer if it does not answer alike."""
+    """Of what lies in the artefact's folder, run on this device; the model itself is asked on the CPU. Raises
+    CannotExport with the first differing layer if it does not answer alike."""
     tried = list(_tried(subject, program, exporter, artefact.inputs, samples))
     _refuse_no_numbers(program, [batch for batch in tried if batch.counted])
     theirs = _answers(artefact, tried, device)
@@ -81,7 +90,11 @@ def verify(
     if not made.passed:
         worst = tried[max(0, compared.worst)]
         layer = _first_differing(subject, program, exporter, artefact, worst, tolerance, device)
-        apart = "" if device == "cpu" else f" ({device} adds up in another order than the CPU, where the model was asked: --tolerance.)"
+        apart = (
+            ""
+            if device == "cpu"
+            else f" ({device} adds up in another order than the CPU, where the model was asked: --tolerance.)"
+        )
         raise CannotExport(_otherwise(replace(made, first_differing=layer + apart), artefact, worst))
     return made
 
@@ -92,7 +105,11 @@ def _refuse_no_numbers(program: Program, tried: Sequence[_Tried]) -> None:
         rows = batch.ours[0].flatten(1) if batch.ours[0].dim() > 1 else batch.ours[0].unsqueeze(-1)
         if bool((rows.isfinite().any(1) & ~rows.isnan().any(1)).any()):
             return
-    broken = [name for name, value in program.model.state_dict().items() if isinstance(value, Tensor) and not value.isfinite().all()]
+    broken = [
+        name
+        for name, value in program.model.state_dict().items()
+        if isinstance(value, Tensor) and not value.isfinite().all()
+    ]
     held = f" ({broken[0]} holds such values{f', and {len(broken) - 1} more' if broken[1:] else ''})" if broken else ""
     raise CannotExport(
         f"The model itself answers with nan or inf, whatever it is asked{held}: no target could be shown to be right. Nothing was "
@@ -101,8 +118,14 @@ def _refuse_no_numbers(program: Program, tried: Sequence[_Tried]) -> None:
 
 
 def _otherwise(made: Verification, artefact: Artefact, worst: _Tried) -> str:
-    others = f"{made.disagreements:,} of {made.samples:,} predictions are others" if made.disagreements else "all predictions are the same"
-    metrics = "; ".join(f"{name} {ours:.6g} became {theirs:.6g}" for name, (ours, theirs) in made.metrics.items() if ours != theirs)
+    others = (
+        f"{made.disagreements:,} of {made.samples:,} predictions are others"
+        if made.disagreements
+        else "all predictions are the same"
+    )
+    metrics = "; ".join(
+        f"{name} {ours:.6g} became {theirs:.6g}" for name, (ours, theirs) in made.metrics.items() if ours != theirs
+    )
     return (
         f"{artefact.name} as {artefact.target} does not answer as the model does: the largest difference is {made.max_error:.3g} (inputs "
         f"{worst.words}), the tolerance {made.tolerance * made.scale:.3g}; {others}{f'; {metrics}' if metrics else ''}. "
@@ -113,7 +136,9 @@ def _otherwise(made: Verification, artefact: Artefact, worst: _Tried) -> str:
 # -- what it is tried on --
 
 
-def _tried(subject: Subject, program: Program, exporter: Exporter, ports: Sequence[Port], samples: int | None) -> Iterator[_Tried]:
+def _tried(
+    subject: Subject, program: Program, exporter: Exporter, ports: Sequence[Port], samples: int | None
+) -> Iterator[_Tried]:
     count = len(subject.source[1])
     asked = count if samples is None else min(samples, count)
     numbers = torch.arange(asked) * count // asked  # spread over all of them
@@ -157,7 +182,13 @@ def _asked(program: Program, exporter: Exporter, raw: tuple[Tensor, ...], target
     given = raw
     if not exporter.inside and program.prepare is not None:
         prepared = program.prepare(program.layouts[0].joined([tensor.clone() for tensor in raw]))
-        given = tuple(prepared.values()) if isinstance(prepared, dict) else (prepared,) if isinstance(prepared, Tensor) else tuple(prepared)
+        given = (
+            tuple(prepared.values())
+            if isinstance(prepared, dict)
+            else (prepared,)
+            if isinstance(prepared, Tensor)
+            else tuple(prepared)
+        )
     return _Tried(tuple(tensor.contiguous() for tensor in given), program.answer(raw), targets, counted)
 
 
@@ -167,7 +198,9 @@ def _has_length(ports: Sequence[Port]) -> bool:
 
 def _answers(artefact: Artefact, tried: Sequence[_Tried], device: str) -> list[tuple[Tensor, ...]]:
     try:
-        answered = run_elsewhere(artefact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried], device)
+        answered = run_elsewhere(
+            artefact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried], device
+        )
     except OSError as error:
         raise CannotSave(
             f"The samples that it is tried on cannot be put into {gettempdir()} ({error.strerror or error}). Nothing was exported."
@@ -190,7 +223,13 @@ def _array(tensor: Tensor) -> Array:
 
 
 def _first_differing(
-    subject: Subject, program: Program, exporter: Exporter, artefact: Artefact, batch: _Tried, tolerance: float, device: str
+    subject: Subject,
+    program: Program,
+    exporter: Exporter,
+    artefact: Artefact,
+    batch: _Tried,
+    tolerance: float,
+    device: str,
 ) -> str:
     """The layer, in words, found by exporting the same program once more with all its layers' answers as outputs."""
     if not exporter.inside:

@@ -1,1 +1,2 @@
-"""WHAT IS THERE: models, checkpoints, tensors and batches, looked at and told as sheets. Nothing is trained, nothing is changed."""
+"""WHAT IS THERE: models, checkpoints, tensors and batches, looked at and told as sheets. Nothing is trained, nothing is
+changed."""

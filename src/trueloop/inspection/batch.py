@@ -1,4 +1,5 @@
-"""The first training batch as the model gets it: prepared, augmented, on its device. Numbers, labels, and a picture of it."""
+"""The first training batch as the model gets it: prepared, augmented, on its device. Numbers, labels, and a picture of
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from trueloop.data.source import Batch, Facts
 from trueloop.inspection.numbers import dtype_of, histogram, statistics_of
-from trueloop.sheet import Bars, Column, Part, Picture, Sheet, Table, Tile
+from trueloop.results.document import Bars, Column, Part, Picture, Sheet, Table, Tile
 
 __all__ = ["inspect_batch"]
 
@@ -33,7 +34,11 @@ def inspect_batch(batch: Batch, facts: Facts, samples: int, title: str) -> Sheet
     for name, tensor in inputs.items():
         parts += _of_inputs(name, tensor, facts)
     labels = _labels(targets, facts)
-    parts += [labels] if labels else [bars for name, each in targets.items() if (bars := histogram(each, f"How the {name} lie"))]
+    parts += (
+        [labels]
+        if labels
+        else [bars for name, each in targets.items() if (bars := histogram(each, f"How the {name} lie"))]
+    )
     first = next(iter(inputs.values()), None)
     captions = [_caption(batch.targets, number, facts) for number in range(samples)]
     if first is not None and (shown := _samples(first, captions, facts)):
@@ -59,7 +64,17 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Table:
     for name, tensor in tensors.items():
         told = statistics_of(tensor)
         real = tuple(told[each] for each in STATISTICS)
-        rows.append((name, tuple(tensor.shape), dtype_of(tensor), str(tensor.device), *real, told["nan"] or None, told["inf"] or None))
+        rows.append(
+            (
+                name,
+                tuple(tensor.shape),
+                dtype_of(tensor),
+                str(tensor.device),
+                *real,
+                told["nan"] or None,
+                told["inf"] or None,
+            )
+        )
     return Table("The batch", columns, tuple(rows))
 
 
@@ -69,7 +84,9 @@ def _is_image(tensor: Tensor) -> bool:
 
 def _of_inputs(name: str, tensor: Tensor, facts: Facts) -> Iterator[Part]:
     if tensor.dim() == 4:
-        yield _parts_of(f"Channels of {name}", "channel", {str(number): tensor[:, number] for number in range(tensor.shape[1])})
+        yield _parts_of(
+            f"Channels of {name}", "channel", {str(number): tensor[:, number] for number in range(tensor.shape[1])}
+        )
     elif tensor.dim() == 2 and tensor.is_floating_point():
         names = _columns(facts, tensor.shape[1])
         columns = {label: tensor[:, number] for number, label in enumerate(names[:MOST_COLUMNS])}
@@ -80,7 +97,9 @@ def _of_inputs(name: str, tensor: Tensor, facts: Facts) -> Iterator[Part]:
 
 def _parts_of(title: str, word: str, tensors: Mapping[str, Tensor], of: int = 0) -> Table:
     rows = tuple((name, *(statistics_of(each)[key] for key in STATISTICS)) for name, each in tensors.items())
-    return Table(title, (Column(word, "name"), *NUMBERS), rows, f"The first {len(rows)} of {of}." if of > len(rows) else "")
+    return Table(
+        title, (Column(word, "name"), *NUMBERS), rows, f"The first {len(rows)} of {of}." if of > len(rows) else ""
+    )
 
 
 def _columns(facts: Facts, width: int) -> list[str]:
@@ -140,7 +159,9 @@ def _samples(tensor: Tensor, captions: list[str], facts: Facts) -> Part | None:
         return Picture(f"The first {count} images", tuple(_tiles(tensor[:count], captions)))
     if tensor.dim() == 2 and not tensor.is_floating_point():
         rows = tuple((number, captions[number], _text(tensor[number], facts)) for number in range(count))
-        return Table(f"The first {count} texts", (Column("sample", "count"), Column("label"), Column("text", "name")), rows)
+        return Table(
+            f"The first {count} texts", (Column("sample", "count"), Column("label"), Column("text", "name")), rows
+        )
     return None
 
 
@@ -149,7 +170,9 @@ def _tiles(images: Tensor, captions: list[str]) -> Iterator[Tile]:
     pixels = images.detach().cpu().double()[:, :3]
     finite = pixels[pixels.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    scaled = ((pixels.nan_to_num(low, high, low) - low) / ((high - low) or 1.0) * 255).round().clamp(0, 255).to(torch.uint8)
+    scaled = (
+        ((pixels.nan_to_num(low, high, low) - low) / ((high - low) or 1.0) * 255).round().clamp(0, 255).to(torch.uint8)
+    )
     for image, caption in zip(scaled.expand(-1, 3, -1, -1) if scaled.shape[1] == 1 else scaled, captions, strict=False):
         rgb = bytes(image.permute(1, 2, 0).contiguous().flatten().tolist())
         yield Tile(image.shape[2], image.shape[1], rgb, caption)
@@ -159,7 +182,11 @@ def _text(tokens: Tensor, facts: Facts) -> str:
     """As letters where the tokens are bytes or the recipe names them; else as their numbers."""
     numbers = [int(token) for token in tokens]
     words = facts.more.get("tokens")
-    if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words) and len(words) > max(numbers, default=0):
+    if (
+        isinstance(words, (list, tuple))
+        and all(isinstance(word, str) for word in words)
+        and len(words) > max(numbers, default=0)
+    ):
         return _short(" ".join(words[number] for number in numbers))
     if facts.vocabulary == BYTES:
         return _short(repr(bytes(numbers).decode("utf-8", "replace"))[1:-1])

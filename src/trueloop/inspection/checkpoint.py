@@ -1,4 +1,5 @@
-"""What a checkpoint holds, ours or somebody else's file: names, shapes, formats, what is no number, what is tied, whose prefix it has."""
+"""What a checkpoint holds, ours or somebody else's file: names, shapes, formats, what is no number, what is tied, whose
+prefix it has."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.sharded import is_sharded
 from trueloop.inspection.files import Opened, leaves_of, open_file
 from trueloop.inspection.numbers import dtype_of, not_finite, same_storage
-from trueloop.sheet import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Facts, Part, Sheet, Table
 
 __all__ = ["inspect_checkpoint"]
 
@@ -46,10 +47,15 @@ def _of_ours(path: Path) -> Sheet:
     store, names = find_checkpoints(path)
     name = chosen(store, names)
     contents = read_contents(store, name)
-    about = {key: value for key, value in contents.about.items() if key not in ("recipe", "files") and value is not None}
+    about = {
+        key: value for key, value in contents.about.items() if key not in ("recipe", "files") and value is not None
+    }
     kept = "only this one" if len(names) == 1 else f"{len(names)}: {', '.join(names)}"
     parts: list[Part] = [
-        Facts("", {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file", **_plain(about)})
+        Facts(
+            "",
+            {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file", **_plain(about)},
+        )
     ]
     notes: list[str] = []
     for model, tensors in contents.weights.items():
@@ -57,7 +63,11 @@ def _of_ours(path: Path) -> Sheet:
         notes += _remarks(tensors)
     tensors, others = _leaves_of(contents.training)
     parts += [_table("training.pt, tensors", tensors), _values("training.pt, values", others)]
-    return Sheet(f"checkpoint {store.where(name)}", tuple(part for part in parts if not isinstance(part, Table) or part.rows), tuple(notes))
+    return Sheet(
+        f"checkpoint {store.where(name)}",
+        tuple(part for part in parts if not isinstance(part, Table) or part.rows),
+        tuple(notes),
+    )
 
 
 def _leaves_of(training: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -73,7 +83,9 @@ def _of_file(opened: Opened) -> Sheet:
         "size": f"{opened.size:,} bytes",
         "format": opened.format,
         "tensors": f"{len(tensors):,} with {sum(each.numel() for each in tensors.values()):,} numbers",
-        "dtypes": ", ".join(f"{name} ({count})" for name, count in Counter(map(dtype_of, tensors.values())).most_common()),
+        "dtypes": ", ".join(
+            f"{name} ({count})" for name, count in Counter(map(dtype_of, tensors.values())).most_common()
+        ),
     }
     parts: list[Part] = [Facts("", facts), _table("Tensors", tensors), _values("Other values", opened.others)]
     shown = tuple(part for part in parts if not isinstance(part, Table) or part.rows)
@@ -82,7 +94,10 @@ def _of_file(opened: Opened) -> Sheet:
 
 def _table(title: str, tensors: Mapping[str, Tensor]) -> Table:
     together = same_storage(dict(tensors))
-    rows = ((name, tuple(each.shape), dtype_of(each), each.numel(), *not_finite(each), together[name]) for name, each in tensors.items())
+    rows = (
+        (name, tuple(each.shape), dtype_of(each), each.numel(), *not_finite(each), together[name])
+        for name, each in tensors.items()
+    )
     return Table(title, COLUMNS, tuple((*row[:4], row[4] or None, row[5] or None, row[6]) for row in rows))
 
 
@@ -97,7 +112,9 @@ def _short(value: Any) -> str:
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, (bool, int, float, str)) else _short(value) for name, value in about.items()}
+    return {
+        name: value if isinstance(value, (bool, int, float, str)) else _short(value) for name, value in about.items()
+    }
 
 
 def _remarks(tensors: Mapping[str, Tensor]) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Files of tensors, opened without trusting them: nothing is ever unpickled into classes, and whatever is wrong is one sentence.
+"""Files of tensors, opened without trusting them: nothing is ever unpickled into classes, and whatever is wrong is one
+sentence.
 
 .safetensors                  names and tensors
 .pt .pth .bin .ckpt           what torch.load(weights_only=True) takes
@@ -44,11 +45,19 @@ class Opened:
             if len(self.tensors) == 1:
                 return next(iter(self.tensors.items()))
             some = ", ".join(list(self.tensors)[:5]) + (" ..." if len(self.tensors) > 5 else "")
-            which = f"Which of the {len(self.tensors)} tensors of {self.path}?" if self.tensors else f"{self.path} holds no tensor."
-            raise BadCheckpoint(f"{which} Nothing was shown" + (f": type {self.path}:NAME. There are: {some}." if some else "."))
+            which = (
+                f"Which of the {len(self.tensors)} tensors of {self.path}?"
+                if self.tensors
+                else f"{self.path} holds no tensor."
+            )
+            raise BadCheckpoint(
+                f"{which} Nothing was shown" + (f": type {self.path}:NAME. There are: {some}." if some else ".")
+            )
         if key not in self.tensors:
             what = "no tensor, but a plain value" if key in self.others else "not there"
-            raise BadCheckpoint(f"{key!r} in {self.path} is {what}.{did_you_mean(key, self.tensors)} Nothing was shown.")
+            raise BadCheckpoint(
+                f"{key!r} in {self.path} is {what}.{did_you_mean(key, self.tensors)} Nothing was shown."
+            )
         return key, self.tensors[key]
 
 
@@ -92,7 +101,11 @@ def _loaded(data: bytes, path: Path) -> Any:
 def _refusal(said: str, path: Path, error: Exception) -> str:
     if "TorchScript" in said:
         return f"{path} is a TorchScript archive: a program, not weights. It was refused; nothing in it was run."
-    unsafe = [line.strip() for line in said.splitlines() if "nsupported" in line or "not allowed" in line or "not an allowed" in line]
+    unsafe = [
+        line.strip()
+        for line in said.splitlines()
+        if "nsupported" in line or "not allowed" in line or "not an allowed" in line
+    ]
     if unsafe:
         named = unsafe[0].partition("Unsupported global: GLOBAL ")[2].split(" ")[0] or unsafe[0][:120]
         return (
@@ -109,12 +122,16 @@ def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
     except ValueError as error:
         if "allow_pickle" in str(error):
-            raise BadCheckpoint(f"{path} holds Python objects: to load it could run code. It was refused; nothing in it was run.") from None
+            raise BadCheckpoint(
+                f"{path} holds Python objects: to load it could run code. It was refused; nothing in it was run."
+            ) from None
         raise BadCheckpoint(f"{path} is damaged, or no file of numpy. Nothing was shown.") from None
     except TypeError as error:
         raise BadCheckpoint(f"{path} holds what no tensor can ({error}). Nothing was shown.") from None
     except Exception as error:  # noqa: BLE001 - zip files break in many ways, and all are the same to the reader
-        raise BadCheckpoint(f"{path} is damaged, or no file of numpy ({type(error).__name__}). Nothing was shown.") from None
+        raise BadCheckpoint(
+            f"{path} is damaged, or no file of numpy ({type(error).__name__}). Nothing was shown."
+        ) from None
 
 
 def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

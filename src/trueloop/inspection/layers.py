@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trueloop.engine.evaluate import evaluating
 from trueloop.inspection.numbers import dtype_of
-from trueloop.sheet import Column, Table
+from trueloop.results.document import Column, Table
 
 __all__ = ["layers_of", "shape_in_words"]
 
@@ -58,7 +58,8 @@ def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
         for handle in handles:
             handle.remove()
     rows = tuple(
-        (each.name, type(each.module).__name__, each.inputs, each.outputs, _own(each.module), each.calls) for each in calls.values()
+        (each.name, type(each.module).__name__, each.inputs, each.outputs, _own(each.module), each.calls)
+        for each in calls.values()
     )
     note = f"For a batch of {shape_in_words(inputs)}, in eval mode; parameters are a layer's own, without those of the layers inside it."
     return Table("Shapes through the layers", COLUMNS, rows, note), _uncalled(calls, names)
@@ -69,7 +70,8 @@ def _own(module: nn.Module) -> int:
 
 
 def _uncalled(calls: dict[nn.Module, _Call], names: dict[nn.Module, str]) -> str:
-    """Layers with parameters that the forward never called. A container is used without being called, and so is a table of weights."""
+    """Layers with parameters that the forward never called. A container is used without being called, and so is a table
+    of weights."""
     idle = [name for module, name in names.items() if module not in calls and _own(module)]
     if not idle:
         return ""

@@ -1,4 +1,5 @@
-"""A model's parameters and buffers: names, shapes, formats, devices, counts, which are one and the same, which learn."""
+"""A model's parameters and buffers: names, shapes, formats, devices, counts, which are one and the same, which
+learn."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from trueloop.inspection.layers import layers_of
 from trueloop.inspection.numbers import dtype_of, same_storage
-from trueloop.sheet import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Facts, Part, Sheet, Table
 
 __all__ = ["inspect_model"]
 
@@ -49,7 +50,18 @@ def _table(model: nn.Module) -> Table:
     for name, tensor in (*parameters.items(), *buffers.items()):
         kind = "parameter" if name in parameters else "buffer, not saved" if name in unsaved else "buffer"
         trainable = tensor.requires_grad if name in parameters else None
-        rows.append((name, kind, tuple(tensor.shape), dtype_of(tensor), str(tensor.device), tensor.numel(), trainable, together[name]))
+        rows.append(
+            (
+                name,
+                kind,
+                tuple(tensor.shape),
+                dtype_of(tensor),
+                str(tensor.device),
+                tensor.numel(),
+                trainable,
+                together[name],
+            )
+        )
     return Table("Parameters and buffers", COLUMNS, tuple(rows))
 
 
@@ -66,7 +78,9 @@ def _totals(model: nn.Module) -> Facts:
         "trainable": f"{learn:,}" + (f"; {total - learn:,} are frozen" if learn != total else ""),
         "buffers": f"{sum(each.numel() for each in buffers):,} numbers in {len(buffers):,} tensors",
         "memory": f"{size / 1e6:,.2f} MB",
-        "dtypes": ", ".join(f"{name} ({count})" for name, count in Counter(map(dtype_of, (*parameters, *buffers))).most_common()),
+        "dtypes": ", ".join(
+            f"{name} ({count})" for name, count in Counter(map(dtype_of, (*parameters, *buffers))).most_common()
+        ),
         "devices": ", ".join(sorted({str(each.device) for each in (*parameters, *buffers)})),
     }
     return Facts("", values)

@@ -1,4 +1,5 @@
-"""Numbers of a tensor that a person asks for: range, mean, spread, what is no number, how the values lie. Tensors are only read."""
+"""Numbers of a tensor that a person asks for: range, mean, spread, what is no number, how the values lie. Tensors are
+only read."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.sheet import Bars
+from trueloop.results.document import Bars
 
 __all__ = ["dtype_of", "histogram", "not_finite", "same_storage", "statistics_of", "storage_of"]
 
@@ -41,7 +42,12 @@ def statistics_of(tensor: Tensor) -> dict[str, Any]:
     if len(finite):
         spread = float(finite.std(correction=0))
         told = {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean()), "std": spread}
-    return {**told, "zeros": int((values == 0).sum()), "nan": int(values.isnan().sum()), "inf": int(values.isinf().sum())}
+    return {
+        **told,
+        "zeros": int((values == 0).sum()),
+        "nan": int(values.isnan().sum()),
+        "inf": int(values.isinf().sum()),
+    }
 
 
 def not_finite(tensor: Tensor) -> tuple[int, int]:

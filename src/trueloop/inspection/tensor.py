@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trueloop.inspection.files import Opened, open_file
 from trueloop.inspection.numbers import dtype_of, histogram, same_storage, statistics_of
-from trueloop.sheet import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Facts, Part, Sheet, Table
 
 __all__ = ["inspect_tensor", "split_key"]
 
@@ -75,8 +75,16 @@ def _sharing(opened: Opened, name: str) -> Table:
     rows = []
     for other in same_storage(dict(opened.tensors))[name]:
         theirs = opened.tensors[other]
-        rows.append((other, tuple(theirs.shape), tuple(theirs.stride()), theirs.storage_offset(), _overlap(mine, theirs)))
-    columns = (Column("name", "name"), Column("shape", "shape"), Column("stride"), Column("offset", "count"), Column("meets it"))
+        rows.append(
+            (other, tuple(theirs.shape), tuple(theirs.stride()), theirs.storage_offset(), _overlap(mine, theirs))
+        )
+    columns = (
+        Column("name", "name"),
+        Column("shape", "shape"),
+        Column("stride"),
+        Column("offset", "count"),
+        Column("meets it"),
+    )
     return Table("In the same storage", columns, tuple(rows))
 
 
@@ -89,7 +97,11 @@ def _overlap(one: Tensor, other: Tensor) -> str:
 
 def _span(tensor: Tensor) -> tuple[int, int]:
     """The bytes from its first number to its last."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
+    last = (
+        sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        if tensor.numel()
+        else 0
+    )
     start = int(tensor.storage_offset()) * tensor.element_size()
     return start, start + int(last) * tensor.element_size()
 
@@ -102,6 +114,9 @@ def _remarks(opened: Opened, tensor: Tensor) -> list[str]:
     notes = []
     if opened.format == "safetensors":
         notes.append("safetensors keep no views: what was a view or tied when it was saved is a copy here.")
-    if tensor.layout == torch.strided and tensor.numel() * tensor.element_size() * 2 < tensor.untyped_storage().nbytes():
+    if (
+        tensor.layout == torch.strided
+        and tensor.numel() * tensor.element_size() * 2 < tensor.untyped_storage().nbytes()
+    ):
         notes.append("The file carries the whole storage of this view: save tensor.clone() to keep only what is meant.")
     return notes

@@ -1,17 +1,19 @@
-"""Fused linear + cross entropy: the loss of `hidden @ weight.T` against class numbers, without ever holding all those scores.
+"""Fused linear + cross entropy: the loss of `hidden @ weight.T` against class numbers, without ever holding all those
+scores.
 
-    loss_sum = linear_cross_entropy(hidden, weight, targets)        # [N, D], [V, D], [N]: a scalar, summed over the targets that count
-    loss_sum = reference(hidden, weight, targets)                   # the same in plain torch, with scores [N, V] in memory
+    loss_sum = linear_cross_entropy(hidden, weight, targets)        # [N, D], [V, D], [N]: a scalar, summed over the
+    targets that count loss_sum = reference(hidden, weight, targets)                   # the same in plain torch, with
+    scores [N, V] in memory
 
-A language model with 50,304 tokens has 65 times as many scores as it has features: for 16,384 places 1.6 GB in bf16, and as much again for
-their gradient. Here rows are taken in chunks. Each chunk's scores are made, turned into losses and overwritten with their own gradient by
-one kernel, multiplied into the gradients of `hidden` and `weight`, and forgotten. So the gradients exist when the forward is done; the
-backward multiplies them by the gradient that arrives.
+A language model with 50,304 tokens has 65 times as many scores as it has features: for 16,384 places 1.6 GB in bf16,
+and as much again for their gradient. Here rows are taken in chunks. Each chunk's scores are made, turned into losses
+and overwritten with their own gradient by one kernel, multiplied into the gradients of `hidden` and `weight`, and
+forgotten. So the gradients exist when the forward is done; the backward multiplies them by the gradient that arrives.
 
-Numbers: products in the type of autocast, or the inputs' own; log-sum-exp, losses and the gradient of the weight are added up in float32
-(float64 for float64). A target that is neither a class nor `ignore` is refused on the CPU, and gives NaN, in loss and gradients, on a
-GPU. It can be differentiated once; gradients that nobody needs are not computed; nothing waits for the device, so it may be captured in a
-CUDA graph, after one call that compiles the kernel.
+Numbers: products in the type of autocast, or the inputs' own; log-sum-exp, losses and the gradient of the weight are
+added up in float32 (float64 for float64). A target that is neither a class nor `ignore` is refused on the CPU, and
+gives NaN, in loss and gradients, on a GPU. It can be differentiated once; gradients that nobody needs are not computed;
+nothing waits for the device, so it may be captured in a CUDA graph, after one call that compiles the kernel.
 """
 
 from __future__ import annotations
@@ -31,14 +33,15 @@ __all__ = ["KERNEL", "chunk_rows", "linear_cross_entropy", "reference"]
 
 LARGEST_CUDA: Final = 400 << 20
 """Bytes of the scores of a chunk on a GPU: 4,096 rows of 50,304 in bf16, the fastest of five sizes on an H200
-(`benchmarks/linear_cross_entropy.py`). With smaller ones the gradient of the weight is read and written more often; larger ones gain
-nothing and take more memory."""
+(`benchmarks/linear_cross_entropy.py`). With smaller ones the gradient of the weight is read and written more often;
+larger ones gain nothing and take more memory."""
 LARGEST_ELSEWHERE: Final = 32 << 20
 """The same on a CPU: about what its last cache holds."""
 TILE: Final = 128
 """Rows are cut at multiples of this, the height of a tile of a matrix product."""
 ALIGNED: Final = 64
-"""Columns in memory are a multiple of this, so that each row begins on a cache line and is read 16 bytes at a time, also for 50,257."""
+"""Columns in memory are a multiple of this, so that each row begins on a cache line and is read 16 bytes at a time,
+also for 50,257."""
 KERNEL: Final = "stream"
 """Of `softmax_gradient_triton.CONFIGURATIONS`."""
 _SCHEMA: Final = (
@@ -50,7 +53,8 @@ _SCHEMA: Final = (
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, ignore: int = -100, *, rows: int = 0, kernel: str = KERNEL
 ) -> Tensor:
-    """The sum of the losses of the targets that are not `ignore`: a scalar of float32. `rows`: of a chunk; 0: chosen by memory."""
+    """The sum of the losses of the targets that are not `ignore`: a scalar of float32. `rows`: of a chunk; 0: chosen by
+    memory."""
     _refuse_shapes(hidden, weight, targets)
     graph = torch.is_grad_enabled()
     needed = graph and hidden.requires_grad, graph and weight.requires_grad
@@ -83,7 +87,9 @@ def _refuse_shapes(hidden: Tensor, weight: Tensor, targets: Tensor) -> None:
             f"{list(hidden.shape)}, {list(weight.shape)} and {list(targets.shape)}. Nothing was computed."
         )
     if targets.dtype != torch.int64:
-        raise TypeError(f"linear_cross_entropy needs class numbers (int64), but the targets are {targets.dtype}: use targets.long().")
+        raise TypeError(
+            f"linear_cross_entropy needs class numbers (int64), but the targets are {targets.dtype}: use targets.long()."
+        )
 
 
 def _precision(hidden: Tensor, weight: Tensor) -> torch.dtype:
@@ -164,7 +170,11 @@ def _shapes(
     kernel: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     loss = hidden.new_empty((), dtype=torch.float64 if precision == torch.float64 else torch.float32)
-    return loss, hidden.new_empty(hidden.shape if for_hidden else 0), weight.new_empty(weight.shape if for_weight else 0)
+    return (
+        loss,
+        hidden.new_empty(hidden.shape if for_hidden else 0),
+        weight.new_empty(weight.shape if for_weight else 0),
+    )
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -172,7 +182,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
     ctx.computed = inputs[5:7]
     ctx.given = False
     ctx.mark_non_differentiable(of_hidden, of_weight)
-    ctx.set_materialize_grads(False)  # else zeros as large as the weight are made for outputs that nobody differentiates
+    ctx.set_materialize_grads(
+        False
+    )  # else zeros as large as the weight are made for outputs that nobody differentiates
     ctx.save_for_backward(of_hidden, of_weight)
 
 
@@ -191,14 +203,20 @@ def _backward(ctx: Any, arrived: Tensor | None, *_: Any) -> tuple[Tensor | None,
             "Add the losses up and call backward once."
         )
     if any(needed and not computed for needed, computed in zip(ctx.needs_input_grad, ctx.computed, strict=False)):
-        raise RuntimeError("trueloop::linear_cross_entropy was told that this gradient is not needed: call linear_cross_entropy instead.")
+        raise RuntimeError(
+            "trueloop::linear_cross_entropy was told that this gradient is not needed: call linear_cross_entropy instead."
+        )
     ctx.given = True
-    scaled = (_scaled(saved, arrived) if computed else None for saved, computed in zip(ctx.saved_tensors, ctx.computed, strict=True))
+    scaled = (
+        _scaled(saved, arrived) if computed else None
+        for saved, computed in zip(ctx.saved_tensors, ctx.computed, strict=True)
+    )
     return (*scaled, *nothing)
 
 
 def _scaled(saved: Tensor, factor: Tensor) -> Tensor:
-    """In place: it is needed once. A compiler that traces this must see no change of a forward's output; it saves the memory by itself."""
+    """In place: it is needed once. A compiler that traces this must see no change of a forward's output; it saves the
+    memory by itself."""
     return saved.mul_(factor) if type(saved) is Tensor else saved * factor
 
 
@@ -207,12 +225,21 @@ _operator.register_autograd(_backward, setup_context=_keep)
 
 @lru_cache(maxsize=1)
 def _tell_flop_counters() -> None:
-    """They see the operator, not the products inside it. At the first call, not at import: torch's counter imports Triton where it can."""
+    """They see the operator, not the products inside it. At the first call, not at import: torch's counter imports
+    Triton where it can."""
     from torch.utils.flop_counter import register_flop_formula
 
     @register_flop_formula(torch.ops.trueloop.linear_cross_entropy)
     def count(
-        hidden: Any, weight: Any, targets: Any, ignore: int, precision: Any, for_hidden: bool, for_weight: bool, *_: Any, **__: Any
+        hidden: Any,
+        weight: Any,
+        targets: Any,
+        ignore: int,
+        precision: Any,
+        for_hidden: bool,
+        for_weight: bool,
+        *_: Any,
+        **__: Any,
     ) -> int:
         return 2 * hidden[0] * hidden[1] * weight[0] * (1 + for_hidden + for_weight)  # type: ignore[no-any-return]
 
@@ -239,7 +266,8 @@ def _has_triton() -> bool:
     if importlib.util.find_spec("triton") is not None:
         return True
     warnings.warn(
-        "linear_cross_entropy: Triton is not installed, so its kernel runs as several operations of torch, which is slower.", stacklevel=2
+        "linear_cross_entropy: Triton is not installed, so its kernel runs as several operations of torch, which is slower.",
+        stacklevel=2,
     )
     return False
 
@@ -267,7 +295,8 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor, *, add: bool) -> None:
 
 @lru_cache(maxsize=8)
 def _adds_widely(narrow: torch.dtype, wide: torch.dtype, device: torch.device) -> bool:
-    """Can this torch add a product of narrow numbers to a wide matrix in place? Some want the matrix to be narrow too."""
+    """Can this torch add a product of narrow numbers to a wide matrix in place? Some want the matrix to be narrow
+    too."""
     square, out = torch.zeros(16, 16, dtype=narrow, device=device), torch.zeros(16, 16, dtype=wide, device=device)
     try:
         torch.addmm(out, square, square, out_dtype=wide, out=out)

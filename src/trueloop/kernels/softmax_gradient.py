@@ -1,10 +1,12 @@
-"""The middle of a fused linear + cross entropy, in plain torch: scores in, losses out, and the scores overwritten with their gradient.
+"""The middle of a fused linear + cross entropy, in plain torch: scores in, losses out, and the scores overwritten with
+their gradient.
 
 The same contract as `softmax_gradient_triton`, on any device and in any floating point type. For each row of `scores`:
 
     a class number          loss = log-sum-exp - score of the class; gradient = softmax - 1 at the class
     `ignore`                loss = 0, gradient = 0, whatever the scores are
-    any other number        loss and gradient are NaN: asking on a GPU would make the host wait, and a wrong number must not pass
+    any other number        loss and gradient are NaN: asking on a GPU would make the host wait, and a wrong number must
+    not pass
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ __all__ = ["softmax_gradient"]
 
 
 def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, *, write: bool) -> None:
-    """Fills `losses` [N], of float32 or float64; `write`: `scores` [N, V] become d(sum of losses) / d(scores), else they stay."""
+    """Fills `losses` [N], of float32 or float64; `write`: `scores` [N, V] become d(sum of losses) / d(scores), else
+    they stay."""
     classes = scores.shape[1]
     counts = targets != ignore
     known = (targets >= 0) & (targets < classes)

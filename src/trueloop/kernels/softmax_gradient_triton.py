@@ -1,8 +1,9 @@
 """The middle of a fused linear + cross entropy, as one Triton kernel: `softmax_gradient` says what it computes.
 
-One program per row. What it costs is memory traffic: a row of 50,304 scores in bf16 is 100 KB, to be read once and written once. It is read
-in blocks for its log-sum-exp, and once more, from the cache, to be overwritten: the rows that are at work on the 132 multiprocessors of a
-Hopper are 26 MB, half of its cache. (To hold a whole row in registers instead was slower by half there.)
+One program per row. What it costs is memory traffic: a row of 50,304 scores in bf16 is 100 KB, to be read once and
+written once. It is read in blocks for its log-sum-exp, and once more, from the cache, to be overwritten: the rows that
+are at work on the 132 multiprocessors of a Hopper are 26 MB, half of its cache. (To hold a whole row in registers
+instead was slower by half there.)
 
 Imported only where there is a CUDA device: this needs Triton.
 """
@@ -21,7 +22,8 @@ __all__ = ["CONFIGURATIONS", "softmax_gradient"]
 LOG2_E = tl.constexpr(1.4426950408889634)
 """The hardware has an exponential of base 2: scores are brought to it by this."""
 LOWEST = tl.constexpr(-1e30)
-"""Where a largest score begins. Not minus infinity: a thread that sees none but masked scores would subtract it from itself."""
+"""Where a largest score begins. Not minus infinity: a thread that sees none but masked scores would subtract it from
+itself."""
 LN_2 = tl.constexpr(0.6931471805599453)
 """And the log-sum-exp is brought back by this."""
 
@@ -42,7 +44,8 @@ CONFIGURATIONS: Final[dict[str, Configuration]] = {
 
 
 def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, *, write: bool, kernel: str) -> None:
-    """`scores` [N, V]: columns side by side, rows a multiple of 16 bytes apart, with room for that many columns in the last row too."""
+    """`scores` [N, V]: columns side by side, rows a multiple of 16 bytes apart, with room for that many columns in the
+    last row too."""
     rows, classes = scores.shape
     block, warps = CONFIGURATIONS[kernel]
     width = scores.stride(0)
@@ -60,7 +63,8 @@ def _streamed(scores, targets, losses, classes, width, ignore, WRITE: tl.constex
     first = scores + row * width
     # Before anything is overwritten; the barriers of the sums below keep every thread behind it.
     of_target = tl.load(first + target, mask=known, other=float("nan")).to(tl.float32)
-    # Eight side by side are one thread's: each thread finds its own log-sum-exp, and none waits for another before the end of the row.
+    # Eight side by side are one thread's: each thread finds its own log-sum-exp, and none waits for another before the
+    # end of the row.
     lanes = tl.arange(0, BLOCK // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
     highest = tl.full([BLOCK // 8], LOWEST, dtype=tl.float32)
     sums = tl.zeros([BLOCK // 8], dtype=tl.float32)

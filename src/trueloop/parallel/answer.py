@@ -1,7 +1,8 @@
 """What a process of a launched run and its launcher tell one another: two variables, and a file per rank. No torch.
 
-torchrun knows one kind of end that is not a failure: 0. A run of ours has more to say: it found an error (1), it stopped itself (5). With
-restarts such an end would be tried again, and end the same way. So a run that has come to its end leaves its code here, and exits by 0.
+torchrun knows one kind of end that is not a failure: 0. A run of ours has more to say: it found an error (1), it
+stopped itself (5). With restarts such an end would be tried again, and end the same way. So a run that has come to its
+end leaves its code here, and exits by 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Final
 __all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_name", "leave_answer", "seconds_to_wait"]
 
 LAUNCH: Final = "TRUELOOP_LAUNCH"
-"""Names the launch, in its processes' environment: one launch trains one run, so that a `train` which is started again goes on with it."""
+"""Names the launch, in its processes' environment: one launch trains one run, so that a `train` which is started again
+goes on with it."""
 ANSWERS: Final = "TRUELOOP_ANSWERS"
 """The folder of the answers."""
 WAIT: Final = "TRUELOOP_WAIT"
@@ -43,8 +45,8 @@ def seconds_to_wait(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def leave_answer(code: int, environment: Mapping[str, str] = os.environ) -> int:
-    """How the run has ended, for the launcher. What this process is to exit with: a signal stays one, so that who was only preempted is
-    started again."""
+    """How the run has ended, for the launcher. What this process is to exit with: a signal stays one, so that who was
+    only preempted is started again."""
     if ANSWERS not in environment or not is_rank(environment):
         return code
     Path(environment[ANSWERS], environment["RANK"]).write_text(str(code), encoding="utf-8")

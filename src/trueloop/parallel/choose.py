@@ -1,4 +1,5 @@
-"""Which strategy a recipe's run has, with the processes that are there; what they cannot do is refused in a sentence."""
+"""Which strategy a recipe's run has, with the processes that are there; what they cannot do is refused in a
+sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from trueloop.errors import BadRecipe
 from trueloop.parallel.peers import Group, find_peers
 from trueloop.parallel.replicated import Replicated
 from trueloop.parallel.strategy import Single, Strategy
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["choose"]
 
@@ -18,7 +19,9 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
     peers, asked = find_peers(device), recipe.parallel
     if not isinstance(peers, Group):
         told = (
-            "" if asked in ("auto", "none") else f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
+            ""
+            if asked in ("auto", "none")
+            else f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
         )
         return Single(told)
     if asked == "none":

@@ -1,7 +1,8 @@
-"""Do processes that hold copies of the same weights still hold the same? One number for each parameter, from all its bits.
+"""Do processes that hold copies of the same weights still hold the same? One number for each parameter, from all its
+bits.
 
-Only where bits differ is it asked by how much: kernels that add up in no fixed order, and GPUs that are not alike, leave differences in the
-last digits, which mean nothing.
+Only where bits differ is it asked by how much: kernels that add up in no fixed order, and GPUs that are not alike,
+leave differences in the last digits, which mean nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from trueloop.parallel.strategy import Strategy
 __all__ = ["APART", "Drift", "drift"]
 
 APART: Final = 1e-4
-"""Relative difference of a weight, as in the rule PAR103: a thousand times what rounding leaves, less than what one step does."""
+"""Relative difference of a weight, as in the rule PAR103: a thousand times what rounding leaves, less than what one
+step does."""
 _SHADOWS: Final = 16
 """Numbers by which the distance of two copies is estimated (to about a fifth of it) without sending them."""
 _AS_NUMBERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -40,7 +42,9 @@ class Drift(NamedTuple):
 
     def sentence(self, step: int) -> str:
         """In the words of the rule PAR103, which sees the same in scripts."""
-        groups = " and ".join(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" for ranks in self.ranks)
+        groups = " and ".join(
+            f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" for ranks in self.ranks
+        )
         more = f" (and {self.others} more do)" if self.others else ""
         return (
             f"PAR103 parameters-drift-apart: after {step:,} steps, {self.parameter} differs by {self.distance:.2g} of its size between "
@@ -54,13 +58,18 @@ def drift(model: nn.Module, strategy: Strategy) -> Drift | None:
     named = list(model.named_parameters())
     parts = strategy.mine(parameter for _, parameter in named)
     numbers = torch.stack([_number(part) for part in parts]).tolist() if parts else []
-    mine: list[_Said] = [(strategy.where(parameter), number) for (_, parameter), number in zip(named, numbers, strict=True)]
+    mine: list[_Said] = [
+        (strategy.where(parameter), number) for (_, parameter), number in zip(named, numbers, strict=True)
+    ]
     everybody: list[list[_Said]] = strategy.peers.gather(mine)
     apart = {place: camps for place in range(len(named)) if (camps := _camps([said[place] for said in everybody]))}
     if not apart:
         return None
     shadows = strategy.peers.gather({place: _shadows(parts[place]) for place in apart})
-    found = [Drift(named[place][0], camps, _distance([shadows[camp[0]][place] for camp in camps])) for place, camps in apart.items()]
+    found = [
+        Drift(named[place][0], camps, _distance([shadows[camp[0]][place] for camp in camps]))
+        for place, camps in apart.items()
+    ]
     found = [each for each in found if each.distance > APART]
     return max(found, key=lambda each: each.distance)._replace(others=len(found) - 1) if found else None
 
@@ -71,7 +80,8 @@ def _number(part: Tensor) -> Tensor:
 
 
 def _camps(said: list[_Said]) -> tuple[tuple[int, ...], ...]:
-    """Ranks by what they say of a parameter, among those that hold the same part of it and do not agree; empty: all agree."""
+    """Ranks by what they say of a parameter, among those that hold the same part of it and do not agree; empty: all
+    agree."""
     for part in sorted({where for where, _ in said}):
         by_number: dict[int, list[int]] = {}
         for rank, (held, number) in enumerate(said):
@@ -86,7 +96,9 @@ def _shadows(part: Tensor) -> list[float]:
     """Sums under signs that are drawn alike on all processes, from draws of their own; and the length."""
     flat = (torch.view_as_real(part) if part.is_complex() else part).reshape(-1).double()
     draws = torch.Generator(flat.device).manual_seed(0)
-    signs = (torch.randint(0, 2, flat.shape, generator=draws, device=flat.device, dtype=torch.int8) for _ in range(_SHADOWS))
+    signs = (
+        torch.randint(0, 2, flat.shape, generator=draws, device=flat.device, dtype=torch.int8) for _ in range(_SHADOWS)
+    )
     return [*(float(flat @ (2.0 * each.double() - 1.0)) for each in signs), float(flat.norm())]
 
 

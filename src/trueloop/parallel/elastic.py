@@ -1,4 +1,5 @@
-"""Runs a plan on torchelastic, the engine of torchrun, which starts, watches, restarts and ends the processes; the words are ours."""
+"""Runs a plan on torchelastic, the engine of torchrun, which starts, watches, restarts and ends the processes; the
+words are ours."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ __all__ = ["execute"]
 BACKEND: Final = "trueloop"
 """What our way to meet is called among torchelastic's."""
 SAVING: Final = 120
-"""Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a large checkpoint."""
+"""Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a
+large checkpoint."""
 QUOTED: Final = 40
 """Lines that are shown of what a failed process said."""
 NOBODY: Final = 4
@@ -102,8 +104,9 @@ def _config(plan: Plan, folder: Path) -> LaunchConfig:
 
 @final
 class _MeetingPlace(StaticTCPRendezvous):
-    """Static: ranks follow --node-rank, and every node counts the same restarts. Before each attempt the others connect anew: what lies on
-    the far side of a cut cable would keep them waiting for as long as TCP hopes, a quarter of an hour, and nothing says so."""
+    """Static: ranks follow --node-rank, and every node counts the same restarts. Before each attempt the others connect
+    anew: what lies on the far side of a cut cable would keep them waiting for as long as TCP hopes, a quarter of an
+    hour, and nothing says so."""
 
     def get_backend(self) -> str:
         return BACKEND
@@ -132,8 +135,14 @@ def _free_port() -> int:
 
 def _failed(plan: Plan, failures: dict[int, ProcessFailure], folder: Path) -> tuple[int, str, bool]:
     rank, failure = min(failures.items(), key=lambda item: _innocence(*item))
-    ended = f"was killed by {_signal_name(-failure.exitcode)}" if failure.exitcode < 0 else f"failed with exit code {failure.exitcode}"
-    others = "" if plan.nproc == 1 else "; the other here was ended" if plan.nproc == 2 else "; the others here were ended"
+    ended = (
+        f"was killed by {_signal_name(-failure.exitcode)}"
+        if failure.exitcode < 0
+        else f"failed with exit code {failure.exitcode}"
+    )
+    others = (
+        "" if plan.nproc == 1 else "; the other here was ended" if plan.nproc == 2 else "; the others here were ended"
+    )
     code, written = _code(failure.exitcode), _stderr_of(failure.local_rank, folder)
     if written is None:
         return code, f"rank {rank} {ended} (what it said stands above){others}.", False
@@ -158,12 +167,16 @@ def _innocence(rank: int, failure: ProcessFailure) -> tuple[bool, bool, float, i
 
 
 def _signalled(plan: Plan, number: signal.Signals, said: dict[int, int]) -> tuple[int, str]:
-    """What the processes agreed on. One that was told while it was starting, or has not ended in time, has not answered."""
+    """What the processes agreed on. One that was told while it was starting, or has not ended in time, has not
+    answered."""
     silent = plan.nproc - len(said) if plan.command[:2] == ("-m", "trueloop") else 0
     if not silent:
         return max(said.values(), default=SIGNALLED + number), ""
     words = f"{silent} of {plan.nproc} processes were still starting, or did not end within {SAVING} s of it and were killed."
-    return SIGNALLED + number, f"stopped by {number.name}; {words} Checkpoints that were written are whole: `trueloop runs` shows the runs."
+    return (
+        SIGNALLED + number,
+        f"stopped by {number.name}; {words} Checkpoints that were written are whole: `trueloop runs` shows the runs.",
+    )
 
 
 def _unmet(plan: Plan, error: Exception, *, again: bool) -> str:
@@ -197,16 +210,25 @@ def _signal_name(number: int) -> str:
 
 @contextmanager
 def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
-    """Processes inherit the launcher's environment: that is how torchelastic hands one on. A name that a cluster's file gave stays."""
+    """Processes inherit the launcher's environment: that is how torchelastic hands one on. A name that a cluster's file
+    gave stays."""
     if os.environ.get("RANK"):
-        raise Misuse("This is one process of several already (RANK is set). Nothing was run: launch from outside, or leave --nproc out.")
+        raise Misuse(
+            "This is one process of several already (RANK is set). Nothing was run: launch from outside, or leave --nproc out."
+        )
     before = dict(os.environ)
-    os.environ.update({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment})
+    os.environ.update(
+        {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment}
+    )
     os.environ.update({ANSWERS: str(place), WAIT: str(plan.wait)})
-    route = route_to(plan.rendezvous.host) if plan.rendezvous and plan.nnodes > 1 and INTERFACE not in os.environ else None
+    route = (
+        route_to(plan.rendezvous.host) if plan.rendezvous and plan.nnodes > 1 and INTERFACE not in os.environ else None
+    )
     if route is not None and route.interface:  # a script of the user's joins by itself
         os.environ[INTERFACE] = route.interface
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
+    handlers = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    }
     try:
         yield
     finally:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["joined"]
 
 CALM: Final = 30.0
-"""Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them take some."""
+"""Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them
+take some."""
 _meetings: Final = count()
 """Those of this process; all processes meet equally often."""
 
@@ -69,8 +70,9 @@ def _meet(backend: str) -> None:
 def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store, int, int]:
     """The store in which all processes have said that they are there. Raises Apart.
 
-    After an elastic restart torchrun's store still holds the addresses of the dead, and where the first process has a store of its own, a
-    fast one may find that of the meeting before, which is about to end: each attempt, and each meeting, has a name of its own.
+    After an elastic restart torchrun's store still holds the addresses of the dead, and where the first process has a
+    store of its own, a fast one may find that of the meeting before, which is about to end: each attempt, and each
+    meeting, has a name of its own.
     """
     from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
     from torch.distributed.rendezvous import rendezvous
@@ -80,7 +82,11 @@ def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store
         try:
             found, rank, world = next(rendezvous("env://", timeout=_left(until)))
         except dist.DistError as error:
-            what = "Not all processes have come to" if os.environ.get("RANK") == "0" else "The first process cannot be reached at"
+            what = (
+                "Not all processes have come to"
+                if os.environ.get("RANK") == "0"
+                else "The first process cannot be reached at"
+            )
             reason = str(error).partition("\n")[0].rstrip(".")
             raise Apart(f"{what} {place} ({reason}). Nothing was trained: {longer}") from None
         store = PrefixStore(f"attempt-{attempt}/meeting-{number}", found)
@@ -111,13 +117,12 @@ def _missing(store: Store, names: list[str]) -> str:
 
 @contextmanager
 def _bounded(seconds: float, what: str) -> Iterator[None]:
-    """Connecting is done in C++, which waits half an hour or for ever, and listens to nobody: then this process ends, with a sentence."""
+    """Connecting is done in C++, which waits half an hour or for ever, and listens to nobody: then this process ends,
+    with a sentence."""
 
     def end() -> None:
         over = f" over {os.environ[INTERFACE]}" if INTERFACE in os.environ else ""
-        told = (
-            f"trueloop: {what}{over} within {seconds:.0f} s. Nothing was trained: may these machines connect to any port of one another? "
-        )
+        told = f"trueloop: {what}{over} within {seconds:.0f} s. Nothing was trained: may these machines connect to any port of one another? "
         sys.stderr.write(f"{told}{INTERFACE}=NAME says which network they use.\n")
         sys.stderr.flush()
         os._exit(LOST)

@@ -79,7 +79,9 @@ class Plan:
         """All of it in one line."""
         many = "1 process" if self.nproc == 1 else f"{self.nproc} processes"
         where = (
-            f"node {self.node_rank} of {self.nnodes}, meeting at {self.rendezvous}" if self.rendezvous else "this machine, on a free port"
+            f"node {self.node_rank} of {self.nnodes}, meeting at {self.rendezvous}"
+            if self.rendezvous
+            else "this machine, on a free port"
         )
         restarts = f", up to {self.restarts} restart{'s' * (self.restarts > 1)}" if self.restarts else ""
         return "; ".join([f"launch: {self.program} as {many} on {where}{restarts}", *self.said])
@@ -93,7 +95,8 @@ class Plan:
             "node": f"{self.node_rank} of {self.nnodes}",
             "rendezvous": f"{self.rendezvous} (waits {self.wait} s)" if self.rendezvous else "127.0.0.1, a free port",
             "restarts": str(self.restarts),
-            "environment": " ".join(f"{name}={value}" for name, value in sorted(self.environment.items())) or "as it is",
+            "environment": " ".join(f"{name}={value}" for name, value in sorted(self.environment.items()))
+            or "as it is",
         }
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
@@ -112,7 +115,8 @@ def planned(
     every_rank: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The launch that is asked for, or a refusal that says what to type. `environment`: what the launcher has been given."""
+    """The launch that is asked for, or a refusal that says what to type. `environment`: what the launcher has been
+    given."""
     given = environment or {}
     _refuse_numbers(nnodes, restarts, wait)
     number = processes(nproc, machine)
@@ -121,7 +125,9 @@ def planned(
     more = {"CUDA_VISIBLE_DEVICES": ""} if nproc == "cpu" and machine.gpus else {}
     notes = [said]
     if number > machine.cores and not machine.gpus:
-        notes.append(f"{number} processes share {machine.cores} core{'s' * (machine.cores > 1)}: more than that gain nothing")
+        notes.append(
+            f"{number} processes share {machine.cores} core{'s' * (machine.cores > 1)}: more than that gain nothing"
+        )
     return Plan(command, number, nnodes, rank, place, restarts, wait, every_rank, {**threads, **more}, tuple(notes))
 
 
@@ -129,13 +135,19 @@ def processes(word: str, machine: Machine) -> int:
     """How many on this node."""
     if word in NPROC_WORDS:
         if word == "gpu" and not machine.gpus:
-            raise Misuse("--nproc gpu: this machine has no GPU that torch can use. Nothing was run: type --nproc cpu, or a number.")
+            raise Misuse(
+                "--nproc gpu: this machine has no GPU that torch can use. Nothing was run: type --nproc cpu, or a number."
+            )
         return machine.cores if word == "cpu" else machine.gpus or machine.cores
     if not word.isdecimal():
         known = ", ".join(NPROC_WORDS)
-        raise Misuse(f"--nproc {word!r} is no number of processes.{did_you_mean(word, NPROC_WORDS)} Nothing was run: a number, or {known}.")
+        raise Misuse(
+            f"--nproc {word!r} is no number of processes.{did_you_mean(word, NPROC_WORDS)} Nothing was run: a number, or {known}."
+        )
     if int(word) == 0:
-        raise Misuse("--nproc 0 would run nothing, and nothing was run: --nproc 1 is one process, --nproc auto one for each GPU or core.")
+        raise Misuse(
+            "--nproc 0 would run nothing, and nothing was run: --nproc 1 is one process, --nproc auto one for each GPU or core."
+        )
     if machine.gpus and int(word) > machine.gpus:
         raise Misuse(
             f"--nproc {word} is more than the {machine.gpus} GPU{'s' * (machine.gpus > 1)} of this machine, and two must not share one. "
@@ -149,7 +161,9 @@ def rendezvous_of(text: str) -> Rendezvous:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or (":" in host and not text.startswith("[")):
-        raise Misuse(f"--rendezvous {text} has no port. Nothing was run: type HOST:PORT of the first node, as in --rendezvous node0:29500.")
+        raise Misuse(
+            f"--rendezvous {text} has no port. Nothing was run: type HOST:PORT of the first node, as in --rendezvous node0:29500."
+        )
     if not 0 < int(port) <= HIGHEST_PORT:
         raise Misuse(
             f"--rendezvous {text}: there is no port {port}. Nothing was run: ports go from 1 to {HIGHEST_PORT}, as in node0:29500."
@@ -159,30 +173,43 @@ def rendezvous_of(text: str) -> Rendezvous:
 
 def _refuse_numbers(nnodes: int, restarts: int, wait: int) -> None:
     if nnodes < 1:
-        raise Misuse(f"--nnodes {nnodes}: there is at least one node. Nothing was run: leave it out, or type --nnodes 2.")
+        raise Misuse(
+            f"--nnodes {nnodes}: there is at least one node. Nothing was run: leave it out, or type --nnodes 2."
+        )
     if restarts < 0:
         raise Misuse(f"--restarts {restarts} is no number of restarts. Nothing was run: 0 is none.")
     if wait < 1:
-        raise Misuse(f"--wait {wait}: the nodes need some seconds to meet. Nothing was run: --wait {WAIT} is the default.")
+        raise Misuse(
+            f"--wait {wait}: the nodes need some seconds to meet. Nothing was run: --wait {WAIT} is the default."
+        )
 
 
 def _place(nnodes: int, node_rank: int | None, rendezvous: str | None) -> tuple[int, Rendezvous | None]:
     """This node's number, and where all meet."""
     if nnodes == 1:
         if node_rank:
-            raise Misuse(f"--node-rank {node_rank} of one node. Nothing was run: type --nnodes {node_rank + 1} or more, or leave it out.")
+            raise Misuse(
+                f"--node-rank {node_rank} of one node. Nothing was run: type --nnodes {node_rank + 1} or more, or leave it out."
+            )
         return 0, None if rendezvous is None else rendezvous_of(rendezvous)
     if node_rank is None or not 0 <= node_rank < nnodes:
         wrong = "Which of them is this?" if node_rank is None else f"There is no node {node_rank} of {nnodes}."
-        raise Misuse(f"{wrong} Nothing was run: type --node-rank 0 on the first node, up to --node-rank {nnodes - 1} on the last.")
+        raise Misuse(
+            f"{wrong} Nothing was run: type --node-rank 0 on the first node, up to --node-rank {nnodes - 1} on the last."
+        )
     if rendezvous is None:
-        raise Misuse(f"Where do the {nnodes} nodes meet? Nothing was run: type --rendezvous HOST:PORT of the first node, the same on all.")
+        raise Misuse(
+            f"Where do the {nnodes} nodes meet? Nothing was run: type --rendezvous HOST:PORT of the first node, the same on all."
+        )
     return node_rank, rendezvous_of(rendezvous)
 
 
 def _threads(number: int, machine: Machine, given: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The cores are shared out: processes that each take all of them are slower than one. What the user has set stays."""
+    """The cores are shared out: processes that each take all of them are slower than one. What the user has set
+    stays."""
     if "OMP_NUM_THREADS" in given:
         return {}, f"OMP_NUM_THREADS={given['OMP_NUM_THREADS']} as you set it"
     each = max(1, machine.cores // number)
-    return {"OMP_NUM_THREADS": str(each)}, f"OMP_NUM_THREADS={each} each ({machine.cores} core{'s' * (machine.cores > 1)})"
+    return {
+        "OMP_NUM_THREADS": str(each)
+    }, f"OMP_NUM_THREADS={each} each ({machine.cores} core{'s' * (machine.cores > 1)})"

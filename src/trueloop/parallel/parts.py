@@ -1,4 +1,5 @@
-"""Tensors of which each process holds a part (DTensor), or all of it: the part, the whole, the length of a gradient in parts.
+"""Tensors of which each process holds a part (DTensor), or all of it: the part, the whole, the length of a gradient in
+parts.
 
 What is done element by element is done to the parts themselves, as plain tensors: no process needs another for it.
 """
@@ -29,7 +30,8 @@ def own(tensor: Tensor) -> Tensor:
 
 
 def where(tensor: Tensor) -> tuple[tuple[str, int], ...]:
-    """Which part it holds: (dimension of the mesh, coordinate) for each dimension over which it is split; empty: all of it."""
+    """Which part it holds: (dimension of the mesh, coordinate) for each dimension over which it is split; empty: all of
+    it."""
     if not isinstance(tensor, DTensor):
         return ()
     mesh = tensor.device_mesh
@@ -46,7 +48,8 @@ def _split_over(tensor: DTensor) -> list[int]:
 
 @torch.no_grad()
 def norm_of_parts(parameters: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The length of a gradient of which processes hold parts: squares are added up over those that hold different ones, only."""
+    """The length of a gradient of which processes hold parts: squares are added up over those that hold different ones,
+    only."""
     split: dict[tuple[dist.ProcessGroup, ...], list[Tensor]] = {}
     for parameter in parameters:
         if parameter.grad is not None:
@@ -75,7 +78,8 @@ def clip_parts(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None
 
 
 def whole(value: Any) -> Any:
-    """Every tensor in it put together from its parts. All processes call this together, with the same things in the same order."""
+    """Every tensor in it put together from its parts. All processes call this together, with the same things in the
+    same order."""
     if isinstance(value, DTensor):
         return value.full_tensor()
     if isinstance(value, Mapping):
@@ -86,11 +90,13 @@ def whole(value: Any) -> Any:
 
 
 def part_of(value: Any, like: Any) -> Any:
-    """Of a whole tensor the part that this process holds of `like`; what is no tensor in parts stays as it is. Nobody is asked."""
+    """Of a whole tensor the part that this process holds of `like`; what is no tensor in parts stays as it is. Nobody
+    is asked."""
     if not isinstance(like, DTensor) or not isinstance(value, Tensor) or value.shape != like.shape:
         return value
     part = value
-    # From the last dimension of the mesh to the first: layers are divided first, and what each process has of them is sharded then.
+    # From the last dimension of the mesh to the first: layers are divided first, and what each process has of them is
+    # sharded then.
     for number in reversed(_split_over(like)):
         placement, mesh = like.placements[number], like.device_mesh
         assert isinstance(placement, Shard) or placement.is_shard()
@@ -105,7 +111,8 @@ def part_of(value: Any, like: Any) -> Any:
 
 
 def divided(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups whose parameters are all of one kind: whole, or in parts over one mesh. torch's kernels take no mixture."""
+    """Groups whose parameters are all of one kind: whole, or in parts over one mesh. torch's kernels take no
+    mixture."""
     made: list[dict[str, Any]] = []
     for number, group in enumerate(groups):
         kinds: dict[Any, list[int]] = {}
@@ -114,7 +121,10 @@ def divided(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if len(kinds) < 2:
             made.append({**group, PART: number, PLACES: list(range(len(group["params"])))})
         else:
-            made += [{**group, "params": [group["params"][p] for p in places], PART: number, PLACES: places} for places in kinds.values()]
+            made += [
+                {**group, "params": [group["params"][p] for p in places], PART: number, PLACES: places}
+                for places in kinds.values()
+            ]
     return made if len(made) > len({group[PART] for group in made}) else [_plain(group) for group in made]
 
 
@@ -134,14 +144,17 @@ def _numbers(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def in_one_form(state: Mapping[str, Any]) -> dict[str, Any]:
-    """An optimizer's state as it would be without `divided`: so that a checkpoint does not depend on how a run was spread."""
+    """An optimizer's state as it would be without `divided`: so that a checkpoint does not depend on how a run was
+    spread."""
     groups = state["param_groups"]
     if not any(PART in group for group in groups):
         return dict(state)
     numbers = _numbers(groups)
     merged: dict[int, dict[str, Any]] = {}
     for group in groups:
-        merged.setdefault(group[PART], {**_plain(group), "params": []})["params"] += [numbers[each] for each in group["params"]]
+        merged.setdefault(group[PART], {**_plain(group), "params": []})["params"] += [
+            numbers[each] for each in group["params"]
+        ]
     for group in merged.values():
         group["params"].sort()
     return {
@@ -156,7 +169,15 @@ def divided_form(state: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) 
         return dict(state)
     numbers = _numbers(groups)
     options = [
-        {**_plain(state["param_groups"][group[PART]]), "params": group["params"], PART: group[PART], PLACES: group[PLACES]}
+        {
+            **_plain(state["param_groups"][group[PART]]),
+            "params": group["params"],
+            PART: group[PART],
+            PLACES: group[PLACES],
+        }
         for group in groups
     ]
-    return {"state": {key: state["state"][number] for key, number in numbers.items() if number in state["state"]}, "param_groups": options}
+    return {
+        "state": {key: state["state"][number] for key, number in numbers.items() if number in state["state"]},
+        "param_groups": options,
+    }

@@ -26,7 +26,8 @@ class Peers(ABC):
 
     @abstractmethod
     def sum(self, value: Any) -> Any:
-        """A whole number (of Python, or an int64 on the device), or a tensor (which may be changed), added up over all."""
+        """A whole number (of Python, or an int64 on the device), or a tensor (which may be changed), added up over
+        all."""
 
     @abstractmethod
     def any(self, asked: bool) -> bool:
@@ -110,7 +111,9 @@ class Group(Peers):
     def _add_gradients(self, parameters: Sequence[Tensor]) -> None:
         """One flat message for all, with a word per parameter: how many processes have a gradient of it."""
         present = [parameter.grad is not None for parameter in parameters]
-        gradients = [torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters]
+        gradients = [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters
+        ]
         words = torch.tensor(present, dtype=gradients[0].dtype, device=gradients[0].device)
         flat = torch.cat([*(gradient.reshape(-1) for gradient in gradients), words])
         dist.all_reduce(flat, group=self.group)

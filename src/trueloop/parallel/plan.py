@@ -1,9 +1,11 @@
-"""What it takes to spread a training over GPUs: memory, traffic and time of each way, reckoned on paper; and which way to go. No torch.
+"""What it takes to spread a training over GPUs: memory, traffic and time of each way, reckoned on paper; and which way
+to go. No torch.
 
     made = plan(facts, Terms(gpus=8, memory=80e9, bandwidth=600e9, batch=64))
     made.recommended, made.reasons, made.assumed
 
-Collectives are rings, in which every GPU sends to its neighbour (`ring_*`: bytes that one GPU sends for a message of so many bytes).
+Collectives are rings, in which every GPU sends to its neighbour (`ring_*`: bytes that one GPU sends for a message of so
+many bytes).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trueloop.planned import Figure, Memory, ModelFacts, Plan, Refused, Row, Scaled, Way
+from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row, Scaled, Way
 
 __all__ = [
     "BUCKET", "MOST_GPUS", "RESERVE", "Terms", "memory_of", "plan", "ring_all_gather", "ring_all_reduce", "ring_reduce_scatter", "row_of",
@@ -23,11 +25,13 @@ __all__ = [
 MOST_GPUS: Final = 1024
 """Beyond it a ring of one bandwidth says nothing about a real network."""
 TENSOR_SIZES: Final = (2, 4, 8)
-"""GPUs that may share a layer: those of one machine, whose links are fast; heads and widths can nearly always be divided by them."""
+"""GPUs that may share a layer: those of one machine, whose links are fast; heads and widths can nearly always be
+divided by them."""
 RESERVE: Final = 0.08
 """Of a GPU's memory, for what nobody counts: CUDA itself, NCCL's buffers, and gaps between tensors."""
 BUCKET: Final = 25 << 20
-"""Bytes that DistributedDataParallel sends at once, by default. The last of them cannot be hidden: nothing is left to compute then."""
+"""Bytes that DistributedDataParallel sends at once, by default. The last of them cannot be hidden: nothing is left to
+compute then."""
 FIRST_BUCKET: Final = 1 << 20
 """Bytes of its first one, which is smaller so that sending begins early."""
 LIBRARIES: Final = 32 << 20
@@ -123,8 +127,11 @@ def memory_of(facts: ModelFacts, way: Way, terms: Terms) -> Memory:
 def _activations(facts: ModelFacts, way: Way, terms: Terms) -> Figure:
     kept, micro = facts.kept, _micro(way, terms)
     saved = 1.0 - 1.0 / way.tensor
-    per_sample = kept.per_sample - kept.in_blocks + kept.block_inputs if way.recompute else kept.per_sample - kept.split * saved
-    # A sharded model gathers its weights in the precision that it computes in: autocast makes no copies of them that are kept.
+    per_sample = (
+        kept.per_sample - kept.in_blocks + kept.block_inputs if way.recompute else kept.per_sample - kept.split * saved
+    )
+    # A sharded model gathers its weights in the precision that it computes in: autocast makes no copies of them that
+    # are kept.
     fixed = 0.0 if way.sharded else kept.fixed * _held(facts, way)
     how = "what blocks are given, and what is kept outside of them" if way.recompute else "what the backward needs"
     return _computed(per_sample * micro + fixed, f"{how}, for {micro:,} samples; {facts.how}")
@@ -198,8 +205,8 @@ def row_of(facts: ModelFacts, way: Way, terms: Terms) -> Row:
     ideal = _computing(facts, terms)
     again = facts.flops_blocks / facts.flops if way.recompute and facts.flops else 0.0
     seconds = ideal.value * (1.0 + again) * (share * replicas / terms.batch)
-    wire = sum(_traffic(facts, way, terms))
-    exposed, alone = _exposed(facts, way, terms, seconds), wire / terms.bandwidth
+    bus = sum(_traffic(facts, way, terms))
+    exposed, alone = _exposed(facts, way, terms, seconds), bus / terms.bandwidth
     memory = memory_of(facts, way, terms)
     speedup, unhidden = (terms.gpus * ideal.value / (seconds + waiting) for waiting in (exposed, alone))
     on = "from a measured step" if terms.step else "from an assumed rate"
@@ -209,12 +216,14 @@ def row_of(facts: ModelFacts, way: Way, terms: Terms) -> Row:
         share=share,
         memory=memory,
         fits=memory.total <= terms.memory * (1.0 - RESERVE),
-        wire=_computed(wire, _collectives(way)),
+        bus=_computed(bus, _collectives(way)),
         wire_seconds=_computed(alone, "bytes over the bandwidth that was given, without latency"),
         exposed=Figure(exposed, "assumed", "what the backward, or the next block, cannot hide"),
         step=Figure(seconds + exposed, "assumed", f"computing {on}, and what is exposed"),
         speedup=Figure(speedup, "assumed", f"over one GPU, {on}, with overlap"),
-        speedup_unhidden=Figure(unhidden, ideal.basis if ideal.basis == "assumed" else "computed", f"over one GPU, {on}, without overlap"),
+        speedup_unhidden=Figure(
+            unhidden, ideal.basis if ideal.basis == "assumed" else "computed", f"over one GPU, {on}, without overlap"
+        ),
         efficiency=Figure(speedup / terms.gpus, "assumed", f"{on}, with overlap"),
     )
 
@@ -293,14 +302,18 @@ def _scaling(facts: ModelFacts, row: Row, terms: Terms) -> Iterator[Scaled]:
         here = replace(way, kind="none" if gpus == 1 else "ddp" if way.kind == "none" else way.kind)
         larger = replace(terms, gpus=gpus, batch=row.share * (gpus // way.tensor), step=seconds)
         told = row_of(facts, here, larger)
-        yield Scaled(gpus, larger.batch, told.memory.total, told.wire_seconds.value, told.speedup.value, told.efficiency.value)
+        yield Scaled(
+            gpus, larger.batch, told.memory.total, told.wire_seconds.value, told.speedup.value, told.efficiency.value
+        )
 
 
 def _gigabytes(count: float) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
-def _reasons(facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | None, refused: list[Refused]) -> Iterator[str]:
+def _reasons(
+    facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | None, refused: list[Refused]
+) -> Iterator[str]:
     usable = terms.memory * (1.0 - RESERVE)
     room = f"{_gigabytes(usable)} of {_gigabytes(terms.memory)}"
     if chosen is None:
@@ -320,7 +333,9 @@ def _reasons(facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | Non
         yield _sharing(best, rows, terms)
     smallest = min((row for row in rows if row.fits), key=lambda row: row.memory.total)
     if smallest.way != best.way and smallest.memory.total < 0.8 * best.memory.total:
-        yield (f"If memory gets scarce, {smallest.way.name} takes {_gigabytes(smallest.memory.total)}, at {smallest.speedup.value:.3g}x.")
+        yield (
+            f"If memory gets scarce, {smallest.way.name} takes {_gigabytes(smallest.memory.total)}, at {smallest.speedup.value:.3g}x."
+        )
 
 
 def _sharing(best: Row, rows: list[Row], terms: Terms) -> str:

@@ -1,8 +1,8 @@
-"""ddp: every process has the whole model and a share of each batch. Gradients are sent while the backward goes on (torch's
-DistributedDataParallel), added up and not averaged, once per optimizer step.
+"""ddp: every process has the whole model and a share of each batch. Gradients are sent while the backward goes on
+(torch's DistributedDataParallel), added up and not averaged, once per optimizer step.
 
-A step that has no sample for some process (a small last batch) is added up afterwards in one message, to which such a process
-contributes nothing: nobody waits for its backward.
+A step that has no sample for some process (a small last batch) is added up afterwards in one message, to which such a
+process contributes nothing: nobody waits for its backward.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ __all__ = ["Replicated"]
 T = TypeVar("T")
 
 _SYNC_BUFFERS: Final = next(
-    word for word in ("forward_sync_buffers", "broadcast_buffers") if word in inspect.signature(DistributedDataParallel).parameters
+    word
+    for word in ("forward_sync_buffers", "broadcast_buffers")
+    if word in inspect.signature(DistributedDataParallel).parameters
 )
 """What torch calls it that running statistics are sent before each forward; the name is another since torch 2.13."""
 
 
 @final
 class Replicated(Strategy):
-    """`after`: gradients are sent after the backward, in one message; for programs that compute them in a way of their own."""
+    """`after`: gradients are sent after the backward, in one message; for programs that compute them in a way of their
+    own."""
 
     name = "ddp"
     copies = True
@@ -55,9 +58,12 @@ class Replicated(Strategy):
         return self._wrapped
 
     def _wrap(self, forward: Any) -> DistributedDataParallel:
-        # Parameters that no sample of a process reaches are looked for in each step: which they are may change from step to step.
+        # Parameters that no sample of a process reaches are looked for in each step: which they are may change from
+        # step to step.
         options: dict[str, Any] = {_SYNC_BUFFERS: False}
-        return DistributedDataParallel(forward, process_group=self._group.group, init_sync=False, find_unused_parameters=True, **options)
+        return DistributedDataParallel(
+            forward, process_group=self._group.group, init_sync=False, find_unused_parameters=True, **options
+        )
 
     def micros(self, micros: Sequence[T], samples: int) -> Iterator[T]:
         everybody = samples >= self.sharers.world
@@ -72,8 +78,8 @@ class Replicated(Strategy):
 
 
 def _say_nothing_of_unused(small: DistributedDataParallel, device: torch.device) -> None:
-    """torch says once per process, past Python's warnings, that it looked for unused parameters and found none. Here it says so of a
-    layer that nobody needs, into nothing: for most models it is as it should be."""
+    """torch says once per process, past Python's warnings, that it looked for unused parameters and found none. Here it
+    says so of a layer that nobody needs, into nothing: for most models it is as it should be."""
     sys.stderr.flush()
     with open(os.devnull, "wb") as nothing:
         kept = os.dup(2)

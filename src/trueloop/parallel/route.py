@@ -1,5 +1,5 @@
-"""By which of its network interfaces does this machine reach another one? gloo, left alone, asks the machine's own name, which often
-leads to no network at all (127.0.1.1). No torch."""
+"""By which of its network interfaces does this machine reach another one? gloo, left alone, asks the machine's own
+name, which often leads to no network at all (127.0.1.1). No torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Route:
 
 
 def route_to(host: str) -> Route | None:
-    """None: there is no way there, its name is not known here, or it is this machine under a name of its own (localhost)."""
+    """None: there is no way there, its name is not known here, or it is this machine under a name of its own
+    (localhost)."""
     try:
         family, _, _, _, there = socket.getaddrinfo(host, ANY_PORT, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as asking:

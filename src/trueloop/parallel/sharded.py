@@ -1,9 +1,11 @@
-"""fsdp, tp, fsdp+tp: every process holds a part of the weights, over a mesh of devices. torch does it: `fully_shard` (FSDP2) and
+"""fsdp, tp, fsdp+tp: every process holds a part of the weights, over a mesh of devices. torch does it: `fully_shard`
+(FSDP2) and
 `parallelize_module`.
 
-fsdp gathers a block's weights when the block is computed, and gives each process its part of the summed gradients; so all processes that
-share a batch must compute equally many micro-batches. With precision=bf16 weights are gathered in bf16 and gradients added up in fp32.
-A model in which some processes leave out layers that others compute cannot be sharded so: they would wait for one another.
+fsdp gathers a block's weights when the block is computed, and gives each process its part of the summed gradients; so
+all processes that share a batch must compute equally many micro-batches. With precision=bf16 weights are gathered in
+bf16 and gradients added up in fp32. A model in which some processes leave out layers that others compute cannot be
+sharded so: they would wait for one another.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from trueloop.parallel.parts import clip_parts, divided, divided_form, in_one_form, norm_of_parts, own, part_of, where, whole
+from trueloop.parallel.parts import (
+    clip_parts,
+    divided,
+    divided_form,
+    in_one_form,
+    norm_of_parts,
+    own,
+    part_of,
+    where,
+    whole,
+)
 from trueloop.parallel.peers import Alone, Group
 from trueloop.parallel.strategy import Strategy
 from trueloop.parallel.tensor import TensorPlan, plan_tensors, split_layers
@@ -39,7 +51,13 @@ class Sharded(Strategy):
     in_parts = True
 
     def __init__(
-        self, peers: Group, device: torch.device, *, tensor_ranks: int = 1, precision: str = "fp32", plan: Mapping[str, str] | None = None
+        self,
+        peers: Group,
+        device: torch.device,
+        *,
+        tensor_ranks: int = 1,
+        precision: str = "fp32",
+        plan: Mapping[str, str] | None = None,
     ) -> None:
         self.peers, self.device, self.precision = peers, device, precision
         data, tensor = peers.world // tensor_ranks, tensor_ranks
@@ -57,7 +75,9 @@ class Sharded(Strategy):
     @property
     def note(self) -> str:  # type: ignore[override]
         """Known in full when the model has been spread."""
-        shards = f"weights, gradients and optimizer state in {self.sharers.world} parts" if self.data is not None else ""
+        shards = (
+            f"weights, gradients and optimizer state in {self.sharers.world} parts" if self.data is not None else ""
+        )
         layers = self._plan.account(self.tensor.size()) if self._plan and self.tensor is not None else ""
         unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
         return f"parallel: {self.name} over {self.peers.world} processes, {'; '.join(filter(None, [shards, layers, unseen]))}"
@@ -114,7 +134,9 @@ class Sharded(Strategy):
     # -- states --
 
     def kind(self, model: nn.Module) -> type[nn.Module]:
-        return next(kind for kind in type(model).__mro__ if issubclass(kind, nn.Module) and not issubclass(kind, FSDPModule))
+        return next(
+            kind for kind in type(model).__mro__ if issubclass(kind, nn.Module) and not issubclass(kind, FSDPModule)
+        )
 
     def model_state(self, model: nn.Module) -> dict[str, Any]:
         return {name: whole(value) for name, value in model.state_dict().items()}
@@ -131,7 +153,8 @@ class Sharded(Strategy):
         theirs = divided_form(state, optimizer.state_dict()["param_groups"])
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         entries = {
-            number: {name: part_of(value, parameters[number]) for name, value in entry.items()} for number, entry in theirs["state"].items()
+            number: {name: part_of(value, parameters[number]) for name, value in entry.items()}
+            for number, entry in theirs["state"].items()
         }
         optimizer.load_state_dict({**theirs, "state": entries})
 

@@ -1,13 +1,15 @@
-"""How the processes of a run share its work. The seam: `Single` is the fake that ships with it, and what nearly every run uses.
+"""How the processes of a run share its work. The seam: `Single` is the fake that ships with it, and what nearly every
+run uses.
 
     none      one process
     ddp       every process has the model and a share of each batch                                     (replicated.py)
     fsdp      every process has a part of each weight, and a share of each batch                        (sharded.py)
-    tp        every process has a part of some layers, and all of each batch                            (sharded.py, tensor.py)
-    fsdp+tp   groups of processes that split layers; the groups share each batch and the weights        (sharded.py, tensor.py)
+    tp        every process has a part of some layers, and all of each batch                            (sharded.py,
+    tensor.py) fsdp+tp   groups of processes that split layers; the groups share each batch and the weights
+    (sharded.py, tensor.py)
 
-The numbers are those of one process, to float rounding: a batch is the whole run's, and a loss is divided by all its targets, so that
-gradients are added up, not averaged.
+The numbers are those of one process, to float rounding: a batch is the whole run's, and a loss is divided by all its
+targets, so that gradients are added up, not averaged.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class Strategy(ABC):
 
     @abstractmethod
     def micros(self, micros: Sequence[T], samples: int) -> Iterable[T]:
-        """The micro-batches of a step of so many samples over all processes: gradients are sent with the last of them only."""
+        """The micro-batches of a step of so many samples over all processes: gradients are sent with the last of them
+        only."""
 
     @abstractmethod
     def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:
@@ -79,10 +82,12 @@ class Strategy(ABC):
         return list(tensors)
 
     def where(self, tensor: Tensor) -> tuple[tuple[str, int], ...]:
-        """Which part this process holds of it: (dimension of the mesh, coordinate) for each over which it is split; empty: all of it."""
+        """Which part this process holds of it: (dimension of the mesh, coordinate) for each over which it is split;
+        empty: all of it."""
         return ()
 
-    # -- states: whole, in the form that one process has, so that a checkpoint fits every strategy. All processes call these together. --
+    # -- states: whole, in the form that one process has, so that a checkpoint fits every strategy. All processes call
+    # these together. --
 
     def kind(self, model: nn.Module) -> type[nn.Module]:
         """The class that the recipe's model has: one that is sharded has another, made of it."""

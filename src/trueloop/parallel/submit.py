@@ -1,4 +1,5 @@
-"""A launch as a file to submit: for Slurm, for Kubernetes, or as a script around torchrun. What to fill in is marked FILL_IN. No torch."""
+"""A launch as a file to submit: for Slurm, for Kubernetes, or as a script around torchrun. What to fill in is marked
+FILL_IN. No torch."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ class Job:
 
 def written_for(target: str, job: Job) -> str:
     if target not in TARGETS:
-        raise Misuse(f"There is no --print {target}.{did_you_mean(target, TARGETS)} Nothing was written. There are: {', '.join(TARGETS)}.")
+        raise Misuse(
+            f"There is no --print {target}.{did_you_mean(target, TARGETS)} Nothing was written. There are: {', '.join(TARGETS)}."
+        )
     return TARGETS[target](job)
 
 

@@ -1,12 +1,14 @@
 """tp: layers that several processes compute together, each a part of its numbers.
 
-A pair of linear layers with nothing but functions of single numbers between them is the same function when the first is split by its
-outputs (column) and the second by its inputs (row): each process computes its own numbers in between, and the second layer's answers are
-added up. Such pairs are found in an nn.Sequential. For other models the recipe says which layers they are (`tensor_plan`); whether the
-model still answers the same is then asked before anything is trained (`engine/alike.py`).
+A pair of linear layers with nothing but functions of single numbers between them is the same function when the first is
+split by its outputs (column) and the second by its inputs (row): each process computes its own numbers in between, and
+the second layer's answers are added up. Such pairs are found in an nn.Sequential. For other models the recipe says
+which layers they are (`tensor_plan`); whether the model still answers the same is then asked before anything is trained
+(`engine/parallel_selfcheck.py`).
 
-Where activations are whole, dropout draws the same on all processes of a group; between the two layers of a pair of an nn.Sequential each
-process takes its part of the draws of one process. Dropout inside torch's attention draws the same for each process's heads.
+Where activations are whole, dropout draws the same on all processes of a group; between the two layers of a pair of an
+nn.Sequential each process takes its part of the draws of one process. Dropout inside torch's attention draws the same
+for each process's heads.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ SINGLE_NUMBERS: Final = (
     nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU,
     nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
 )  # fmt: skip
-"""Layers that make of each number another one, whatever its neighbours are: they can stand between the two layers of a pair."""
+"""Layers that make of each number another one, whatever its neighbours are: they can stand between the two layers of a
+pair."""
 SHOWN: Final = 3
 """Names in a sentence; more are counted."""
 
@@ -51,9 +54,7 @@ class TensorPlan:
 
     def account(self, ranks: int) -> str:
         kept = f"; whole on each: {_few(self.left)}" if self.left else ""
-        return (
-            f"{len(self.styles)} of {len(self.styles) + len(self.left)} linear layers split over {ranks} ({_few(list(self.styles))}){kept}"
-        )
+        return f"{len(self.styles)} of {len(self.styles) + len(self.left)} linear layers split over {ranks} ({_few(list(self.styles))}){kept}"
 
 
 def _few(names: Sequence[str]) -> str:
@@ -86,7 +87,10 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
         if type(module) is not nn.Sequential or "forward" in vars(module):
             continue
         first: tuple[str, nn.Linear] | None = None
-        for key, child in module._modules.items():  # each as often as it is called: named_children leaves out what came before
+        for (
+            key,
+            child,
+        ) in module._modules.items():  # each as often as it is called: named_children leaves out what came before
             at = f"{name}.{key}" if name else key
             if type(child) is nn.Linear and _is_plain(child, uses):
                 if first is not None and (why := _why_not(first[1].out_features, ranks)):
@@ -97,7 +101,11 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
                     first = None
                 else:
                     first = (at, child)
-            elif type(child) not in SINGLE_NUMBERS or "forward" in vars(child) or (type(child) is nn.Dropout and times[id(child)] > 1):
+            elif (
+                type(child) not in SINGLE_NUMBERS
+                or "forward" in vars(child)
+                or (type(child) is nn.Dropout and times[id(child)] > 1)
+            ):
                 first = None  # a dropout that is elsewhere too would draw for a part of the numbers there as well
 
 
@@ -120,7 +128,9 @@ def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, 
         matching = [(name, module) for name, module in model.named_modules() if fnmatchcase(name, pattern)]
         if not matching:
             known = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-            raise BadRecipe(f"tensor_plan names {pattern!r}, and no layer is called so. Nothing was run: there are {_few(known)}.")
+            raise BadRecipe(
+                f"tensor_plan names {pattern!r}, and no layer is called so. Nothing was run: there are {_few(known)}."
+            )
         for name, module in matching:
             styles[name] = style
             _refuse(name, module, style, ranks)
@@ -129,10 +139,14 @@ def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, 
 
 def _refuse(name: str, module: nn.Module, style: str, ranks: int) -> None:
     if not isinstance(module, nn.Linear):
-        raise BadRecipe(f"tensor_plan splits {name}, a {type(module).__name__}; only nn.Linear can be split. Nothing was run.")
+        raise BadRecipe(
+            f"tensor_plan splits {name}, a {type(module).__name__}; only nn.Linear can be split. Nothing was run."
+        )
     numbers = module.out_features if style == "column" else module.in_features
     if why := _why_not(numbers, ranks):
-        raise BadRecipe(f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other ranks.")
+        raise BadRecipe(
+            f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other ranks."
+        )
 
 
 def _dropouts(model: nn.Module, styles: Mapping[str, str]) -> Iterator[str]:

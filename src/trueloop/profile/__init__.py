@@ -1,1 +1,2 @@
-"""Where time and memory go: a run watched for some steps, by a clock, by PyTorch's profiler, and operation by operation."""
+"""Where time and memory go: a run watched for some steps, by a clock, by PyTorch's profiler, and operation by
+operation."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from trueloop.profile.reckon import Reckoning, reckon
 from trueloop.profile.verdict import BUSY, python_lines
-from trueloop.profiled import Advice, Phase, Profile
+from trueloop.results.profile import Advice, Phase, Profile
 
 __all__ = ["advice_for"]
 
@@ -18,16 +18,18 @@ SHOWN: Final = 3
 LEAST: Final = 1.05
 """A gain below this cannot be told from noise."""
 HANDOVER: Final = 0.0003
-"""Seconds that a batch takes from a worker to the loop, through shared memory; measured on Linux for batches of some hundred kilobytes."""
+"""Seconds that a batch takes from a worker to the loop, through shared memory; measured on Linux for batches of some
+hundred kilobytes."""
 ROOM: Final = 0.25
 """Share of the memory that a resident data set may take."""
 TIMES: Final = 4
 """How many times larger a batch is proposed."""
 NODE: Final = 2.5e-6
-"""Seconds from one kernel of a CUDA graph to the next, besides what it computes: 70 small ones take 0.33 ms on an H200, of which they are
-at work 0.12 ms."""
+"""Seconds from one kernel of a CUDA graph to the next, besides what it computes: 70 small ones take 0.33 ms on an H200,
+of which they are at work 0.12 ms."""
 TRAFFIC: Final = {"Adam": 7, "AdamW": 7, "SGD": 3, "Adagrad": 5}
-"""Times that a fused step reads or writes as many bytes as there are in the parameters: Adam reads p, g, m, v and writes p, m, v."""
+"""Times that a fused step reads or writes as many bytes as there are in the parameters: Adam reads p, g, m, v and
+writes p, m, v."""
 
 Adviser = Callable[[Profile, Reckoning], Advice | None]
 
@@ -60,7 +62,8 @@ def _copied_bytes(profile: Profile, sums: Reckoning) -> float:
 
 
 def _without_copying(profile: Profile, sums: Reckoning) -> float:
-    """What is left of a step: on the device, and on a host that does not stand still while it is copied for, and so stays warm."""
+    """What is left of a step: on the device, and on a host that does not stand still while it is copied for, and so
+    stays warm."""
     assert profile.steps is not None
     waits = profile.steps.phases.get("copy", 0.0)
     busy = profile.host.busy if profile.host else None
@@ -159,7 +162,14 @@ def _fused(profile: Profile, sums: Reckoning) -> Advice | None:
     optimizer, ceilings, memory = profile.updating, profile.ceilings, profile.memory
     now = profile.steps.phases.get("optimizer", 0.0) if profile.steps else 0.0
     busy = profile.busy_share
-    if optimizer is None or ceilings is None or memory is None or optimizer.fused or not optimizer.fusable or (busy or 0.0) >= BUSY:
+    if (
+        optimizer is None
+        or ceilings is None
+        or memory is None
+        or optimizer.fused
+        or not optimizer.fusable
+        or (busy or 0.0) >= BUSY
+    ):
         return None
     moved = TRAFFIC.get(optimizer.name, 7) * memory.parameters
     new = min(now, moved / ceilings.bandwidth + 8 * ceilings.launch)
@@ -193,7 +203,11 @@ def _batch(profile: Profile, sums: Reckoning) -> Advice | None:
     if overhead <= 0:
         return None
     after = sums.step - overhead + overhead / TIMES
-    what = "the host takes that the device does not" if busy is not None else "are the cost of starting operations, and Python around them"
+    what = (
+        "the host takes that the device does not"
+        if busy is not None
+        else "are the cost of starting operations, and Python around them"
+    )
     return Advice(
         f"use a batch {TIMES} times as large, and a learning rate that fits it: what a step costs whatever its size is paid less often",
         _gain(sums, after),
@@ -208,7 +222,10 @@ def _compile(profile: Profile, sums: Reckoning) -> Advice | None:
         return None
     moved = (work.pointwise_bytes - work.fused_bytes) / ceilings.bandwidth
     started = ceilings.launch * max(0, 2 * work.pointwise - work.operations)
-    saved = min(max(moved, started), 0.9 * (sums.moving if profile.busy_share is None or profile.busy_share >= BUSY else sums.operations))
+    saved = min(
+        max(moved, started),
+        0.9 * (sums.moving if profile.busy_share is None or profile.busy_share >= BUSY else sums.operations),
+    )
     return Advice(
         "let the compiler fuse operations that work element by element: torch.compile(model)",
         _gain(sums, sums.step - saved),
@@ -229,9 +246,10 @@ def _precision(profile: Profile, sums: Reckoning) -> Advice | None:
     if ceilings.flops[better] <= ceilings.flops[now] or now in ("bfloat16", "float16"):
         return None
     after = sums.step - sums.computing * (1 - ceilings.flops[now] / ceilings.flops[better])
-    how = {"tf32": 'torch.set_float32_matmul_precision("high")', "bfloat16": "torch.autocast(device, dtype=torch.bfloat16)"}.get(
-        better, better
-    )
+    how = {
+        "tf32": 'torch.set_float32_matmul_precision("high")',
+        "bfloat16": "torch.autocast(device, dtype=torch.bfloat16)",
+    }.get(better, better)
     return Advice(
         f"multiply in {better}: {how}, and check that the loss curve stays the same",
         _gain(sums, after),
@@ -274,7 +292,9 @@ def _lift(profile: Profile, sums: Reckoning) -> Advice | None:
         return None
     line = max(lines, key=lambda each: python(each.share, each.phase))
     share = python(line.share, line.phase)
-    after = sums.step * (1 - share) - sums.cold * share / 2  # Python that computes leaves the caches half as cold as standing still
+    after = (
+        sums.step * (1 - share) - sums.cold * share / 2
+    )  # Python that computes leaves the caches half as cold as standing still
     return Advice(
         "move what this line does out of the loop, or do it in every hundredth step",
         _gain(sums, after),

@@ -1,6 +1,8 @@
-"""The most that this machine does: arithmetic by type of number, memory, and what one small operation costs. Measured in about a second.
+"""The most that this machine does: arithmetic by type of number, memory, and what one small operation costs. Measured
+in about a second.
 
-Kept in the user's cache folder for each machine, number of threads and version of torch; the file may be deleted at any time.
+Kept in the user's cache folder for each machine, number of threads and version of torch; the file may be deleted at any
+time.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.profile.work import WorkCounter, uses_tf32
-from trueloop.profiled import Ceilings
-from trueloop.taps.wire import Wire
+from trueloop.results.profile import Ceilings
+from trueloop.taps.bus import Bus
 
 __all__ = ["ceilings_of", "machine_name"]
 
@@ -36,12 +38,16 @@ PAUSES: Final = 15
 CHAIN: Final = 50
 """Small operations in a row, forward and backward, whose cost is taken."""
 SLOW: Final = 0.25
-"""A type of number that reaches less than this share of float32's speed in a first small try is emulated: not measured further."""
+"""A type of number that reaches less than this share of float32's speed in a first small try is emulated: not measured
+further."""
 
 
 def ceilings_of(device: torch.device, *, again: bool = False) -> Ceilings:
-    """From the cache, or measured now. `again`: measured in any case, and the better of the two kept, number by number."""
-    key = f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{torch.get_num_threads()}|{torch.__version__}|{device.type}"
+    """From the cache, or measured now. `again`: measured in any case, and the better of the two kept, number by
+    number."""
+    key = (
+        f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{torch.get_num_threads()}|{torch.__version__}|{device.type}"
+    )
     file = _cache() / FILE
     known = _read(file)
     before: Ceilings | None = None
@@ -64,7 +70,9 @@ def ceilings_of(device: torch.device, *, again: bool = False) -> Ceilings:
 def _better(one: Ceilings, other: Ceilings) -> Ceilings:
     """Of two measures of the same machine: whatever else was at work has only made one of them worse."""
     return Ceilings(
-        flops={kind: max(one.flops.get(kind, 0.0), other.flops.get(kind, 0.0)) for kind in {**one.flops, **other.flops}},
+        flops={
+            kind: max(one.flops.get(kind, 0.0), other.flops.get(kind, 0.0)) for kind in {**one.flops, **other.flops}
+        },
         bandwidth=max(one.bandwidth, other.bandwidth),
         launch=min(one.launch, other.launch),
         flops_all_cores=max(one.flops_all_cores, other.flops_all_cores),
@@ -142,8 +150,8 @@ def _launching(device: torch.device, wait: Callable[[], object]) -> float:
 
 @torch.enable_grad()
 def _cooling(device: torch.device, wait: Callable[[], object], pause: Callable[[], object]) -> tuple[float, float]:
-    """What a small training step takes longer on the host when the loop has stood still before it: seconds for each of its operations, and
-    the share of the whole."""
+    """What a small training step takes longer on the host when the loop has stood still before it: seconds for each of
+    its operations, and the share of the whole."""
     with torch.random.fork_rng(devices=[]):
         model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device)
         inputs = torch.ones(16, 64, device=device)
@@ -158,7 +166,7 @@ def _cooling(device: torch.device, wait: Callable[[], object], pause: Callable[[
         optimizer.step()
         return perf_counter() - began
 
-    counter = WorkCounter(Wire(lambda _: None))
+    counter = WorkCounter(Bus(lambda _: None))
     counter.begin(set())
     step()
     counter.end()
@@ -181,7 +189,9 @@ def _cpu() -> Ceilings:
         finally:
             torch.set_num_threads(threads)
     moving, launching = _copying(1 << 26, device, _nothing), _launching(device, _nothing)
-    return Ceilings(flops, moving, launching, max(every, flops["float32"]), cold=_cooling(device, _nothing, lambda: sleep(PAUSE))[0])
+    return Ceilings(
+        flops, moving, launching, max(every, flops["float32"]), cold=_cooling(device, _nothing, lambda: sleep(PAUSE))[0]
+    )
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """The clock: every nanosecond of a step belongs to one phase.
 
-A stack of phases; the top one is charged whatever passes until the next moment. So the phases of a step add up to it, and what no tap
-knows (Python, the user's own operations between the calls) is what is left on the bottom of the stack.
+A stack of phases; the top one is charged whatever passes until the next moment. So the phases of a step add up to it,
+and what no tap knows (Python, the user's own operations between the calls) is what is left on the bottom of the stack.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from statistics import mean, median
 from time import perf_counter_ns
 from typing import Any, Final, final
 
-from trueloop.profiled import PHASES, Phase, Steps
-from trueloop.taps.moment import (
+from trueloop.results.profile import PHASES, Phase, Steps
+from trueloop.taps.calls import (
     BackwardCall,
     BatchDrawn,
     ClipCall,
@@ -27,7 +27,8 @@ from trueloop.taps.moment import (
 __all__ = ["Clock", "Piece", "Timed", "no_shorter_than", "summary"]
 
 MIDDLE: Final = 0.25
-"""Share of the steps that is left out on each side before the mean is taken: an interrupt, a garbage collection, a busy neighbour."""
+"""Share of the steps that is left out on each side before the mean is taken: an interrupt, a garbage collection, a busy
+neighbour."""
 ENOUGH: Final = 6
 """Ordinary steps from which on those with an evaluation or a save before them are left out."""
 
@@ -49,7 +50,7 @@ class Timed:
 
 @final
 class Clock:
-    """Listens to the wire; `step_over` is called when a step has ended."""
+    """Listens to the bus; `step_over` is called when a step has ended."""
 
     def __init__(self, waited: Callable[[], float] | None = None) -> None:
         self.steps: list[Timed] = []
@@ -80,7 +81,8 @@ class Clock:
         self._began = self._at = perf_counter_ns()
 
     def ran_ahead(self, first: int, ns: int) -> None:
-        """The steps from `first` on were sent to the device faster than it took them: it was done so much later, and they took that too."""
+        """The steps from `first` on were sent to the device faster than it took them: it was done so much later, and
+        they took that too."""
         late = self.steps[first:]
         for number, step in enumerate(late, first):
             phases = step.phases | {"device": step.phases["device"] + ns // len(late)}
@@ -170,7 +172,9 @@ class Clock:
         if self._waited is None:
             return
         waited = self._waited()
-        new = waited - self._waited_before if waited >= self._waited_before else waited  # it is set back to zero now and then
+        new = (
+            waited - self._waited_before if waited >= self._waited_before else waited
+        )  # it is set back to zero now and then
         self._waited_before = waited
         if new > 0:
             self._since("data", max(self._at, perf_counter_ns() - int(new * 1e9)))
@@ -200,13 +204,15 @@ def summary(steps: list[Timed]) -> Steps | None:
 
 
 def no_shorter_than(steps: Steps, busy: float) -> Steps:
-    """A device was at work for so long in each step: then no step took less, however fast the host sent them to it, and whoever waited for
-    their end (a script that reads its own clock, for one)."""
+    """A device was at work for so long in each step: then no step took less, however fast the host sent them to it, and
+    whoever waited for their end (a script that reads its own clock, for one)."""
     missing = busy - steps.seconds
     if missing <= 0:
         return steps
     waited: dict[Phase, float] = {"device": steps.phases.get("device", 0.0) + missing}
-    return replace(steps, seconds=busy, median=max(steps.median, busy), p95=max(steps.p95, busy), phases={**steps.phases, **waited})
+    return replace(
+        steps, seconds=busy, median=max(steps.median, busy), p95=max(steps.p95, busy), phases={**steps.phases, **waited}
+    )
 
 
 def _holding(steps: list[Timed], phase: Phase) -> int:

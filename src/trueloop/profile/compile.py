@@ -7,7 +7,7 @@ from traceback import FrameSummary
 from torch._dynamo import utils as compiler
 
 from trueloop.event import Place
-from trueloop.profiled import Compiled, CompilerNote
+from trueloop.results.profile import Compiled, CompilerNote
 from trueloop.taps.internals import compiler_said
 from trueloop.taps.place import is_users
 

@@ -16,16 +16,23 @@ from trueloop.profile.clock import no_shorter_than, summary
 from trueloop.profile.compile import compile_facts
 from trueloop.profile.observer import Observer
 from trueloop.profile.verdict import bound_of
-from trueloop.profiled import Ceilings, Machine, ModuleCost, Operation, Profile, Work
+from trueloop.results.profile import Ceilings, Machine, ModuleCost, Operation, Profile, Work
 
 __all__ = ["conclude"]
 
-CONVOLUTIONS: Final = ("mkldnn_convolution", "cudnn_convolution", "miopen_convolution", "_slow_conv2d_forward", "_conv_depthwise2d")
+CONVOLUTIONS: Final = (
+    "mkldnn_convolution",
+    "cudnn_convolution",
+    "miopen_convolution",
+    "_slow_conv2d_forward",
+    "_conv_depthwise2d",
+)
 """What takes the time of `convolution`, by whose library computes it."""
 
 
 def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> Profile:
-    """Called when the run has ended and the observer is removed: the ceilings are measured now, where they are not known."""
+    """Called when the run has ended and the observer is removed: the ceilings are measured now, where they are not
+    known."""
     steps = summary(observer.clock.steps)
     host = observer.seen.host if observer.seen else None
     if steps is not None and host is not None and host.busy is not None:
@@ -48,7 +55,7 @@ def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> P
         lines=observer.lines,
         timeline=tuple(observer.seen.timeline) if observer.seen else (),
         notes=(*observer.notes, *notes),
-        failures=tuple(observer.wire.failures),
+        failures=tuple(observer.bus.failures),
         batch=observer.batch_size,
     )
     if profile.mfu is not None and profile.mfu > 1:
@@ -66,7 +73,9 @@ def _machine(device: torch.device) -> Machine:
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         python=platform.python_version(),
-        ranks=dist.get_world_size() if dist.is_available() and dist.is_initialized() else int(os.environ.get("WORLD_SIZE", "1")),
+        ranks=dist.get_world_size()
+        if dist.is_available() and dist.is_initialized()
+        else int(os.environ.get("WORLD_SIZE", "1")),
     )
 
 
@@ -105,7 +114,10 @@ def _work(observer: Observer, ceilings: Ceilings | None) -> Work | None:
         roof = 0.0
         if ceilings is not None and ceilings.bandwidth:
             top = max(ceilings.flops.values())
-            roof = sum(max(flops / ceilings.flops.get(kind, top), moved / ceilings.bandwidth) for flops, moved, kind in counter.shapes)
+            roof = sum(
+                max(flops / ceilings.flops.get(kind, top), moved / ceilings.bandwidth)
+                for flops, moved, kind in counter.shapes
+            )
         return replace(counter.work(), roof=roof)
     if observer.seen is not None and observer.seen.flops:
         return Work(operations=observer.seen.calls, flops=observer.seen.flops, bytes=0, source="estimated")

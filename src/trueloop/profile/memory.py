@@ -1,4 +1,5 @@
-"""What a training keeps in memory: parameters, gradients, optimizer state, buffers, activations; and the peak that was seen."""
+"""What a training keeps in memory: parameters, gradients, optimizer state, buffers, activations; and the peak that was
+seen."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.profile.work import WorkCounter
-from trueloop.profiled import Memory
+from trueloop.results.profile import Memory
 
 __all__ = ["CudaPeak", "Kept", "own_parameters"]
 
@@ -24,7 +25,12 @@ class Kept:
         models, optimizers = list(models), list(optimizers)
         parameters = {
             **{id(each): each for model in models for each in model.parameters()},
-            **{id(each): each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]},
+            **{
+                id(each): each
+                for optimizer in optimizers
+                for group in optimizer.param_groups
+                for each in group["params"]
+            },
         }
         states = [value for optimizer in optimizers for state in optimizer.state.values() for value in _values(state)]
         self.parameters = _bytes(parameters.values())
@@ -48,10 +54,17 @@ class Kept:
         facts: dict[str, Any] = {"process": _process_peak(), "capacity": _capacity(self.device)}
         known = sum(parts.values()) + activations
         if peak is not None and peak.bytes:
-            facts |= {"measured": peak.bytes, "how": "the allocator's own count, in the timed steps", "fragmentation": peak.unused}
+            facts |= {
+                "measured": peak.bytes,
+                "how": "the allocator's own count, in the timed steps",
+                "fragmentation": peak.unused,
+            }
         elif counter is not None:
             standing = self.parameters + self.optimizer + self.buffers + self.gradients_alive
-            facts |= {"measured": standing + counter.peak, "how": "tensors alive, counted operation by operation in one step"}
+            facts |= {
+                "measured": standing + counter.peak,
+                "how": "tensors alive, counted operation by operation in one step",
+            }
         if facts.get("measured"):
             facts["workspace"] = max(0, facts["measured"] - known)
         if counter is not None:
@@ -79,7 +92,9 @@ def own_parameters(model: nn.Module) -> dict[str, int]:
 
 def _values(state: Any) -> list[Tensor]:
     values = state.values() if isinstance(state, dict) else ()
-    return [each for value in values for each in (value if isinstance(value, list) else [value]) if isinstance(each, Tensor)]
+    return [
+        each for value in values for each in (value if isinstance(value, list) else [value]) if isinstance(each, Tensor)
+    ]
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

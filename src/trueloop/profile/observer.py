@@ -1,4 +1,5 @@
-"""The course of a profile: which instrument looks at which steps. Every other step is left alone, and in the end so is the run.
+"""The course of a profile: which instrument looks at which steps. Every other step is left alone, and in the end so is
+the run.
 
     warm-up     nothing is kept: caches, autotuning, compilation
     timed       the clock only
@@ -35,10 +36,10 @@ from trueloop.profile.sampler import Sampler
 from trueloop.profile.traffic import Traffic
 from trueloop.profile.window import Seen, Window
 from trueloop.profile.work import WorkCounter
-from trueloop.profiled import HotLine, Loading, Updating
-from trueloop.taps.board import Board
-from trueloop.taps.moment import BatchDrawn, BuiltLoader, BuiltOptimizer, LoaderStart, ModuleCall, tensors_in
-from trueloop.taps.wire import StopTheRun, Wire
+from trueloop.results.profile import HotLine, Loading, Updating
+from trueloop.taps.bus import Bus, StopTheRun
+from trueloop.taps.calls import BatchDrawn, BuiltLoader, BuiltOptimizer, LoaderStart, ModuleCall, tensors_in
+from trueloop.taps.registry import TapRegistry
 
 __all__ = ["STEPS", "WINDOW", "Observer"]
 
@@ -55,7 +56,8 @@ SAMPLING: Final = 0.4
 MOST_SAMPLED: Final = 300
 """Steps that are sampled at most, however short."""
 TIMED: Final = 1.0
-"""Seconds that are timed at least, where nobody has said how many steps: the mean of sixty steps of a third of a millisecond is noise."""
+"""Seconds that are timed at least, where nobody has said how many steps: the mean of sixty steps of a third of a
+millisecond is noise."""
 MOST: Final = 2000
 """Steps after which that ends all the same."""
 FUSABLE: Final = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
@@ -76,12 +78,12 @@ class Observer:
         snapshot: Path | None = None,
         waited: Callable[[], float] | None = None,
     ) -> None:
-        self.wire = Wire(_unheard)
+        self.bus = Bus(_unheard)
         self.clock = Clock(waited)
         self.steps, self.window_steps, self.to_end, self.trace, self.snapshot = steps, window, to_end, trace, snapshot
-        self.wire.connect([self.clock, self])
-        self.board = Board(self.wire, None, None)
-        self.traffic = Traffic(self.wire, self.clock)
+        self.bus.connect([self.clock, self])
+        self.registry = TapRegistry(self.bus, None, None)
+        self.traffic = Traffic(self.bus, self.clock)
         self.models: list[weakref.ref[nn.Module]] = []
         self.compiled = False
         self.seen: Seen | None = None
@@ -106,18 +108,18 @@ class Observer:
     # -- life --
 
     def install(self) -> None:
-        self.board.install()
+        self.registry.install()
         self._handle = register_optimizer_step_post_hook(self._after_step)
         next(self._course)
         if sys.platform != "win32":
-            wire, watcher = weakref.ref(self.wire), weakref.ref(self)
-            os.register_at_fork(before=lambda: _before_fork(watcher()), after_in_child=lambda: _silence(wire()))
+            bus, watcher = weakref.ref(self.bus), weakref.ref(self)
+            os.register_at_fork(before=lambda: _before_fork(watcher()), after_in_child=lambda: _silence(bus()))
 
     def remove(self) -> None:
         """Put torch back as it was; whatever instrument is at work ends."""
         self._course.close()
         self.traffic.remove()
-        self.board.remove()
+        self.registry.remove()
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
@@ -141,7 +143,7 @@ class Observer:
         self._built[built.loader] = built.place
 
     def loader_started(self, start: LoaderStart) -> None:
-        number = self.wire.ordinal("loader", start.loader)
+        number = self.bus.ordinal("loader", start.loader)
         if number not in self._loaders:
             self._loaders[number] = _Loader(start.loader, self._built.get(start.loader, start.place))
 
@@ -152,7 +154,7 @@ class Observer:
     # -- steps --
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self.over or self.wire.is_foreign() or torch.compiler.is_compiling():
+        if self.over or self.bus.is_foreign() or torch.compiler.is_compiling():
             return
         if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():  # type: ignore[no-untyped-call]
             return  # the script captures a graph, which must meet nothing of ours
@@ -166,7 +168,7 @@ class Observer:
         try:
             next(self._course, None)
         except Exception:  # noqa: BLE001 - the watcher never breaks the run
-            self.wire.fail("the profile could not be taken further")
+            self.bus.fail("the profile could not be taken further")
             self.over = True
         if self.over and not self.to_end:
             raise StopTheRun("the profile is complete")
@@ -184,7 +186,10 @@ class Observer:
         began = perf_counter()
         least = self.steps or STEPS
         yield from self._timed(
-            lambda: self.taken >= least and (self.steps is not None or perf_counter() - began >= TIMED or self.taken >= MOST)
+            lambda: (
+                self.taken >= least
+                and (self.steps is not None or perf_counter() - began >= TIMED or self.taken >= MOST)
+            )
         )
         self.over = True
         yield
@@ -253,9 +258,11 @@ class Observer:
         for model in models:
             self.module_parameters |= own_parameters(model)
         if self.compiled:
-            self.notes.append("the model is compiled: FLOPs are the profiler's estimate, and activations were not counted")
+            self.notes.append(
+                "the model is compiled: FLOPs are the profiler's estimate, and activations were not counted"
+            )
             return
-        self.counter = WorkCounter(self.wire)
+        self.counter = WorkCounter(self.bus)
         self.counter.begin(self.kept.storages)
         self._counting = True
         try:
@@ -268,7 +275,7 @@ class Observer:
             self._counting = False
             self.counter.end()
             if self.counter.failure:
-                self.wire.failures.append(f"the work of a step could not be counted:\n{self.counter.failure}")
+                self.bus.failures.append(f"the work of a step could not be counted:\n{self.counter.failure}")
 
     # -- facts --
 
@@ -328,7 +335,9 @@ class _Loader:
         if "batch_bytes" not in self._facts:
             tensors = list(tensors_in(drawn.batch))
             self._facts["batch_bytes"] = sum(each.numel() * each.element_size() for each in tensors)
-            self._facts["batch_size"] = self._facts["batch_size"] or (len(tensors[0]) if tensors and tensors[0].dim() else 0)
+            self._facts["batch_size"] = self._facts["batch_size"] or (
+                len(tensors[0]) if tensors and tensors[0].dim() else 0
+            )
 
     def facts(self) -> Loading | None:
         if "batch_bytes" not in self._facts:
@@ -357,6 +366,6 @@ def _unheard(event: Event) -> None:
     """A profile judges no events."""
 
 
-def _silence(wire: Wire | None) -> None:
-    if wire is not None:
-        wire.busy = True
+def _silence(bus: Bus | None) -> None:
+    if bus is not None:
+        bus.busy = True

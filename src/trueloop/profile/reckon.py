@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trueloop.profiled import Phase, Profile
+from trueloop.results.profile import Phase, Profile
 
 __all__ = ["Reckoning", "reckon"]
 
@@ -85,7 +85,8 @@ def reckon(profile: Profile) -> Reckoning:
 
 
 def _cold(profile: Profile, own: float) -> float:
-    """Beside a device the host's work is Python and calls, all of which slows down; on a processor it is arithmetic too, which does not."""
+    """Beside a device the host's work is Python and calls, all of which slows down; on a processor it is arithmetic
+    too, which does not."""
     work, ceilings = profile.work, profile.ceilings
     if work is None or ceilings is None:
         return 0.0

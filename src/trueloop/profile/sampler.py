@@ -1,8 +1,9 @@
 """Which line of the user's is it? The training's own thread is looked at every millisecond, for a few steps.
 
-By a timer's signal, which Python answers between two instructions of that very thread, so that each line is seen as long as it takes; a
-call into torch that takes longer is seen when it returns, and stands for the time since the look before. Where the signal is in use, or
-there is none, another thread looks instead: Python lets it in more readily while torch computes, so it sees a little less of Python.
+By a timer's signal, which Python answers between two instructions of that very thread, so that each line is seen as
+long as it takes; a call into torch that takes longer is seen when it returns, and stands for the time since the look
+before. Where the signal is in use, or there is none, another thread looks instead: Python lets it in more readily while
+torch computes, so it sees a little less of Python.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, final
 
 from trueloop.event import Place
 from trueloop.profile.clock import Piece
-from trueloop.profiled import HotLine, Phase
+from trueloop.results.profile import HotLine, Phase
 from trueloop.taps.place import is_users, place_in
 
 __all__ = ["Sampler"]

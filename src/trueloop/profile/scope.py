@@ -1,4 +1,5 @@
-"""Which module is it? Hooks of torch's own around every call of a module, for the few steps that ask; a compiled model is left alone."""
+"""Which module is it? Hooks of torch's own around every call of a module, for the few steps that ask; a compiled model
+is left alone."""
 
 from __future__ import annotations
 

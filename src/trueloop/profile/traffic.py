@@ -1,4 +1,5 @@
-"""Copies to a device, and values read from it, timed for the clock. With a torch that was built for the CPU alone nothing is patched."""
+"""Copies to a device, and values read from it, timed for the clock. With a torch that was built for the CPU alone
+nothing is patched."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import torch
 from torch import Tensor
 
 from trueloop.profile.clock import Clock
+from trueloop.taps.bus import Bus
 from trueloop.taps.tap import Patch, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["Traffic"]
 
@@ -23,12 +24,14 @@ READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__")
 class Traffic:
     """Stands after the warm-up only: a warning that PyTorch gives once, from C++, must name the user's own frame."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
-        self.wire, self.clock = wire, clock
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus, self.clock = bus, clock
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        if torch.accelerator.current_accelerator() is not None and not self._patches:  # what torch was built for, not what is there
+        if (
+            torch.accelerator.current_accelerator() is not None and not self._patches
+        ):  # what torch was built for, not what is there
             self._patches = [Patch(Tensor, name, self._wrap_reader) for name in READERS]
             self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
 
@@ -37,7 +40,7 @@ class Traffic:
             self._patches.pop().undo()
 
     def _quiet(self) -> bool:
-        return passes_by(self.wire) or self.wire.in_step > 0
+        return passes_by(self.bus) or self.bus.in_step > 0
 
     def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -1,23 +1,27 @@
-"""What bounds the run: facts in, one sentence out. Pure: no torch, so that every branch is tested without a machine to show it on."""
+"""What bounds the run: facts in, one sentence out. Pure: no torch, so that every branch is tested without a machine to
+show it on."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from trueloop.profile.reckon import Reckoning, reckon
-from trueloop.profiled import Bound, HotLine, Kind, Profile
+from trueloop.results.profile import Bound, HotLine, Kind, Profile
 
 __all__ = ["BUSY", "LAUNCHED", "PYTHON", "ROOF", "WAITS", "WRAPPED", "bound_of", "python_lines"]
 
 WAITS: Final = 0.3
-"""Share of the step from which on waiting (for data, a copy, other ranks) is what bounds it: without it the run is 1.4 times as fast."""
+"""Share of the step from which on waiting (for data, a copy, other ranks) is what bounds it: without it the run is 1.4
+times as fast."""
 BUSY: Final = 0.7
 """Share of the step that a device computes, from which on the host is not what bounds it."""
 PYTHON: Final = 0.5
-"""Share of the host's own work that is Python, from which on it is what bounds the run: most of it. First of all Python between the calls:
-what lies around operations inside of forward, backward and optimizer is part of launching them, where they are many."""
+"""Share of the host's own work that is Python, from which on it is what bounds the run: most of it. First of all Python
+between the calls: what lies around operations inside of forward, backward and optimizer is part of launching them,
+where they are many."""
 WRAPPED: Final = 0.75
-"""The same of all Python where a device waits for launches: Python around many small kernels alone is about half of the host's work."""
+"""The same of all Python where a device waits for launches: Python around many small kernels alone is about half of the
+host's work."""
 LAUNCHED: Final = 0.35
 """Share of the operations' time that their number alone explains: this many times the measured cost of a small one."""
 ROOF: Final = 0.5
@@ -41,7 +45,8 @@ def bound_of(profile: Profile) -> Bound | None:
 
 
 def python_lines(profile: Profile) -> list[HotLine]:
-    """Lines that could be taken out of the loop: between the calls of model and optimizer, or inside of a forward that the user wrote."""
+    """Lines that could be taken out of the loop: between the calls of model and optimizer, or inside of a forward that
+    the user wrote."""
     calls = {line.place for line in profile.lines if line.phase in ("backward", "optimizer") or not _between(line)}
     return [line for line in profile.lines if _between(line) and line.place not in calls]
 
@@ -54,7 +59,13 @@ def _waiting(profile: Profile, kind: Kind, share: float) -> Bound:
     match kind:
         case "data":
             loader = profile.loading
-            how = "" if loader is None else " with no workers" if not loader.workers else f" with {loader.workers} workers"
+            how = (
+                ""
+                if loader is None
+                else " with no workers"
+                if not loader.workers
+                else f" with {loader.workers} workers"
+            )
             said = f"the loop waits for data in {share:.0%} of each step: the loader{how} is slower than the model."
             evidence: dict[str, object] = {"waiting": share}
             if loader is not None:
@@ -65,14 +76,20 @@ def _waiting(profile: Profile, kind: Kind, share: float) -> Bound:
             said = f"copying batches to the device takes {share:.0%} of each step, and the device computes nothing meanwhile."
             evidence = {"copying": share, "device_busy": profile.busy_share}
         case _:
-            said = f"{share:.0%} of each step is spent exchanging data with other ranks, with nothing computed meanwhile."
+            said = (
+                f"{share:.0%} of each step is spent exchanging data with other ranks, with nothing computed meanwhile."
+            )
             evidence = {"exchanging": share, "ranks": profile.machine.ranks}
     return Bound(kind, f"{kind}-bound: {said}", evidence)
 
 
 def _on_device(profile: Profile, sums: Reckoning, busy: float) -> Bound:
     assert profile.host is not None
-    evidence: dict[str, object] = {"device_busy": busy, "kernels": round(profile.host.launches), "python": sums.python / sums.step}
+    evidence: dict[str, object] = {
+        "device_busy": busy,
+        "kernels": round(profile.host.launches),
+        "python": sums.python / sums.step,
+    }
     if busy < BUSY:
         own = sums.python + sums.operations
         if own and (sums.between / own >= PYTHON or sums.python / own >= WRAPPED):
@@ -114,9 +131,15 @@ def _by_roofline(profile: Profile, sums: Reckoning, evidence: dict[str, object])
     if profile.work is not None:
         evidence["intensity"] = profile.work.intensity
     if not total or share >= 0.5:
-        reach = "" if profile.mfu is None else f" The step reaches {profile.mfu:.0%} of the arithmetic that this machine was seen to do."
+        reach = (
+            ""
+            if profile.mfu is None
+            else f" The step reaches {profile.mfu:.0%} of the arithmetic that this machine was seen to do."
+        )
         return Bound(
-            "compute", f"compute-bound: {share:.0%} of the operations' time goes to those that are limited by arithmetic.{reach}", evidence
+            "compute",
+            f"compute-bound: {share:.0%} of the operations' time goes to those that are limited by arithmetic.{reach}",
+            evidence,
         )
     said = f"{1 - share:.0%} of the operations' time goes to those that move more than they compute."
     return Bound("memory", f"memory-bound: {said}", evidence)

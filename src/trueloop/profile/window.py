@@ -1,6 +1,8 @@
-"""Some steps under PyTorch's profiler: which operations and modules take the time, how busy the device is, and what lies outside of torch.
+"""Some steps under PyTorch's profiler: which operations and modules take the time, how busy the device is, and what
+lies outside of torch.
 
-The profiler itself costs time, on the host. So its seconds are used as shares (of a phase, of all operations), or are the device's.
+The profiler itself costs time, on the host. So its seconds are used as shares (of a phase, of all operations), or are
+the device's.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from trueloop.profile.clock import Piece
 from trueloop.profile.scope import Scope
-from trueloop.profiled import Host, ModuleCost, Operation, Phase, Span
+from trueloop.results.profile import Host, ModuleCost, Operation, Phase, Span
 
 __all__ = ["Seen", "Window"]
 
@@ -112,13 +114,18 @@ class Window:
         kinds = self.scope.kinds if self.scope else {}
         for thread in {each.thread for each in host}:
             _walk(
-                [each for each in host if each.thread == thread and not _overlap((each.start, each.start + 1), loading)],
+                [
+                    each
+                    for each in host
+                    if each.thread == thread and not _overlap((each.start, each.start + 1), loading)
+                ],
                 on_device,
                 sums,
                 _modules_of(host),
             )
         operations = sorted(
-            (Operation(name, sums.calls[name] / steps, ns / 1e9 / steps) for name, ns in sums.self_ns.items()), key=lambda op: -op.seconds
+            (Operation(name, sums.calls[name] / steps, ns / 1e9 / steps) for name, ns in sums.self_ns.items()),
+            key=lambda op: -op.seconds,
         )
         modules = [
             ModuleCost(name, kinds.get(name, ""), forward / 1e9 / steps, backward / 1e9 / steps)
@@ -164,7 +171,9 @@ def _leave(mark: Any) -> None:
 
 
 def _is_mark(event: Any, name: str) -> bool:
-    noted: bool = event.is_user_annotation() if hasattr(event, "is_user_annotation") else False  # torch's own object, of any version
+    noted: bool = (
+        event.is_user_annotation() if hasattr(event, "is_user_annotation") else False
+    )  # torch's own object, of any version
     return noted or event.scope() == 7 or name.startswith((MODULE, "Optimizer.", "enumerate(DataLoader)"))
 
 
@@ -184,7 +193,9 @@ def _modules_of(host: list[_Entry]) -> dict[int, str]:
     found: dict[int, str] = {}
     for thread in {each.thread for each in host}:
         under: list[tuple[int, str]] = []
-        for each in sorted((entry for entry in host if entry.thread == thread), key=lambda entry: (entry.start, -entry.end)):
+        for each in sorted(
+            (entry for entry in host if entry.thread == thread), key=lambda entry: (entry.start, -entry.end)
+        ):
             while under and under[-1][0] <= each.start:
                 under.pop()
             if each.name.startswith(MODULE):
@@ -205,7 +216,9 @@ def _walk(entries: list[_Entry], on_device: Counter[int] | None, sums: _Sums, mo
         if entry.mark:
             return
         name = _shown(entry.name)
-        launched = on_device.get(entry.own, 0) if on_device and name else 0  # calls of the driver are numbered for themselves
+        launched = (
+            on_device.get(entry.own, 0) if on_device and name else 0
+        )  # calls of the driver are numbered for themselves
         own = max(0, entry.end - entry.start - children) if on_device is None else launched
         if name:
             sums.self_ns[name] += own
@@ -247,7 +260,9 @@ def _host(host: list[_Entry], device: list[_Entry], pieces: list[Piece], steps: 
     for phase, start, end in pieces:
         spent[phase] += end - start
         covered[phase] += _overlap((start, end), inside)
-    kernels = _merged((each.start, each.end) for each in device if not _is_exchange(each.name) and not _is_upload(each.name))
+    kernels = _merged(
+        (each.start, each.end) for each in device if not _is_exchange(each.name) and not _is_upload(each.name)
+    )
     copies = _merged((each.start, each.end) for each in device if _is_upload(each.name))
     exchanges = _merged((each.start, each.end) for each in (device or host) if _is_exchange(each.name))
     own = kernels if device else inside
@@ -309,8 +324,13 @@ def _timeline(pieces: list[Piece], device: list[_Entry]) -> list[Span]:
 
     host = [span("host", phase, start, end) for phase, start, end in pieces if start < until]
     shown = [each for each in device if origin <= each.start < until]
-    copies = [span("copy", "copy", *each) for each in _merged((one.start, one.end) for one in shown if _is_upload(one.name))]
-    kernels = [span("device", "kernels", *each) for each in _merged((one.start, one.end) for one in shown if not _is_upload(one.name))]
+    copies = [
+        span("copy", "copy", *each) for each in _merged((one.start, one.end) for one in shown if _is_upload(one.name))
+    ]
+    kernels = [
+        span("device", "kernels", *each)
+        for each in _merged((one.start, one.end) for one in shown if not _is_upload(one.name))
+    ]
     return [*_longest(host), *_longest(kernels), *_longest(copies)]
 
 

@@ -1,7 +1,9 @@
-"""What one step has to do, operation by operation: FLOPs, bytes, and the tensors that are alive; and what is kept for the backward.
+"""What one step has to do, operation by operation: FLOPs, bytes, and the tensors that are alive; and what is kept for
+the backward.
 
-A dispatch mode sees every operation of the step, also those of the backward and of the optimizer, with its tensors. It computes nothing
-itself and changes nothing: each operation is called as it is. It is slow, so it sees one step, which is not timed.
+A dispatch mode sees every operation of the step, also those of the backward and of the optimizer, with its tensors. It
+computes nothing itself and changes nothing: each operation is called as it is. It is slow, so it sees one step, which
+is not timed.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.profile.scope import Scope
-from trueloop.profiled import Phase, Work
+from trueloop.results.profile import Phase, Work
+from trueloop.taps.bus import Bus
 from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.tap import Patch
-from trueloop.taps.wire import Wire
 
 __all__ = ["Counted", "WorkCounter", "uses_tf32"]
 
@@ -45,9 +47,9 @@ class Counted:
 class WorkCounter(TorchDispatchMode):
     """Entered at the end of one step, left at the end of the next."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, bus: Bus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.wire = wire
+        self.bus = bus
         self.scope = Scope()
         self.operations: defaultdict[str, Counted] = defaultdict(Counted)
         """By name: addmm."""
@@ -95,7 +97,9 @@ class WorkCounter(TorchDispatchMode):
 
     # -- every operation --
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
         if not self._loading and not self.failure:
             try:
@@ -181,8 +185,16 @@ class WorkCounter(TorchDispatchMode):
         return tensor
 
     def _phase(self) -> Phase:
-        wire = self.wire
-        return "backward" if wire.in_backward else "forward" if wire.call is not None else "optimizer" if wire.in_step else "python"
+        bus = self.bus
+        return (
+            "backward"
+            if bus.in_backward
+            else "forward"
+            if bus.call is not None
+            else "optimizer"
+            if bus.in_step
+            else "python"
+        )
 
     def _type_of(self, tensors: list[Tensor]) -> str:
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.is_floating_point()]
@@ -221,7 +233,9 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
 @cache
 def _outlets(func: Any) -> tuple[tuple[int, str], ...]:
     arguments = enumerate(func._schema.arguments)
-    return tuple((at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write)
+    return tuple(
+        (at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write
+    )
 
 
 def _tensors(value: object) -> Iterator[Tensor]:

@@ -26,7 +26,9 @@ SCHEMES: Final = {
 def scheme_named(name: str) -> Scheme:
     """Raises Misuse, also for what this machine cannot do: what it can is told."""
     if name not in SCHEMES:
-        raise Misuse(f"There is no scheme {name!r}.{did_you_mean(name, SCHEMES)} Nothing was run. There are: {', '.join(SCHEMES)}.")
+        raise Misuse(
+            f"There is no scheme {name!r}.{did_you_mean(name, SCHEMES)} Nothing was run. There are: {', '.join(SCHEMES)}."
+        )
     made = _made(name)
     reason = made.impossible()
     if reason:

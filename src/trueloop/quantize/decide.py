@@ -1,5 +1,5 @@
-"""Which layers are quantized: all that the scheme knows, less those that would grow, those that were asked for, and, if it is left to
-trueloop, as few of the costliest as it takes to stay within the drop that is allowed."""
+"""Which layers are quantized: all that the scheme knows, less those that would grow, those that were asked for, and, if
+it is left to trueloop, as few of the costliest as it takes to stay within the drop that is allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueloop.errors import CannotExport, Misuse, did_you_mean
 from trueloop.export.subject import Subject
 from trueloop.quantize.measure import Measured, Yardstick, yardstick_of
 from trueloop.quantize.scheme import Calibration, Scheme, known_layers, nbytes_of
-from trueloop.quantized import Layer, Quantization, allowed_of, drop_of
+from trueloop.results.quantize import Layer, Quantization, allowed_of, drop_of
 
 __all__ = ["AUTO", "CALIBRATED", "SAMPLES", "Decided", "decide", "refusal"]
 
@@ -26,7 +26,9 @@ CALIBRATED: Final = 512
 """Training samples that ranges are found on: more change them little."""
 LOOKED_AT: Final = 512
 """Validation samples for each layer alone."""
-UNSEEN: Final = "the data hold no validation or test samples: judged by training samples, and by none that it was calibrated on"
+UNSEEN: Final = (
+    "the data hold no validation or test samples: judged by training samples, and by none that it was calibrated on"
+)
 """Told where it is so."""
 SHOWN: Final = 5
 """Layers that a refusal names."""
@@ -79,7 +81,9 @@ def _calibration(subject: Subject, scheme: Scheme, yardstick: Yardstick, samples
     itself = subject.source[1] is subject.splits.train
     made = Calibration(subject, samples, spared=frozenset(yardstick.numbers.tolist()) if itself else frozenset())
     if scheme.calibrates and made.count < 1:
-        raise CannotExport(f"{scheme.name} needs training samples besides those that it is judged by, and there are none. Nothing was run.")
+        raise CannotExport(
+            f"{scheme.name} needs training samples besides those that it is judged by, and there are none. Nothing was run."
+        )
     return replace(made, samples=made.count)
 
 
@@ -94,7 +98,9 @@ def _known(subject: Subject, scheme: Scheme, keep: Sequence[str]) -> dict[str, n
     everything = dict(subject.model.named_modules())
     for name in keep:
         if name != AUTO and name not in everything:
-            raise Misuse(f"There is no layer {name!r}.{did_you_mean(name, known)} Nothing was run. There are: {', '.join(known)}.")
+            raise Misuse(
+                f"There is no layer {name!r}.{did_you_mean(name, known)} Nothing was run. There are: {', '.join(known)}."
+            )
     return known
 
 
@@ -123,7 +129,9 @@ def _alone(
         why = "asked" if asked else "larger" if after >= before else ""
         made.append(Layer(name, type(layer).__name__, before, after, found.error, drop, why))
     if all(layer.kept for layer in made):
-        raise Misuse("No layer is left to quantize: all of them are to stay in float, or would grow. Nothing was written.")
+        raise Misuse(
+            "No layer is left to quantize: all of them are to stay in float, or would grow. Nothing was written."
+        )
     return tuple(made)
 
 
@@ -184,10 +192,15 @@ def _others(model: nn.Module, known: set[str]) -> tuple[str, ...]:
 def refusal(told: Quantization, keep: Sequence[str]) -> str:
     """Why it is not written: the numbers, the layers that cost most, what to type."""
     worst = ", ".join(
-        f"{layer.name} ({allowed_of(told.metric, layer.drop)}, outputs off by {layer.error:.2%})" for layer in told.costliest[:SHOWN]
+        f"{layer.name} ({allowed_of(told.metric, layer.drop)}, outputs off by {layer.error:.2%})"
+        for layer in told.costliest[:SHOWN]
     )
     tried = "even with " + ", ".join(layer.name for layer in told.kept) + " in float, " if told.kept else ""
-    cure = "take another --scheme" if AUTO in keep else f"keep some in float (--keep-float {told.costliest[0].name}, or --keep-float auto)"
+    cure = (
+        "take another --scheme"
+        if AUTO in keep
+        else f"keep some in float (--keep-float {told.costliest[0].name}, or --keep-float auto)"
+    )
     return (
         f"{told.name} by {told.scheme}: {tried}{told.metric} goes from {told.before:.6g} to {told.after:.6g} on {told.samples:,} "
         f"{told.split} samples: a drop of {allowed_of(told.metric, told.drop)}, and {allowed_of(told.metric, told.max_drop)} is allowed. "

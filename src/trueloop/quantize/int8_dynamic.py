@@ -1,4 +1,5 @@
-"""int8-dynamic: linear layers multiply 8-bit numbers by 8-bit numbers; the scale of what comes in is found anew for each row.
+"""int8-dynamic: linear layers multiply 8-bit numbers by 8-bit numbers; the scale of what comes in is found anew for
+each row.
 
 Convolutions and embeddings keep their weights in 8 bits and compute in float: there is no row to find a scale for.
 """

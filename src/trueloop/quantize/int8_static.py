@@ -1,4 +1,5 @@
-"""int8-static: convolutions and linear layers from 8-bit numbers to 8-bit numbers, with ranges found on training samples."""
+"""int8-static: convolutions and linear layers from 8-bit numbers to 8-bit numbers, with ranges found on training
+samples."""
 
 from __future__ import annotations
 

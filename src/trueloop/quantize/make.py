@@ -1,4 +1,5 @@
-"""From a quantized model to an artefact, by the same way as any export: written, run elsewhere, compared, and only then there."""
+"""From a quantized model to an artefact, by the same way as any export: written, run elsewhere, compared, and only then
+there."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Final
 
-from trueloop.artefact import Artefact
 from trueloop.errors import CannotExport
 from trueloop.export.catalogue import runner_of
 from trueloop.export.exporter import Array, Exporter, Runner
@@ -21,7 +21,8 @@ from trueloop.export.subject import Subject
 from trueloop.export.verify import SAMPLES, TOLERANCE
 from trueloop.quantize.decide import Decided
 from trueloop.quantize.scheme import Scheme
-from trueloop.quantized import Quantization, Speed
+from trueloop.results.artifact import Artefact
+from trueloop.results.quantize import Quantization, Speed
 
 __all__ = ["beside", "beside_float", "medians", "refuse_target", "written"]
 
@@ -72,8 +73,8 @@ def written(
 
 
 def _tolerance(scheme: Scheme, decided: Decided) -> float:
-    """Where activations are rounded, two right runtimes can differ by a step: no further apart than rounding itself has moved the
-    answers."""
+    """Where activations are rounded, two right runtimes can differ by a step: no further apart than rounding itself has
+    moved the answers."""
     return max(TOLERANCE, scheme.apart(decided.model, decided.largest)) if scheme.rounds_answers else TOLERANCE
 
 
@@ -86,7 +87,9 @@ def beside_float(told: Quantization, subject: Subject, exporter: Exporter, quant
         return beside(told, subject, export(subject, exporter, Path(scratch) / "float", samples=8), quantized)
 
 
-def beside(told: Quantization, subject: Subject, plain: Artefact, quantized: Artefact, rounds: int = ROUNDS) -> Quantization:
+def beside(
+    told: Quantization, subject: Subject, plain: Artefact, quantized: Artefact, rounds: int = ROUNDS
+) -> Quantization:
     """The same, against a float artefact that is there already."""
     both = [runner_of(plain), runner_of(quantized)]
     speeds = tuple(_speed(both, _batch(subject, size), rounds) for size in BATCHES)
@@ -98,7 +101,9 @@ def _batch(subject: Subject, size: int) -> list[Array]:
     import torch
 
     numbers = torch.arange(size) % len(subject.source[1])
-    return [tensor.contiguous().numpy() for tensor in subject.program().layouts[0].parted(subject.fetch(numbers).inputs)]
+    return [
+        tensor.contiguous().numpy() for tensor in subject.program().layouts[0].parted(subject.fetch(numbers).inputs)
+    ]
 
 
 def _speed(runners: Sequence[Runner], inputs: list[Array], rounds: int) -> Speed:
@@ -108,7 +113,10 @@ def _speed(runners: Sequence[Runner], inputs: list[Array], rounds: int) -> Speed
 
 
 def medians(
-    calls: Sequence[Callable[[], object]], rounds: int = ROUNDS, turn: float = TURN, clock: Callable[[], float] = time.perf_counter
+    calls: Sequence[Callable[[], object]],
+    rounds: int = ROUNDS,
+    turn: float = TURN,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
     """Seconds of each call, in turns, so that what else the machine does hits all of them."""
     seconds: list[list[float]] = [[] for _ in calls]

@@ -65,13 +65,15 @@ class Yardstick:
     def fewer(self, samples: int) -> Yardstick:
         """The same with some of its samples, spread over all of them."""
         return (
-            self if samples >= self.samples else _yardstick(self.subject, self.subject.model, self.numbers[_spread(samples, self.samples)])
+            self
+            if samples >= self.samples
+            else _yardstick(self.subject, self.subject.model, self.numbers[_spread(samples, self.samples)])
         )
 
 
 def yardstick_of(subject: Subject, model: nn.Module, samples: int | None) -> Yardstick:
-    """`samples`: how many, spread over all; None: all. Where there are none but those that it learned from, half of them at most: the
-    others are for calibration."""
+    """`samples`: how many, spread over all; None: all. Where there are none but those that it learned from, half of
+    them at most: the others are for calibration."""
     source = subject.source[1]
     most = max(1, len(source) // 2) if source is subject.splits.train else len(source)
     return _yardstick(subject, model, _spread(most if samples is None else min(samples, most), len(source)))

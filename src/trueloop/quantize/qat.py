@@ -1,6 +1,8 @@
-"""qat: the model learns on, for a few passes over training samples, while it is rounded as int8-static will round it; then it is.
+"""qat: the model learns on, for a few passes over training samples, while it is rounded as int8-static will round it;
+then it is.
 
-What it learns is to answer as the task asks in spite of the rounding. Norms keep their averages, and the run's checkpoint stays as it is.
+What it learns is to answer as the task asks in spite of the rounding. Norms keep their averages, and the run's
+checkpoint stays as it is.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ __all__ = ["Qat"]
 PASSES: Final = 4
 """Over the training samples that it is given."""
 STRIDE: Final = 0.1
-"""Of Adam, for the weights and biases of a layer that is rounded: a part of its step of rounding. It falls to nothing: a few dozen updates
-move a weight by a step or two, whether the layer's weights are large or small."""
+"""Of Adam, for the weights and biases of a layer that is rounded: a part of its step of rounding. It falls to nothing:
+a few dozen updates move a weight by a step or two, whether the layer's weights are large or small."""
 RATE: Final = 1e-4
 """Of Adam, for all others: small against any rate that the model was trained with."""
 
@@ -60,10 +62,16 @@ def _learned(model: nn.Module, names: Sequence[str], calibration: Calibration) -
     """A copy in evaluation mode throughout, so that dropout and norms are as they will be."""
     made = copy.deepcopy(model).eval().requires_grad_(True)
     task = calibration.subject.task
-    with torch.enable_grad(), fence(calibration.subject.recipe.seed), rounding(made, ranges_of(made, names, calibration)):
+    with (
+        torch.enable_grad(),
+        fence(calibration.subject.recipe.seed),
+        rounding(made, ranges_of(made, names, calibration)),
+    ):
         optimizer = torch.optim.Adam(_paces(made, names))
         updates = PASSES * math.ceil(calibration.count / calibration.batch)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1 / updates, updates)  # weights come to rest between two steps
+        schedule = torch.optim.lr_scheduler.LinearLR(
+            optimizer, 1.0, 1 / updates, updates
+        )  # weights come to rest between two steps
         for epoch in range(PASSES):
             for batch in calibration.batches(epoch=epoch):
                 optimizer.zero_grad()
@@ -79,7 +87,9 @@ def _paces(model: nn.Module, names: Sequence[str]) -> list[dict[str, Any]]:
     groups, taken = [], set[int]()
     for name in names:
         layer = model.get_submodule(name)
-        mine = [parameter for parameter in layer.parameters() if id(parameter) not in taken]  # of tied layers, the first one's
+        mine = [
+            parameter for parameter in layer.parameters() if id(parameter) not in taken
+        ]  # of tied layers, the first one's
         taken |= {id(parameter) for parameter in mine}
         weight = layer.weight
         assert isinstance(weight, torch.Tensor)

@@ -1,4 +1,5 @@
-"""The seam: a `Scheme` makes of a model one that answers nearly the same from fewer bits. One file of this folder per scheme."""
+"""The seam: a `Scheme` makes of a model one that answers nearly the same from fewer bits. One file of this folder per
+scheme."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Calibration:
     samples: int
     batch: int = 64
     spared: frozenset[int] = frozenset()
-    """Numbers of training samples that the metric is measured on, where there are no others: they are never looked at here."""
+    """Numbers of training samples that the metric is measured on, where there are no others: they are never looked at
+    here."""
 
     @property
     def count(self) -> int:
@@ -46,7 +48,11 @@ class Calibration:
         """The same each time; spread over all of them, others in another epoch."""
         source, prepare = self.subject.splits.train, self.subject.splits.prepare
         order = torch.randperm(len(source), generator=torch.Generator().manual_seed(self.subject.recipe.seed + epoch))
-        chosen = order if not self.spared else torch.tensor([number for number in order.tolist() if number not in self.spared])
+        chosen = (
+            order
+            if not self.spared
+            else torch.tensor([number for number in order.tolist() if number not in self.spared])
+        )
         for numbers in torch.split(chosen[: self.samples], self.batch):
             with fence(self.subject.recipe.seed):
                 raw = source.fetch(numbers)
@@ -85,7 +91,8 @@ class Scheme(ABC):
         """A copy of the model with these layers quantized; the model itself stays as it is."""
 
     def alone(self, model: nn.Module, name: str, calibration: Calibration) -> nn.Module:
-        """The same with one layer, for its share of the cost; a scheme that knows a quicker way that gives the same numbers takes it."""
+        """The same with one layer, for its share of the cost; a scheme that knows a quicker way that gives the same
+        numbers takes it."""
         return self.quantized(model, [name], calibration)
 
     def bytes_after(self, layer: nn.Module) -> int:
@@ -95,7 +102,8 @@ class Scheme(ABC):
         return weight.numel() + 4 * len(weight)
 
     def apart(self, model: nn.Module, measured: float) -> float:
-        """How far rounding has moved an answer at most. `measured`: how far the quantized model's answers are from the float model's."""
+        """How far rounding has moved an answer at most. `measured`: how far the quantized model's answers are from the
+        float model's."""
         return measured
 
     def for_target(self, model: nn.Module, target: str) -> nn.Module:
@@ -121,7 +129,12 @@ def known_layers(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> dict[s
     found = {}
     for name, module in model.named_modules():
         weight = getattr(module, "weight", None)
-        if isinstance(module, kinds) and isinstance(weight, torch.Tensor) and weight.is_floating_point() and weight.dim() > 1:
+        if (
+            isinstance(module, kinds)
+            and isinstance(weight, torch.Tensor)
+            and weight.is_floating_point()
+            and weight.dim() > 1
+        ):
             found[name] = module
     return found
 
@@ -131,5 +144,7 @@ def nbytes_of(model: nn.Module) -> int:
     held: dict[Any, int] = {}
     for tensor in model.state_dict().values():
         if isinstance(tensor, torch.Tensor):
-            held[tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tuple(tensor.shape)] = tensor.numel() * tensor.element_size()
+            held[tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tuple(tensor.shape)] = (
+                tensor.numel() * tensor.element_size()
+            )
     return sum(held.values())

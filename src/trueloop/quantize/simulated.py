@@ -1,6 +1,8 @@
-"""Rounding as int8-static will do it, in float: weights with a scale for each output, what comes in with one range for all.
+"""Rounding as int8-static will do it, in float: weights with a scale for each output, what comes in with one range for
+all.
 
-torch's own fake quantization lets gradients through, so a model can learn with it; and a layer alone can be looked at without a graph.
+torch's own fake quantization lets gradients through, so a model can learn with it; and a layer alone can be looked at
+without a graph.
 """
 
 from __future__ import annotations
@@ -70,7 +72,11 @@ def _rounded_input(low: float, high: float) -> Any:
 def rounding(model: nn.Module, ranges: Ranges) -> Iterator[None]:
     """These layers of this very model round inside; afterwards they have their own weights, as trained meanwhile."""
     layers = {name: model.get_submodule(name) for name in ranges}
-    handles = [layers[name].register_forward_pre_hook(_rounded_input(*span)) for name, span in ranges.items() if span is not None]
+    handles = [
+        layers[name].register_forward_pre_hook(_rounded_input(*span))
+        for name, span in ranges.items()
+        if span is not None
+    ]
     for layer in layers.values():
         parametrize.register_parametrization(layer, "weight", _Rounded())
     try:

@@ -1,7 +1,7 @@
 """A model as a graph in 8 bits, by PT2E of torchao: traced, observed on training samples, converted, tidied.
 
-ONNX is given the steps as QuantizeLinear and DequantizeLinear, which its runtimes join into 8-bit kernels; other targets are given the
-same arithmetic in plain operations of torch, so that whoever runs the artefact needs no torchao.
+ONNX is given the steps as QuantizeLinear and DequantizeLinear, which its runtimes join into 8-bit kernels; other
+targets are given the same arithmetic in plain operations of torch, so that whoever runs the artefact needs no torchao.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Graphed(nn.Module):
 
 
 def _always_called_alike(graph: fx.GraphModule) -> fx.GraphModule:
-    """torch numbers the code of its graphs as they are made, and exported files say where each operation came from: two files of the same
-    model would differ."""
+    """torch numbers the code of its graphs as they are made, and exported files say where each operation came from: two
+    files of the same model would differ."""
     forward: Any = type(graph).forward
     forward.__code__ = forward.__code__.replace(co_filename="<quantized graph>")
     return graph
@@ -90,7 +90,9 @@ def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibratio
     with torch.no_grad(), fence(), quietly(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchao and torch warn of each other's next versions
         whole: Any = _Scores(model)
-        traced = torch.export.export(exportable(whole), (batches[0].inputs,), dynamic_shapes=(_free(batches[0].inputs),))
+        traced = torch.export.export(
+            exportable(whole), (batches[0].inputs,), dynamic_shapes=(_free(batches[0].inputs),)
+        )
         graph = traced.module(check_guards=False)
         weights = _apart_for_each_call(graph, {f"model.{name}.weight" for name in names})
         prepared = prepare_pt2e(graph, _quantizer(weights))
@@ -102,8 +104,8 @@ def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibratio
 
 
 def _apart_for_each_call(graph: fx.GraphModule, weights: set[str]) -> set[str]:
-    """Names of these weights, with a copy for each further call of a layer: torchao folds a norm into the convolution before it, and would
-    fold it into the same weight once for each call. `_tidy` joins the copies again."""
+    """Names of these weights, with a copy for each further call of a layer: torchao folds a norm into the convolution
+    before it, and would fold it into the same weight once for each call. `_tidy` joins the copies again."""
     made, seen = set(weights), set[str]()
     for node in [node for node in graph.graph.nodes if node.target in _TAKERS]:
         for part in [part for part in node.args[1:3] if isinstance(part, fx.Node) and part.op == "get_attr"]:
@@ -123,13 +125,16 @@ def _apart_for_each_call(graph: fx.GraphModule, weights: set[str]) -> set[str]:
 
 
 def _quantizer(weights: set[str]) -> Any:
-    """Marks what is read together with these weights: inputs in 255 steps of one range, weights in 255 steps for each output. Layers are
-    known by their weights, so one that is called twice, or whose weight another one reads, is marked wherever it is used."""
+    """Marks what is read together with these weights: inputs in 255 steps of one range, weights in 255 steps for each
+    output. Layers are known by their weights, so one that is called twice, or whose weight another one reads, is marked
+    wherever it is used."""
     from torchao.quantization.pt2e import HistogramObserver, PerChannelMinMaxObserver
     from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
     entering = QuantizationSpec(torch.uint8, HistogramObserver.with_args(eps=2**-12), 0, 255, torch.per_tensor_affine)
-    held = QuantizationSpec(torch.int8, PerChannelMinMaxObserver.with_args(eps=2**-20), -127, 127, torch.per_channel_symmetric, ch_axis=0)
+    held = QuantizationSpec(
+        torch.int8, PerChannelMinMaxObserver.with_args(eps=2**-20), -127, 127, torch.per_channel_symmetric, ch_axis=0
+    )
 
     @final
     class Marks(Quantizer):  # type: ignore[misc]
@@ -139,7 +144,9 @@ def _quantizer(weights: set[str]) -> Any:
             for node in model.graph.nodes:
                 weight = node.args[1] if node.target in _TAKERS else None
                 if isinstance(weight, fx.Node) and weight.target in weights:
-                    node.meta["quantization_annotation"] = QuantizationAnnotation({node.args[0]: entering, weight: held}, _annotated=True)
+                    node.meta["quantization_annotation"] = QuantizationAnnotation(
+                        {node.args[0]: entering, weight: held}, _annotated=True
+                    )
             return model
 
         def validate(self, model: fx.GraphModule) -> None:
@@ -165,7 +172,8 @@ def _free(inputs: Any) -> Any:
 
 
 def _tidy(graph: fx.GraphModule) -> None:
-    """Away with float weights that nothing reads any more, and with second copies: a layer that is called twice was converted twice."""
+    """Away with float weights that nothing reads any more, and with second copies: a layer that is called twice was
+    converted twice."""
     kept: dict[Any, str] = {}
     for node in graph.graph.nodes:
         if node.op == "get_attr":
@@ -173,7 +181,10 @@ def _tidy(graph: fx.GraphModule) -> None:
             if isinstance(value, Tensor):
                 node.target = kept.setdefault((value.dtype, tuple(value.shape), value.numpy().tobytes()), node.target)
     read = {node.target for node in graph.graph.nodes if node.op == "get_attr"}
-    for name in [name for name, _ in (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))]:
+    for name in [
+        name
+        for name, _ in (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))
+    ]:
         if name not in read:
             parent, _, last = name.rpartition(".")
             delattr(graph.get_submodule(parent), last)
@@ -196,10 +207,16 @@ def _dequantize(x: Tensor, scale: float, zero: int, low: int, high: int, dtype: 
     return (x.to(torch.float32) - zero) * scale
 
 
-def _dequantize_outputs(x: Tensor, scales: Tensor, zeros: Tensor | None, axis: int, low: int, high: int, dtype: torch.dtype) -> Tensor:
+def _dequantize_outputs(
+    x: Tensor, scales: Tensor, zeros: Tensor | None, axis: int, low: int, high: int, dtype: torch.dtype
+) -> Tensor:
     shape = [-1 if place == axis else 1 for place in range(x.dim())]
     numbers = x.to(torch.float32)
     return (numbers if zeros is None else numbers - zeros.reshape(shape)) * scales.reshape(shape)
 
 
-_PLAIN = {"quantize_per_tensor": _quantize, "dequantize_per_tensor": _dequantize, "dequantize_per_channel": _dequantize_outputs}
+_PLAIN = {
+    "quantize_per_tensor": _quantize,
+    "dequantize_per_tensor": _dequantize,
+    "dequantize_per_channel": _dequantize_outputs,
+}

@@ -1,7 +1,8 @@
 """A weight in fewer bits, which becomes float again where a layer reads it.
 
-The numbers are found by torchao; what is kept is said in plain operations of torch, so that every target can take it, and whoever runs the
-artefact needs no torchao. A layer that reads its weight in a way of its own (a head tied to an embedding) still finds one.
+The numbers are found by torchao; what is kept is said in plain operations of torch, so that every target can take it,
+and whoever runs the artefact needs no torchao. A layer that reads its weight in a way of its own (a head tied to an
+embedding) still finds one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from trueloop.quantize.scheme import TABLES
 __all__ = ["GROUP", "Float8", "Int4", "Int8", "Stored", "replaced", "rounded", "with_stored"]
 
 GROUP: Final = 32
-"""Numbers that share a scale where there are only sixteen steps: one large weight spoils no more than its neighbours."""
+"""Numbers that share a scale where there are only sixteen steps: one large weight spoils no more than its
+neighbours."""
 LARGEST_FLOAT8: Final = 448.0
 """Of float8_e4m3fn."""
 SMALLEST_SCALE: Final = 1e-12
@@ -107,7 +109,7 @@ class Float8(Stored):
 
 
 def rounded(weight: Tensor, block: tuple[int, ...], most: int) -> tuple[Tensor, Tensor]:
-    """Whole numbers from -most to most, and what one is worth in each block, by torchao."""
+    """CompiledStep numbers from -most to most, and what one is worth in each block, by torchao."""
     from torchao.quantization import MappingType, choose_qparams_affine, quantize_affine
 
     if math.prod(block) == 1:  # which torchao takes for one block of all
@@ -145,7 +147,8 @@ def _weight(layer: nn.Module) -> Tensor:
 
 
 def _share(layer: nn.Module, parts: tuple[Tensor, Tensor]) -> None:
-    """torch has rounded the weight once more, to the same numbers. As buffers, tied layers hold one tensor, in copies of the model too."""
+    """torch has rounded the weight once more, to the same numbers. As buffers, tied layers hold one tensor, in copies
+    of the model too."""
     held = layer.get_submodule("parametrizations.weight")
     for name, part in zip(("original0", "original1"), parts, strict=True):
         delattr(held, name)
@@ -159,7 +162,8 @@ def replaced(model: nn.Module, name: str, layer: nn.Module) -> None:
 
 @final
 class _Rows(nn.Module):
-    """An embedding, or a bag of them: only the rows that are asked for become float, where each row has its own scale."""
+    """An embedding, or a bag of them: only the rows that are asked for become float, where each row has its own
+    scale."""
 
     def __init__(self, table: nn.Module, stored: Stored, parts: tuple[Tensor, Tensor]) -> None:
         super().__init__()
@@ -174,7 +178,9 @@ class _Rows(nn.Module):
         whole: Tensor = self.stored(self.values, self.scale)
         return whole
 
-    def forward(self, numbers: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self, numbers: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
         if self.bag and numbers.dim() != 2:
             return F.embedding_bag(numbers, self.weight, offsets, mode=self.bag, per_sample_weights=per_sample_weights)
         rows = self.stored.rows(numbers, self.get_buffer("values"), self.get_buffer("scale"))

@@ -1,4 +1,5 @@
-"""What is left when the machine goes: which checkpoints there are, what they hold, and whether a run went on from one exactly."""
+"""What is left when the machine goes: which checkpoints there are, what they hold, and whether a run went on from one
+exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from trueloop.errors import BadCheckpoint
 from trueloop.readiness.question import Run, asked
 from trueloop.readiness.record import Absent
 from trueloop.readiness.validation import proved
-from trueloop.statement import Figure, Statement, stated
+from trueloop.results.readiness import Figure, Statement, stated
 
 __all__ = ["best", "contents", "newest", "parts_of", "resumed"]
 
@@ -37,7 +38,8 @@ def _newest(run: Run) -> tuple[str, Folder]:
 
 @asked(SECTION, "a checkpoint", "trueloop train {recipe}", essential=True)
 def newest(run: Run) -> Statement:
-    """Sizes are compared with the manifest, which carries its own hash; the files' hashes are for `checkpoint verify`."""
+    """Sizes are compared with the manifest, which carries its own hash; the files' hashes are for `checkpoint
+    verify`."""
     name, store = _newest(run)
     address = f"checkpoints/{name}/manifest.json"
     try:
@@ -56,7 +58,11 @@ def newest(run: Run) -> Statement:
 
 
 def _broken(run: Run, address: str, text: str) -> Statement:
-    return stated(SECTION, "bad", text).and_see(run.record.address(address)).advising(f"trueloop checkpoint verify {run.name}")
+    return (
+        stated(SECTION, "bad", text)
+        .and_see(run.record.address(address))
+        .advising(f"trueloop checkpoint verify {run.name}")
+    )
 
 
 @asked(SECTION, "the best checkpoint", "trueloop train {recipe}")
@@ -121,6 +127,14 @@ def parts_of(file: Path) -> set[str]:
             inside = next(name for name in packed.namelist() if name.endswith("/data.pkl"))
             with packed.open(inside) as pickled:
                 found = _Names(pickled).load()
-    except (OSError, StopIteration, zipfile.BadZipFile, pickle.UnpicklingError, EOFError, TypeError, ValueError) as error:
+    except (
+        OSError,
+        StopIteration,
+        zipfile.BadZipFile,
+        pickle.UnpicklingError,
+        EOFError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise Absent(f"checkpoints/{file.parent.name}/{file.name}", f"it cannot be read: {error}") from None
     return {str(key) for key in found} if isinstance(found, dict) else set()

@@ -7,7 +7,7 @@ from typing import Final
 
 from trueloop.readiness.question import Run, asked
 from trueloop.readiness.record import Record
-from trueloop.statement import Statement, Status, stated
+from trueloop.results.readiness import Statement, Status, stated
 
 __all__ = ["claims", "unneeded"]
 
@@ -32,7 +32,9 @@ def claims(run: Run) -> Iterator[Statement]:
             untried.append(claim)
     if untried and not record.has("proofs.json"):
         # Nothing was: one line, not a page of them.
-        yield Statement(SECTION, "missing", f"not tried: {', '.join(untried)}", command=run.command(run.probe, claim="").strip())
+        yield Statement(
+            SECTION, "missing", f"not tried: {', '.join(untried)}", command=run.command(run.probe, claim="").strip()
+        )
         return
     for claim in untried:
         yield Statement(SECTION, "missing", f"{claim}: not tried", command=run.command(run.probe, claim=claim))

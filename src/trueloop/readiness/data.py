@@ -7,7 +7,7 @@ from typing import Final
 
 from trueloop.readiness.question import Run, asked
 from trueloop.readiness.record import Absent
-from trueloop.statement import Figure, Statement, stated
+from trueloop.results.readiness import Figure, Statement, stated
 
 __all__ = ["classes", "inputs", "leakage", "sizes", "tested", "where"]
 
@@ -16,10 +16,15 @@ SECTION: Final = "data"
 TWINS: Final = 0.01
 """Share of a split that may stand in another by chance: public sets have up to one sample in a hundred that does."""
 NORMAL: Final = 10.0
-"""A mean or a spread of inputs beyond this is no longer around one, which usual weights are made for. Pixels up to 255 are far beyond."""
+"""A mean or a spread of inputs beyond this is no longer around one, which usual weights are made for. Pixels up to 255
+are far beyond."""
 LOPSIDED: Final = 10.0
 """The commonest class so many times the rarest: then accuracy says little about the rare ones."""
-PAIRS: Final = {"train_valid": ("validation", "training"), "train_test": ("test", "training"), "valid_test": ("test", "validation")}
+PAIRS: Final = {
+    "train_valid": ("validation", "training"),
+    "train_test": ("test", "training"),
+    "valid_test": ("test", "validation"),
+}
 """Of leakage in facts.json: whose samples were looked for in which."""
 
 
@@ -43,16 +48,22 @@ def leakage(run: Run) -> Iterator[Statement]:
     if not told:
         raise Absent("facts.json#leakage.train_valid", record.reason("facts.json#leakage") or "there is only one split")
     for pair in told:
-        figures = {name: record.figure(f"facts.json#leakage.{pair}.{name}") for name in ("repeated", "compared", "against")}
+        figures = {
+            name: record.figure(f"facts.json#leakage.{pair}.{name}") for name in ("repeated", "compared", "against")
+        }
         these, those = PAIRS[pair]
-        text = f"{{repeated:,}} of {{compared:,}} {these} samples are among {{against:,}} {those} samples, byte for byte"
+        text = (
+            f"{{repeated:,}} of {{compared:,}} {these} samples are among {{against:,}} {those} samples, byte for byte"
+        )
         share = figures["repeated"].value / max(1, figures["compared"].value)
         sizes = [record.figure(f"facts.json#data.{split}") for split in pair.split("_")]
         if sizes[0].value > figures["against"].value or sizes[1].value > figures["compared"].value:
             figures |= {"first": sizes[1], "second": sizes[0]}
             text += f"; not all were looked at: there are {{first:,}} {these} and {{second:,}} {those} samples"
         command = "" if not share else "draw the splits anew, by groups or without repeated samples"
-        yield stated(SECTION, "bad" if share > TWINS else "risk" if share else "good", text, **figures).advising(command)
+        yield stated(SECTION, "bad" if share > TWINS else "risk" if share else "good", text, **figures).advising(
+            command
+        )
 
 
 @asked(SECTION, "how the inputs look to the model", AGAIN)
@@ -60,13 +71,24 @@ def inputs(run: Run) -> Statement:
     record = run.record
     figures = {name: record.figure(f"facts.json#inputs.{name}") for name in ("samples", "values", "not_finite")}
     if figures["not_finite"].value:
-        return stated(SECTION, "bad", "{not_finite:,} of {values:,} numbers in the first batch are no numbers", **figures)
+        return stated(
+            SECTION, "bad", "{not_finite:,} of {values:,} numbers in the first batch are no numbers", **figures
+        )
     figures |= {name: record.number(f"facts.json#inputs.{name}") for name in ("mean", "std", "min", "max")}
     if record.value("facts.json#inputs.kind") == "tokens":
-        return stated(SECTION, "note", "the first batch, {samples} samples of it: whole numbers from {min:.0f} to {max:.0f}", **figures)
+        return stated(
+            SECTION,
+            "note",
+            "the first batch, {samples} samples of it: whole numbers from {min:.0f} to {max:.0f}",
+            **figures,
+        )
     text = "the first batch, {samples} samples of it as the model gets them: mean {mean:.4g}, spread {std:.4g}, from {min:.4g} to {max:.4g}"
     far = max(abs(figures["mean"].value), figures["std"].value) > NORMAL
-    command = "subtract the training data's mean and divide by their spread, in the `prepare` of the recipe's Splits" if far else ""
+    command = (
+        "subtract the training data's mean and divide by their spread, in the `prepare` of the recipe's Splits"
+        if far
+        else ""
+    )
     return stated(SECTION, "risk" if far else "good", text, **figures).advising(command)
 
 
@@ -101,4 +123,6 @@ def where(run: Run) -> Statement:
         text = "all training samples are held on {device} ({size:.2f} MB)"
         return stated(SECTION, "note", text, size=size, device=device).and_see("facts.json#data.where")
     workers = record.figure("facts.json#data.workers")
-    return stated(SECTION, "note", "samples come from a loader; workers: {workers}", workers=workers).and_see("facts.json#data.where")
+    return stated(SECTION, "note", "samples come from a loader; workers: {workers}", workers=workers).and_see(
+        "facts.json#data.where"
+    )

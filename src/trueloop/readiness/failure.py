@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.readiness.question import Run, asked
-from trueloop.statement import Figure, Statement, Status, stated
+from trueloop.results.readiness import Figure, Statement, Status, stated
 
 __all__ = ["ended", "nonfinite", "watched"]
 
@@ -43,7 +43,9 @@ def ended(run: Run) -> Statement:
 def nonfinite(run: Run) -> Iterator[Statement]:
     record = run.record
     chosen = record.figure("run.json#recipe.on_nonfinite")
-    yield stated(SECTION, "good", f"a gradient that is no number {FACED.get(chosen.value, chosen.value)}").and_see(*chosen.addresses)
+    yield stated(SECTION, "good", f"a gradient that is no number {FACED.get(chosen.value, chosen.value)}").and_see(
+        *chosen.addresses
+    )
     skipped = record.value("metrics.jsonl?train#skipped")
     if skipped:
         times = Figure(max(skipped), "largest([metrics.jsonl?train#skipped])")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trueloop.readiness.question import Run, asked
-from trueloop.statement import Statement, Status, stated
+from trueloop.results.readiness import Statement, Status, stated
 
 __all__ = ["allowed", "open_ones"]
 

@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueloop.errors import NotARun
-from trueloop.readiness import checkpoints, contract, data, failure, findings, model, performance, reproducibility, risks, validation
+from trueloop.readiness import (
+    checkpoints,
+    contract,
+    data,
+    failure,
+    findings,
+    model,
+    performance,
+    reproducibility,
+    risks,
+    validation,
+)
 from trueloop.readiness.question import Run, answers, questions_in
 from trueloop.readiness.record import Record
+from trueloop.results.readiness import Readiness
 from trueloop.session.folder import read_about
 from trueloop.session.runs import summary_of
-from trueloop.statement import Readiness
 
 __all__ = ["readiness_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trueloop.readiness.question import Run, asked
-from trueloop.statement import Statement, stated
+from trueloop.results.readiness import Statement, stated
 
 __all__ = ["device", "held", "loss", "model", "optimizer"]
 
@@ -18,7 +18,9 @@ def model(run: Run) -> Statement:
     record = run.record
     figures = {name: record.figure(f"facts.json#model.{name}") for name in ("class", "parameters", "trained")}
     if not figures["trained"].value:
-        return stated(SECTION, "bad", "{class} has {parameters:,} parameters, and {trained} of them are to be trained", **figures)
+        return stated(
+            SECTION, "bad", "{class} has {parameters:,} parameters, and {trained} of them are to be trained", **figures
+        )
     return stated(SECTION, "note", "{class}, {parameters:,} parameters, {trained:,} of them to be trained", **figures)
 
 
@@ -51,15 +53,17 @@ def held(run: Run) -> Statement:
     if holds.value != trained.value:
         text = "the optimizer holds {holds:,} numbers, and {trained:,} of the model are to be trained: the others stay as they are"
         return stated(SECTION, "bad", text, holds=holds, trained=trained)
-    return stated(SECTION, "good", "the optimizer holds all {holds:,} numbers that are to be trained", holds=holds).and_see(
-        *trained.addresses
-    )
+    return stated(
+        SECTION, "good", "the optimizer holds all {holds:,} numbers that are to be trained", holds=holds
+    ).and_see(*trained.addresses)
 
 
 @asked(SECTION, "the device", AGAIN)
 def device(run: Run) -> Statement:
     record = run.record
-    figures = {name: record.figure(f"facts.json#device.{name}") for name in ("name", "precision", "compile", "processes")}
+    figures = {
+        name: record.figure(f"facts.json#device.{name}") for name in ("name", "precision", "compile", "processes")
+    }
     text = "on {name} in {precision}, compile {compile}, processes: {processes}"
     if figures["name"].value == "cpu" and record.has("run.json#machine.cuda"):
         figures["idle"] = record.figure("run.json#machine.cuda")

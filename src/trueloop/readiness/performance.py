@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.readiness.question import Run, asked
-from trueloop.statement import Statement, middle_of, stated
+from trueloop.results.readiness import Statement, middle_of, stated
 
 __all__ = ["memory", "speed", "waits"]
 
 SECTION: Final = "performance"
 ROWS: Final = "trueloop train {recipe} --set log_every=10"
 STARVED: Final = 0.3
-"""Share of the time spent waiting for data beyond which the data set the pace: below it, a perfect loader would save less than that."""
+"""Share of the time spent waiting for data beyond which the data set the pace: below it, a perfect loader would save
+less than that."""
 
 
 @asked(SECTION, "how fast it trains", ROWS)
@@ -29,7 +30,12 @@ def waits(run: Run) -> Iterator[Statement]:
         text = "data-bound: it waits for data {share:.1%} of the time (the median of its rows)"
         yield stated(SECTION, "risk", text, share=share).advising(f"trueloop train {run.recipe} --set workers=4")
     else:
-        yield stated(SECTION, "good", "not data-bound: it waits for data {share:.1%} of the time (the median of its rows)", share=share)
+        yield stated(
+            SECTION,
+            "good",
+            "not data-bound: it waits for data {share:.1%} of the time (the median of its rows)",
+            share=share,
+        )
 
 
 @asked(SECTION, "how much memory it takes", ROWS)

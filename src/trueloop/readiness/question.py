@@ -1,4 +1,5 @@
-"""A question that the note asks of a run. Its answer is a statement, or several; where evidence is absent, that it is missing.
+"""A question that the note asks of a run. Its answer is a statement, or several; where evidence is absent, that it is
+missing.
 
 @asked("data", "repeated samples", "trueloop train {recipe}")
 def leakage(run: Run) -> Statement: ...
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from trueloop.readiness.record import Absent, Record
-from trueloop.statement import Statement
+from trueloop.results.readiness import Statement
 
 __all__ = ["Question", "Run", "answers", "asked", "questions_in"]
 
@@ -60,13 +61,17 @@ class Question:
             text = f"{self.topic}: not known, `{run.record.address(absent.address)}` is not there{why}"
             yield self._missing(run, text)
         except ZeroDivisionError:
-            yield self._missing(run, f"{self.topic}: cannot be computed, a recorded number that it is divided by is zero")
+            yield self._missing(
+                run, f"{self.topic}: cannot be computed, a recorded number that it is divided by is zero"
+            )
 
     def _missing(self, run: Run, text: str) -> Statement:
         return Statement(self.section, "missing", text, command=run.command(self.command), essential=self.essential)
 
 
-def asked(section: str, topic: str, command: str, *, essential: bool = False) -> Callable[[Callable[[Run], Answer]], Question]:
+def asked(
+    section: str, topic: str, command: str, *, essential: bool = False
+) -> Callable[[Callable[[Run], Answer]], Question]:
     """Makes a function the answer of a question."""
     return lambda answer: Question(section, topic, command, answer, essential)
 

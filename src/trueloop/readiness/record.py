@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from trueloop.errors import NotARun
-from trueloop.statement import Figure
+from trueloop.results.readiness import Figure
 
 __all__ = ["Absent", "Record"]
 
@@ -86,7 +86,8 @@ class Record:
         return self.value(address) is not None
 
     def lines(self, file: str, kind: str) -> list[int]:
-        """The numbers of the lines of a kind: the rows 'valid' of metrics.jsonl, the events 'ModelSeen' of events.jsonl."""
+        """The numbers of the lines of a kind: the rows 'valid' of metrics.jsonl, the events 'ModelSeen' of
+        events.jsonl."""
         rows: _Rows | None = self._read(file)
         return [] if rows is None else rows.of(kind)
 
@@ -94,7 +95,9 @@ class Record:
         """Why facts.json does not have it, if it says so."""
         told: Mapping[str, str] = self._told.get("missing") or {}
         topic = address.partition("#")[2].partition(".")[0]
-        unread = (f"{name}: {why}" for name, why in told.items() if topic in FROM_SAMPLES and name.startswith("samples of "))
+        unread = (
+            f"{name}: {why}" for name, why in told.items() if topic in FROM_SAMPLES and name.startswith("samples of ")
+        )
         return told.get(topic) or "; ".join(unread)
 
     def address(self, file: str) -> str:
@@ -116,7 +119,9 @@ def _by_claim(whole: Any, path: Path) -> dict[str, Any]:
     try:
         return {str(each["claim"]): each for each in whole["proofs"]}
     except (TypeError, KeyError) as error:
-        raise NotARun(f"{path} is damaged ({error}). Nothing was judged: remove it, and `trueloop probe` makes it anew.") from None
+        raise NotARun(
+            f"{path} is damaged ({error}). Nothing was judged: remove it, and `trueloop probe` makes it anew."
+        ) from None
 
 
 def _parsed(path: Path) -> Any:
@@ -129,7 +134,8 @@ def _parsed(path: Path) -> Any:
 
 @final
 class _Rows:
-    """One JSON object a line, parsed when it is asked for: statistics of layers are long, and nobody asks for them here."""
+    """One JSON object a line, parsed when it is asked for: statistics of layers are long, and nobody asks for them
+    here."""
 
     def __init__(self, lines: list[str], path: Path) -> None:
         self._lines, self._path = lines, path
@@ -148,7 +154,11 @@ class _Rows:
     def of(self, kind: str) -> list[int]:
         """Their kind comes first in each line, as both writers write it."""
         begin = (f'{{"kind": "{kind}"', f'{{"event": "{kind}"')
-        return [number for number, line in enumerate(self._lines, 1) if line.startswith(begin) and self[number - 1] is not None]
+        return [
+            number
+            for number, line in enumerate(self._lines, 1)
+            if line.startswith(begin) and self[number - 1] is not None
+        ]
 
 
 def _step_down(value: Any, path: str) -> Any:

@@ -1,4 +1,5 @@
-"""Of somebody's script: what one checked and recorded run of it shows. Much is missing there that a recipe would have."""
+"""Of somebody's script: what one checked and recorded run of it shows. Much is missing there that a recipe would
+have."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from trueloop.readiness.performance import STARVED
 from trueloop.readiness.question import Question, Run, answers, asked, questions_in
 from trueloop.readiness.record import Absent
 from trueloop.readiness.validation import proved
+from trueloop.results.readiness import SECTIONS, Readiness, Statement, Status, stated
 from trueloop.rules.catalogue import find_rule, select
 from trueloop.rules.rule import Rule
-from trueloop.settings import Settings
-from trueloop.statement import SECTIONS, Readiness, Statement, Status, stated
+from trueloop.usercode.settings import Settings
 
 __all__ = ["readiness_of_script"]
 
@@ -66,7 +67,11 @@ def _judged(run: Run, section: str, name: str, selected: tuple[type[Rule], ...])
     links = [record.address(f"report.json#{part}") for part in ("findings", "not_judged")]
     if rule.code in found:
         status: Status = "bad" if rule.severity is Severity.ERROR else "risk"
-        return stated(section, status, f"{rule.name}: found, see the findings").and_see(*links).advising(f"trueloop explain {rule.name}")
+        return (
+            stated(section, status, f"{rule.name}: found, see the findings")
+            .and_see(*links)
+            .advising(f"trueloop explain {rule.name}")
+        )
     return stated(section, "good", f"{rule.name}: judged, and nothing was found").and_see(*links)
 
 
@@ -138,7 +143,12 @@ def _workers(run: Run) -> Statement:
     return stated("data", "note", "workers of the loader: {workers}, cores: {cores}", workers=workers, cores=cores)
 
 
-@asked("validation", "a validation", "write a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}", essential=True)
+@asked(
+    "validation",
+    "a validation",
+    "write a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}",
+    essential=True,
+)
 def _validated(run: Run) -> Statement:
     passes = run.record.count("events.jsonl?PassScored#step")
     return stated("validation", "note", "passes over data that were scored without training: {passes}", passes=passes)
@@ -164,7 +174,9 @@ def _saved(run: Run) -> Statement:
     names = {"weights": "weights", "optimizers": "an optimizer", "random": "random states", "counters": "a counter"}
     held = [word for name, word in names.items() if run.record.value(f"{at}#contents.{name}")]
     lacking = [word for word in names.values() if word not in held]
-    text = f"its last file holds {', '.join(held) or 'nothing that trains'}" + (f"; it lacks {', '.join(lacking)}" if lacking else "")
+    text = f"its last file holds {', '.join(held) or 'nothing that trains'}" + (
+        f"; it lacks {', '.join(lacking)}" if lacking else ""
+    )
     link = run.record.address(f"{at}#contents")
     return stated("checkpoints", "risk" if lacking else "good", text).and_see(link)
 
@@ -190,7 +202,9 @@ def _versions(run: Run) -> Statement:
 def _ended(run: Run) -> Statement:
     reason, code = run.record.figure("run.json#reason"), run.record.figure("run.json#exit_code")
     status: Status = "bad" if code.value else "risk" if reason.value not in ("finished", "exit") else "good"
-    return stated("failure detection", status, "the script ended with exit code {code}: {reason}", code=code, reason=reason)
+    return stated(
+        "failure detection", status, "the script ended with exit code {code}: {reason}", code=code, reason=reason
+    )
 
 
 @asked("failure detection", "which rules watched the run", AGAIN)
@@ -210,7 +224,9 @@ def _waits(run: Run) -> Statement:
     step, waited = run.record.number(f"{at}#step_ms"), run.record.number(f"{at}#waited_ms")
     share = waited / step
     bound = share.value > STARVED
-    text = f"{'data-bound' if bound else 'not data-bound'}: {{share:.1%}} of a step of {{step:.2f}} ms is waiting for data"
+    text = (
+        f"{'data-bound' if bound else 'not data-bound'}: {{share:.1%}} of a step of {{step:.2f}} ms is waiting for data"
+    )
     return stated("performance", "risk" if bound else "good", text, share=share, step=step)
 
 

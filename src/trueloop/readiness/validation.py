@@ -9,7 +9,7 @@ from typing import Final
 
 from trueloop.readiness.question import Run, asked
 from trueloop.readiness.record import Absent, Record
-from trueloop.statement import Figure, Statement, Status, stated
+from trueloop.results.readiness import Figure, Statement, Status, stated
 
 __all__ = ["against_before", "against_constant", "collapsed", "mode", "reached", "repeats", "test"]
 
@@ -19,11 +19,23 @@ ERRORS: Final = 2.0
 """Standard errors that a difference must exceed: one in twenty lies beyond by chance."""
 
 
-@asked(SECTION, "a validation", "let the recipe's data return Splits(valid=...), then: trueloop train {recipe}", essential=True)
+@asked(
+    SECTION,
+    "a validation",
+    "let the recipe's data return Splits(valid=...), then: trueloop train {recipe}",
+    essential=True,
+)
 def reached(run: Run) -> Statement:
     record = run.record
     metric, best, step = best_of(record)
-    row = next((line for line in record.lines("metrics.jsonl", "valid") if record.value(f"metrics.jsonl:{line}#step") == step.value), None)
+    row = next(
+        (
+            line
+            for line in record.lines("metrics.jsonl", "valid")
+            if record.value(f"metrics.jsonl:{line}#step") == step.value
+        ),
+        None,
+    )
     seen = [f"metrics.jsonl:{row}#{metric.value}"] if row is not None else []
     times = record.count("metrics.jsonl?valid#step")
     text = "the best {metric} is {best:.4g}, at step {step:,}; evaluations: {times}"
@@ -33,7 +45,10 @@ def reached(run: Run) -> Statement:
 @asked(SECTION, "the mode that it is validated in", AGAIN)
 def mode(run: Run) -> Statement:
     record = run.record
-    modules, training = record.figure("facts.json#validation.modules"), record.figure("facts.json#validation.in_train_mode")
+    modules, training = (
+        record.figure("facts.json#validation.modules"),
+        record.figure("facts.json#validation.in_train_mode"),
+    )
     graphs = record.figure("facts.json#validation.graphs")
     if training.value or graphs.value:
         text = "while it is validated {training} of {modules} modules are in train mode; graphs are built: {graphs}"
@@ -44,7 +59,13 @@ def mode(run: Run) -> Statement:
 
 @asked(SECTION, "whether a validation repeats", "trueloop probe {run} evaluation-repeats")
 def repeats(run: Run) -> Statement:
-    return proved(run, SECTION, "evaluation-repeats", "the validation gives the same numbers again", "the validation does not repeat")
+    return proved(
+        run,
+        SECTION,
+        "evaluation-repeats",
+        "the validation gives the same numbers again",
+        "the validation does not repeat",
+    )
 
 
 @asked(SECTION, "what a constant answer reaches", AGAIN)
@@ -55,18 +76,28 @@ def against_constant(run: Run) -> Statement:
     if record.figure("facts.json#baseline.metric").value != metric.value:
         raise Absent(f"facts.json#baseline.{metric.value}")
     value, answer = record.number("facts.json#baseline.value"), record.figure("facts.json#baseline.answer")
-    figures = {"best": best, "metric": metric, "value": value, "answer": answer, "samples": record.figure("facts.json#baseline.valid")}
+    figures = {
+        "best": best,
+        "metric": metric,
+        "value": value,
+        "answer": answer,
+        "samples": record.figure("facts.json#baseline.valid"),
+    }
     text = "{metric} {best:.4g} against {value:.4g} of a constant answer ({answer}; {samples:,} samples)"
     lead = _lead(record, best, value)
     if lead <= 0:
         return stated(SECTION, "bad", f"{text}: the model is no better than one that looks at nothing", **figures)
     noise = _error(metric, value, figures["samples"])
     if noise is not None and lead <= noise.value:
-        return stated(SECTION, "risk", f"{text}: no more than {{noise:.2g}}, which chance gives", noise=noise, **figures)
+        return stated(
+            SECTION, "risk", f"{text}: no more than {{noise:.2g}}, which chance gives", noise=noise, **figures
+        )
     return stated(SECTION, "good", text, **figures)
 
 
-@asked(SECTION, "the last good run", "trueloop ready {run} --baseline OTHER, or: trueloop train {recipe} --baseline {run}")
+@asked(
+    SECTION, "the last good run", "trueloop ready {run} --baseline OTHER, or: trueloop train {recipe} --baseline {run}"
+)
 def against_before(run: Run) -> Statement:
     record = run.record
     metric, best, _ = best_of(record)
@@ -78,7 +109,9 @@ def against_before(run: Run) -> Statement:
         figures["noise"] = noise
         text += "; equally good runs lie up to {noise:.2g} apart"
     status: Status = "good" if worse <= (0 if noise is None else noise.value) else "risk" if noise is None else "bad"
-    return stated(SECTION, status, text, **figures).advising(f"trueloop compare {where} {run.name}" if worse > 0 else "")
+    return stated(SECTION, status, text, **figures).advising(
+        f"trueloop compare {where} {run.name}" if worse > 0 else ""
+    )
 
 
 @asked(SECTION, "whether it collapsed", AGAIN)
@@ -121,11 +154,13 @@ def proved(run: Run, section: str, claim: str, holds: str, fails: str) -> Statem
 
 
 def _before(run: Run, metric: Figure) -> tuple[Figure, Figure, Figure | None, str]:
-    """The value of the last good run, its name, how far apart equally good runs lie, and what to type for it. The run's own baseline comes
-    first: its noise is known."""
+    """The value of the last good run, its name, how far apart equally good runs lie, and what to type for it. The run's
+    own baseline comes first: its noise is known."""
     record, other = run.record, run.before
     kept = record.value("run.json#baseline.run")
-    if record.value("run.json#baseline.metric") == metric.value and (other is None or other.folder.absolute() == Path(kept)):
+    if record.value("run.json#baseline.metric") == metric.value and (
+        other is None or other.folder.absolute() == Path(kept)
+    ):
         name = Figure(Path(kept).name, "last_of([run.json#baseline.run])")
         return record.number("run.json#baseline.value"), name, record.number("run.json#baseline.noise"), kept
     if other is None:
@@ -133,7 +168,9 @@ def _before(run: Run, metric: Figure) -> tuple[Figure, Figure, Figure | None, st
     theirs_by, theirs, _ = best_of(other)
     if theirs_by.value != metric.value:
         raise Absent("run.json#baseline", f"{other.name} was chosen by {theirs_by.value}, not by {metric.value}")
-    noise = _error(metric, theirs, record.figure("facts.json#data.valid")) if record.has("facts.json#data.valid") else None
+    noise = (
+        _error(metric, theirs, record.figure("facts.json#data.valid")) if record.has("facts.json#data.valid") else None
+    )
     return theirs, other.figure("run.json#name"), noise, other.name
 
 
@@ -144,8 +181,8 @@ def _lead(record: Record, value: Figure, other: Figure) -> float:
 
 
 def _error(metric: Figure, value: Figure, samples: Figure) -> Figure | None:
-    """Two standard errors of an accuracy; of other metrics nothing is known without their samples. Two more right and two more wrong ones
-    are counted: without them an accuracy of 1 would have no error at all."""
+    """Two standard errors of an accuracy; of other metrics nothing is known without their samples. Two more right and
+    two more wrong ones are counted: without them an accuracy of 1 would have no error at all."""
     if metric.value != "accuracy":
         return None
     share = (value * samples + 2) / (samples + 4)

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from trueloop.errors import BadRecipe, did_you_mean
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["bundled", "find_recipe", "load_file", "summaries"]
 
@@ -24,18 +24,23 @@ WORDS: Final = {"table": "TABLE", "target": "--target"}
 def bundled() -> list[str]:
     """Names of the recipes that come with trueloop."""
     here = Path(__file__).parent
-    return sorted(file.stem.replace("_", "-") for file in here.glob("*.py") if file.stem not in ("__init__", "catalogue"))
+    return sorted(
+        file.stem.replace("_", "-") for file in here.glob("*.py") if file.stem not in ("__init__", "catalogue")
+    )
 
 
 def summaries() -> dict[str, str]:
     """What each bundled recipe is, in one line: the first of its docstring. Nothing is imported for it."""
-    texts = {name: Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text(encoding="utf-8") for name in bundled()}
+    texts = {
+        name: Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text(encoding="utf-8") for name in bundled()
+    }
     lines = {name: (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0] for name, text in texts.items()}
     return {name: line.removeprefix(f"{name}: ") for name, line in lines.items()}
 
 
 def find_recipe(word: str, arguments: Mapping[str, str]) -> Recipe:
-    """By name or path. `arguments` go to a recipe that is a function with parameters. What the user's own code raises there is theirs."""
+    """By name or path. `arguments` go to a recipe that is a function with parameters. What the user's own code raises
+    there is theirs."""
     made = getattr(_module(word), "recipe", None)
     if isinstance(made, Recipe):
         _refuse(word, arguments)
@@ -48,7 +53,9 @@ def find_recipe(word: str, arguments: Mapping[str, str]) -> Recipe:
         )
     built: Any = made(**_bound(word, made, arguments))
     if not isinstance(built, Recipe):
-        raise BadRecipe(f"{word}: recipe() returned a value of type {type(built).__name__}, not a Recipe. Nothing was run.")
+        raise BadRecipe(
+            f"{word}: recipe() returned a value of type {type(built).__name__}, not a Recipe. Nothing was run."
+        )
     return built
 
 
@@ -57,15 +64,22 @@ def _bound(word: str, made: Callable[..., Any], arguments: Mapping[str, str]) ->
     parameters = inspect.signature(made).parameters.values()
     open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters)
     _refuse(
-        word, {} if open_ended else {name: given for name, given in arguments.items() if name not in {each.name for each in parameters}}
+        word,
+        {}
+        if open_ended
+        else {name: given for name, given in arguments.items() if name not in {each.name for each in parameters}},
     )
     named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
     missing = [each.name for each in named if each.default is each.empty and each.name not in arguments]
     if missing and set(missing) <= set(WORDS):
         needs = " and ".join(WORDS[name] for name in missing)
-        raise BadRecipe(f"The recipe {word} needs {needs}. Nothing was run: type `trueloop train {word} data.csv --target COLUMN`.")
+        raise BadRecipe(
+            f"The recipe {word} needs {needs}. Nothing was run: type `trueloop train {word} data.csv --target COLUMN`."
+        )
     if missing:
-        raise BadRecipe(f"{word}: recipe() wants {', '.join(missing)}, which nothing can give it. Nothing was run: give it defaults.")
+        raise BadRecipe(
+            f"{word}: recipe() wants {', '.join(missing)}, which nothing can give it. Nothing was run: give it defaults."
+        )
     return arguments
 
 
@@ -81,18 +95,24 @@ def _module(word: str) -> ModuleType:
     if word not in bundled():
         known = ", ".join(bundled())
         hint = f" Did you mean {word}.py?" if Path(f"{word}.py").is_file() else did_you_mean(word, bundled())
-        raise BadRecipe(f"There is no recipe {word!r}.{hint} Nothing was run. There are: {known}; or a file of yours: my_recipe.py.")
+        raise BadRecipe(
+            f"There is no recipe {word!r}.{hint} Nothing was run. There are: {known}; or a file of yours: my_recipe.py."
+        )
     return import_module(f"trueloop.recipes.{word.replace('-', '_')}")
 
 
 def load_file(path: Path) -> ModuleType:
     """A file of the user's, run as a module. Raises BadRecipe."""
     if not path.is_file():
-        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.py"))) if path.parent.is_dir() else ""
+        near = (
+            did_you_mean(path.name, (other.name for other in path.parent.glob("*.py"))) if path.parent.is_dir() else ""
+        )
         raise BadRecipe(f"There is no file {path}.{near} Nothing was run.")
     taken = sys.modules.get(path.stem)
     if taken is not None and Path(getattr(taken, "__file__", None) or "").absolute() != path.absolute():
-        raise BadRecipe(f"{path} is called like the module {path.stem!r}, which is in use. Nothing was run: rename the file.")
+        raise BadRecipe(
+            f"{path} is called like the module {path.stem!r}, which is in use. Nothing was run: rename the file."
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)

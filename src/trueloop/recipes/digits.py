@@ -8,7 +8,7 @@ from torch import nn
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import MissingExtra
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["recipe"]
 

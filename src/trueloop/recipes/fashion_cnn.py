@@ -1,4 +1,5 @@
-"""fashion-cnn: Fashion-MNIST by a small residual network, mirrored and shifted as it learns; a minute on a GPU, an hour on a CPU."""
+"""fashion-cnn: Fashion-MNIST by a small residual network, mirrored and shifted as it learns; a minute on a GPU, an hour
+on a CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from trueloop.data.augment import mirrored, shifted
 from trueloop.data.source import Splits
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes import fashion_mlp
 
 __all__ = ["ResidualNet", "network", "read", "recipe"]
@@ -49,7 +50,8 @@ def moved(images: Tensor, draws: torch.Generator) -> Tensor:
 
 @final
 class ResidualNet(nn.Module):
-    """Three stages at 28, 14 and 7 points, each twice as wide as the one before and ending in a residual block; 482,154 parameters."""
+    """Three stages at 28, 14 and 7 points, each twice as wide as the one before and ending in a residual block; 482,154
+    parameters."""
 
     def __init__(self, *, both_ways: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""fashion-mlp: 70,000 pieces of clothing of 28x28 points (Fashion-MNIST), by a plain network of 269,322 parameters; a minute on a CPU."""
+"""fashion-mlp: 70,000 pieces of clothing of 28x28 points (Fashion-MNIST), by a plain network of 269,322 parameters; a
+minute on a CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from trueloop.data.find import find_data
 from trueloop.data.homes import FASHION_MNIST
 from trueloop.data.idx import Normalised, image_splits
 from trueloop.data.source import Splits
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["network", "read", "recipe"]
 

@@ -1,4 +1,5 @@
-"""mnist: 70,000 handwritten digits of 28x28 points, by fashion-cnn's network; half a minute on a GPU, half an hour on a CPU."""
+"""mnist: 70,000 handwritten digits of 28x28 points, by fashion-cnn's network; half a minute on a GPU, half an hour on a
+CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from trueloop.data.find import find_data
 from trueloop.data.homes import MNIST
 from trueloop.data.idx import Normalised, image_splits
 from trueloop.data.source import Splits
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes import fashion_cnn
 
 __all__ = ["network", "read", "recipe"]

@@ -1,4 +1,5 @@
-"""sentiment: does a sentence praise a film? 10,662 sentences of reviews, and nothing learned elsewhere; seconds on a CPU."""
+"""sentiment: does a sentence praise a film? 10,662 sentences of reviews, and nothing learned elsewhere; seconds on a
+CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.split import split_numbers
 from trueloop.data.tensors import Tensors
 from trueloop.data.text import PADDING, Vocabulary, padded_rows, read_lines
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["BagOfWords", "network", "read", "recipe"]
 
@@ -43,7 +44,8 @@ def network(facts: Facts) -> nn.Module:
 
 
 def read(request: DataRequest) -> Splits:
-    """A tenth to validate, a tenth to test, drawn by the seed of the run: among a thousand sentences, which they are makes 3 %."""
+    """A tenth to validate, a tenth to test, drawn by the seed of the run: among a thousand sentences, which they are
+    makes 3 %."""
     files = find_data(MOVIE_REVIEWS, request)
     against, praise = (read_lines(files[name], "latin-1") for name in ("rt-polarity.neg", "rt-polarity.pos"))
     lines, labels = [*against, *praise], torch.tensor([0] * len(against) + [1] * len(praise))
@@ -54,7 +56,9 @@ def read(request: DataRequest) -> Splits:
         train=Tensors(table[train], labels[train]),
         valid=Tensors(table[valid], labels[valid]),
         test=Tensors(table[test], labels[test]),
-        facts=Facts((table.shape[1],), ("against", "praise"), vocabulary=len(vocabulary), more={"text": vocabulary.plain()}),
+        facts=Facts(
+            (table.shape[1],), ("against", "praise"), vocabulary=len(vocabulary), more={"text": vocabulary.plain()}
+        ),
         notes=(
             f"{len(train):,} sentences to learn from, {len(valid):,} to validate, {len(test):,} to test; drawn by the seed {request.seed}",
             f"{len(vocabulary.numbers):,} words of the training sentences; pairs and pieces of words in {BUCKETS:,} buckets",
@@ -64,8 +68,8 @@ def read(request: DataRequest) -> Splits:
 
 @final
 class BagOfWords(nn.Module):
-    """The sum of the vectors of all words and parts, in whatever order they stand, over the root of their number; half of them are left out
-    at random while it learns."""
+    """The sum of the vectors of all words and parts, in whatever order they stand, over the root of their number; half
+    of them are left out at random while it learns."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""shakespeare: a GPT that learns to write Shakespeare, letter by letter, from one megabyte of plays; two minutes on a GPU.
+"""shakespeare: a GPT that learns to write Shakespeare, letter by letter, from one megabyte of plays; two minutes on a
+GPU.
 
 The text is its own token file: each byte is a token. `shakespeare-tiny` is the same for a CPU.
 """
@@ -16,7 +17,7 @@ from trueloop.data.homes import TINY_SHAKESPEARE
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tokens import Tokens, tokens_in
 from trueloop.engine.unprojected import Unprojected
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["GPT", "network", "read", "read_blocks", "recipe"]
 
@@ -72,7 +73,8 @@ def read_blocks(request: DataRequest, block: int) -> Splits:
 class GPT(nn.Module):
     """Tokens [N, T] -> scores of the next token [N, T, vocabulary]; each place sees those before it and itself.
 
-    `unprojected`: in training mode it answers `Unprojected`, so that the scores of a large vocabulary are never held all at once.
+    `unprojected`: in training mode it answers `Unprojected`, so that the scores of a large vocabulary are never held
+    all at once.
     `narrow`: under autocast the stream that the blocks add to is of autocast's type, too; else of the weights'.
     """
 
@@ -112,7 +114,8 @@ class GPT(nn.Module):
         return scores
 
     def _begin_small(self, depth: int) -> None:
-        """What the blocks add to the stream begins smaller, the more of them there are: so it begins as wide as with one."""
+        """What the blocks add to the stream begins smaller, the more of them there are: so it begins as wide as with
+        one."""
         for name, parameter in self.named_parameters():
             if parameter.dim() >= 2:
                 added = name.endswith(("attention.out.weight", "think.2.weight"))
@@ -127,7 +130,9 @@ class _Block(nn.Module):
         super().__init__()
         self.before_attention, self.before_thinking = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = _Attention(heads, width, dropout)
-        self.think = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
+        self.think = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout)
+        )
 
     def forward(self, stream: Tensor) -> Tensor:
         stream = stream + self.attention(self.before_attention(stream))
@@ -149,6 +154,8 @@ class _Attention(nn.Module):
     def forward(self, stream: Tensor) -> Tensor:
         parts = self.ask(stream).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         queries, keys, values = parts.unbind(0)
-        seen = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, dropout_p=self.drop if self.training else 0.0)
+        seen = F.scaled_dot_product_attention(
+            queries, keys, values, is_causal=True, dropout_p=self.drop if self.training else 0.0
+        )
         answer: Tensor = self.dropout(self.out(seen.transpose(1, 2).flatten(2)))
         return answer

@@ -8,7 +8,7 @@ from typing import Final
 from torch import nn
 
 from trueloop.data.source import Facts, Splits
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes import shakespeare
 
 __all__ = ["network", "read", "recipe"]
@@ -18,7 +18,16 @@ BLOCK: Final = 64
 
 
 def recipe() -> Recipe:
-    return replace(shakespeare.recipe(), name="shakespeare-tiny", model=network, data=read, steps=1000, batch=16, lr=2e-3, precision="fp32")
+    return replace(
+        shakespeare.recipe(),
+        name="shakespeare-tiny",
+        model=network,
+        data=read,
+        steps=1000,
+        batch=16,
+        lr=2e-3,
+        precision="fp32",
+    )
 
 
 def network(facts: Facts) -> nn.Module:

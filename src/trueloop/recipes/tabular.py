@@ -1,4 +1,5 @@
-"""tabular: any CSV or Parquet table with a header. `trueloop train tabular data.csv --target y`; the target column decides the task."""
+"""tabular: any CSV or Parquet table with a header. `trueloop train tabular data.csv --target y`; the target column
+decides the task."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Facts, Splits
 from trueloop.data.table import read_table, read_target
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["Network", "Reading", "recipe"]
 
 WIDTH: Final = 128
 """Of the two hidden layers: wide enough for the tables that fit a spreadsheet, seconds on a CPU."""
 STEPS_IN_AN_EPOCH: Final = 50
-"""What the batch is chosen for, between 16 and 1,024 samples: small tables get enough steps, large ones do not take hours."""
+"""What the batch is chosen for, between 16 and 1,024 samples: small tables get enough steps, large ones do not take
+hours."""
 
 
 def recipe(table: str, target: str) -> Recipe:
@@ -53,7 +55,8 @@ class Reading:
 
 @final
 class Network(nn.Module):
-    """Two hidden layers. Quantities are answered in their own unit: the last layer's answer is scaled by what the training rows hold."""
+    """Two hidden layers. Quantities are answered in their own unit: the last layer's answer is scaled by what the
+    training rows hold."""
 
     mean: Tensor
     spread: Tensor

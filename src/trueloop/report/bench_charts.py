@@ -6,9 +6,9 @@ import math
 from html import escape
 from typing import Final
 
-from trueloop.benched import Bench, Form, Pace
 from trueloop.report.svg import WIDE, box, legend, svg, text
 from trueloop.report.units import seconds_of
+from trueloop.results.bench import Bench, Form, Pace
 
 __all__ = ["colours_of", "latency_chart", "throughput_chart"]
 
@@ -19,7 +19,8 @@ NUMBERS: Final = 80.0
 """Points at the right, for the medians."""
 ROW: Final = 22.0
 WORST: Final = 4.0
-"""How many of the slowest median a picture reaches: one call in a hundred that took far longer must not press all bars together."""
+"""How many of the slowest median a picture reaches: one call in a hundred that took far longer must not press all bars
+together."""
 HIGH: Final = 240.0
 
 
@@ -69,7 +70,9 @@ def _whisker(pace: Pace, middle: float, scale: float, numbers: str) -> str:
     path += "".join(f"M{x:.1f} {middle - 5:.1f}v10" for x in (NAMES + pace.p95 * scale, end) if x <= most + 0.5)
     if end > most + 0.5:
         path += f"M{most - 6:.1f} {middle - 5:.1f}l6 5l-6 5"  # it goes on
-    return f'<path d="{path}" fill="none" stroke="var(--ink)" stroke-width="1.5"><title>{escape(numbers)}</title></path>'
+    return (
+        f'<path d="{path}" fill="none" stroke="var(--ink)" stroke-width="1.5"><title>{escape(numbers)}</title></path>'
+    )
 
 
 # -- throughput --
@@ -91,7 +94,9 @@ def throughput_chart(told: Bench) -> str:
         return HIGH - per_second / most * (HIGH - top)
 
     parts = [f'<path d="M{left} {top}V{HIGH}H{right}" fill="none" stroke="var(--line)"/>']
-    parts += [text(left - 8, y(most * part) + 4, f"{most * part:,.0f}", anchor="end", soft=True) for part in (0.0, 0.5, 1.0)]
+    parts += [
+        text(left - 8, y(most * part) + 4, f"{most * part:,.0f}", anchor="end", soft=True) for part in (0.0, 0.5, 1.0)
+    ]
     parts += [text(x(batch), HIGH + 18, str(batch), anchor="middle", soft=True) for batch in batches]
     parts.append(text(right, HIGH + 36, "samples in a batch", anchor="end", soft=True))
     colours = colours_of(told)

@@ -1,4 +1,5 @@
-"""A bench as one HTML file that opens offline: the fastest form, a table for each batch, latency and throughput as pictures."""
+"""A bench as one HTML file that opens offline: the fastest form, a table for each batch, latency and throughput as
+pictures."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from html import escape
 from typing import Final
 
 from trueloop import __version__
-from trueloop.benched import Bench, Form
 from trueloop.report.bench_charts import latency_chart, throughput_chart
 from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.svg import CHARTS
 from trueloop.report.units import bytes_of, seconds_of
-from trueloop.verdict import counted
+from trueloop.results.bench import Bench, Form
+from trueloop.results.check import counted
 
 __all__ = ["document"]
 
@@ -65,7 +66,11 @@ def _body(told: Bench) -> Iterator[str]:
 
 def _table(told: Bench) -> str:
     heads = ("form", "batch", "p50", "p95", "p99", "samples/s", "speed", "calls")
-    rows = [_line(_cells(told, form, batch), "td", won=form is _best(told, batch)) for batch in told.batches for form in told.forms]
+    rows = [
+        _line(_cells(told, form, batch), "td", won=form is _best(told, batch))
+        for batch in told.batches
+        for form in told.forms
+    ]
     caption = " ".join(f"{escape(sentence)}." for sentence in told.how)
     return f"<table><caption>{caption}</caption>{_line(heads, 'th')}{''.join(rows)}</table>"
 

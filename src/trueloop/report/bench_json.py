@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from trueloop.benched import Bench
 from trueloop.report.evidence import as_json
+from trueloop.results.bench import Bench
 
 __all__ = ["document"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-from trueloop.benched import Bench, Form
 from trueloop.report.units import bytes_of, seconds_of
-from trueloop.verdict import counted
+from trueloop.results.bench import Bench, Form
+from trueloop.results.check import counted
 
 __all__ = ["lines_of", "print_bench"]
 

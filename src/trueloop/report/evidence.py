@@ -9,7 +9,7 @@ from linecache import getline
 from typing import Any, Final
 
 from trueloop.event import Place
-from trueloop.source import shown_path
+from trueloop.usercode.source import shown_path
 
 __all__ = ["as_json", "as_words", "lines_around", "where"]
 
@@ -48,12 +48,15 @@ def where(place: Place | None) -> str:
 
 
 def lines_around(place: Place | None, source: str, margin: int) -> list[tuple[int, str]]:
-    """(number, line) of a place and up to `margin` lines on each side; the line alone where the file is no longer what it was."""
+    """(number, line) of a place and up to `margin` lines on each side; the line alone where the file is no longer what
+    it was."""
     if place is None or not source.strip():
         return []
     if getline(place.path, place.line).rstrip("\n") != source:
         return [(place.line, source)]
-    around = [(number, getline(place.path, number)) for number in range(max(1, place.line - margin), place.line + margin + 1)]
+    around = [
+        (number, getline(place.path, number)) for number in range(max(1, place.line - margin), place.line + margin + 1)
+    ]
     while around and not around[0][1].strip():
         del around[0]
     while around and not around[-1][1].strip():

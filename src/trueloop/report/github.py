@@ -6,8 +6,8 @@ from typing import Final
 
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.source import shown_path
-from trueloop.verdict import CrashExplanation, Verdict
+from trueloop.results.check import CrashExplanation, Verdict
+from trueloop.usercode.source import shown_path
 
 __all__ = ["document"]
 
@@ -18,7 +18,9 @@ def document(verdict: Verdict) -> str:
     lines = [_annotation(finding) for finding in verdict.findings]
     lines += [_crash(verdict.crash)] if verdict.crash is not None else []
     lines += [f"::error title=trueloop itself failed::{_data(verdict.broken())}"] if verdict.failures else []
-    lines += [_data(line) for line in (verdict.outcome.sentence(), *verdict.notes, f"trueloop: {verdict.closing()}") if line]
+    lines += [
+        _data(line) for line in (verdict.outcome.sentence(), *verdict.notes, f"trueloop: {verdict.closing()}") if line
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""The report as one HTML file that opens offline: no scripts, no fonts, nothing fetched; light or dark as the reader's system is."""
+"""The report as one HTML file that opens offline: no scripts, no fonts, nothing fetched; light or dark as the reader's
+system is."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from trueloop import __version__
 from trueloop.event import Place
 from trueloop.finding import Finding
 from trueloop.report.evidence import as_words, lines_around, where
-from trueloop.source import line_of
-from trueloop.verdict import CrashExplanation, Verdict, counted
+from trueloop.results.check import CrashExplanation, Verdict, counted
+from trueloop.usercode.source import line_of
 
 __all__ = ["PAGE", "STYLE", "TABLES", "document", "prose"]
 
@@ -106,7 +107,12 @@ def _body(verdict: Verdict, tone: str) -> Iterator[str]:
 
 def _facts(verdict: Verdict) -> Iterator[str]:
     watched = verdict.watched
-    facts = {"steps": watched.steps, "batches": watched.batches, "epochs": watched.epochs, "rules judged": watched.rules}
+    facts = {
+        "steps": watched.steps,
+        "batches": watched.batches,
+        "epochs": watched.epochs,
+        "rules judged": watched.rules,
+    }
     if verdict.allowed:
         facts["allowed"] = verdict.allowed
     yield from (f"<li><b>{number:,}</b>{name}</li>" for name, number in facts.items())
@@ -122,10 +128,13 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"<code>{escape(where(finding.place))}</code></header>"
     yield from _stated(finding.place, finding.source, finding.message)
     yield "<dl>"
-    yield from (f"<dt>{name}</dt><dd>{prose(text)}</dd>" for name, text in (("Why", finding.why), ("Fix", finding.fix)) if text)
+    yield from (
+        f"<dt>{name}</dt><dd>{prose(text)}</dd>" for name, text in (("Why", finding.why), ("Fix", finding.fix)) if text
+    )
     if evidence := as_words(finding.evidence):
         chips = "".join(
-            f'<span><span class="soft">{escape(name)}</span> <code>{escape(text)}</code></span>' for name, text in evidence.items()
+            f'<span><span class="soft">{escape(name)}</span> <code>{escape(text)}</code></span>'
+            for name, text in evidence.items()
         )
         yield f'<dt>Evidence</dt><dd class="chips">{chips}</dd>'
     yield f"<dt>Seen</dt><dd>first at step {finding.first_step:,}, {counted(finding.count, 'time')}</dd></dl>"
@@ -137,7 +146,10 @@ def _crash(crash: CrashExplanation) -> Iterator[str]:
     yield '<article class="error"><header class="finding"><h2>What the crash means</h2>'
     yield f"<code>{escape(where(crash.place))}</code></header>"
     yield from _stated(crash.place, line_of(crash.place), crash.message)
-    rows = [*(("Because" if index == 0 else "", detail) for index, detail in enumerate(crash.details)), ("Fix", crash.fix)]
+    rows = [
+        *(("Because" if index == 0 else "", detail) for index, detail in enumerate(crash.details)),
+        ("Fix", crash.fix),
+    ]
     yield f"<dl>{''.join(f'<dt>{label}</dt><dd>{prose(text)}</dd>' for label, text in rows if text)}</dl>"
     yield from _diff(crash.diff)
     yield "</article>"
@@ -157,13 +169,19 @@ def _source(place: Place | None, source: str) -> Iterator[str]:
 
 def _diff(diff: str) -> Iterator[str]:
     kinds = {"+": "plus", "-": "minus"}
-    lines = [(line, "soft" if line.startswith(("---", "+++", "@@")) else kinds.get(line[:1], "")) for line in diff.splitlines()]
+    lines = [
+        (line, "soft" if line.startswith(("---", "+++", "@@")) else kinds.get(line[:1], ""))
+        for line in diff.splitlines()
+    ]
     if lines:
         yield "<pre>" + "".join(f'<span class="{kind}">{escape(line)}</span>' for line, kind in lines) + "</pre>"
 
 
 def _not_judged(verdict: Verdict) -> str:
-    rows = "".join(f"<dt><code>{escape(codes)}</code></dt><dd>{escape(because)}</dd>" for because, codes in verdict.reasons().items())
+    rows = "".join(
+        f"<dt><code>{escape(codes)}</code></dt><dd>{escape(because)}</dd>"
+        for because, codes in verdict.reasons().items()
+    )
     return f"<details><summary>{counted(len(verdict.not_judged), 'rule')} had nothing to judge</summary><dl>{rows}</dl></details>"
 
 

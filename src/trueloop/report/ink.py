@@ -48,9 +48,16 @@ def block(console: Console, text: str, style_of: Callable[[str], str]) -> None:
 
 
 def prose(
-    console: Console, *texts: str, label: str = "", width: int = INDENT, indent: int = 0, style: str = "", label_style: str = "cyan"
+    console: Console,
+    *texts: str,
+    label: str = "",
+    width: int = INDENT,
+    indent: int = 0,
+    style: str = "",
+    label_style: str = "cyan",
 ) -> None:
-    """A paragraph, folded in a terminal; with a label, the lines hang behind it. The first text has the style, the others have none."""
+    """A paragraph, folded in a terminal; with a label, the lines hang behind it. The first text has the style, the
+    others have none."""
     from rich.text import Text
 
     hang = indent + (width if label else 0)

@@ -1,4 +1,5 @@
-"""The report as one JSON document, for programs. Version 1 is a promise: keys may be added, never renamed or removed."""
+"""The report as one JSON document, for programs. Version 1 is a promise: keys may be added, never renamed or
+removed."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any, Final
 from trueloop.event import Place
 from trueloop.finding import Finding
 from trueloop.report.evidence import as_json
-from trueloop.source import shown_path
-from trueloop.verdict import CrashExplanation, Verdict
+from trueloop.results.check import CrashExplanation, Verdict
+from trueloop.usercode.source import shown_path
 
 __all__ = ["document"]
 
@@ -22,7 +23,12 @@ def document(verdict: Verdict) -> str:
     whole = {
         "version": VERSION,
         "findings": [_finding(finding) for finding in verdict.findings],
-        "watched": {**asdict(verdict.watched), "allowed": verdict.allowed, "failures": verdict.failures, "notes": verdict.notes},
+        "watched": {
+            **asdict(verdict.watched),
+            "allowed": verdict.allowed,
+            "failures": verdict.failures,
+            "notes": verdict.notes,
+        },
         "not_judged": [{"code": unjudged.code, "because": unjudged.because} for unjudged in verdict.not_judged],
         "overhead": verdict.overhead,
         "script": asdict(verdict.outcome),

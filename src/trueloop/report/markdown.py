@@ -9,8 +9,8 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.report.evidence import as_words, where
-from trueloop.source import line_of
-from trueloop.verdict import CrashExplanation, Verdict, counted
+from trueloop.results.check import CrashExplanation, Verdict, counted
+from trueloop.usercode.source import line_of
 
 __all__ = ["document", "fenced", "plain", "span"]
 

@@ -1,8 +1,9 @@
 """The report as a patch: every fix that can be written mechanically, in one unified diff that `patch -p0` applies.
 
-Each finding brings a diff against the file as it stands. Several of them for one file cannot simply follow one another (the
-lines that the second expects may have been changed by the first), so their edits are gathered and one diff per file is written.
-Of two edits to the same lines the more severe finding's is taken; applying the patch and checking again brings the other.
+Each finding brings a diff against the file as it stands. Several of them for one file cannot simply follow one another
+(the lines that the second expects may have been changed by the first), so their edits are gathered and one diff per
+file is written. Of two edits to the same lines the more severe finding's is taken; applying the patch and checking
+again brings the other.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from io import StringIO
 from itertools import pairwise
 from typing import Final
 
-from trueloop.source import full_path, lines_on_disk, unified
-from trueloop.verdict import Verdict, counted
+from trueloop.results.check import Verdict, counted
+from trueloop.usercode.source import full_path, lines_on_disk, unified
 
 __all__ = ["document", "remark"]
 
@@ -32,7 +33,8 @@ class Change:
     lines: tuple[str, ...]
 
     def meets(self, other: Change) -> bool:
-        """Do both touch the same lines, or write at the same spot? What one writes beside the lines of the other has its own spot."""
+        """Do both touch the same lines, or write at the same spot? What one writes beside the lines of the other has
+        its own spot."""
         if (self.first, self.last) == (other.first, other.last):
             return True
         return self.first < other.last and other.first < self.last
@@ -65,7 +67,9 @@ def _gathered(verdict: Verdict) -> tuple[dict[str, list[Change]], int]:
                 left_out += 1
             else:
                 taken.extend(fresh)
-    return {name: sorted(changes, key=lambda c: (c.first, c.last)) for name, changes in files.items() if changes}, left_out
+    return {
+        name: sorted(changes, key=lambda c: (c.first, c.last)) for name, changes in files.items() if changes
+    }, left_out
 
 
 def _diffs(verdict: Verdict) -> list[str]:

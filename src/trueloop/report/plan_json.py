@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from trueloop.planned import Plan
 from trueloop.report.evidence import as_json
+from trueloop.results.plan import Plan
 
 __all__ = ["document"]
 
@@ -17,4 +17,6 @@ VERSION: Final = 1
 def document(plan: Plan) -> str:
     best = plan.recommended
     told = None if best is None else {"way": best.way.name, "how": best.way.how, "speedup": best.speedup.value}
-    return json.dumps(as_json({"version": VERSION, **plan.plain(), "recommended": told}), indent=2, allow_nan=False) + "\n"
+    return (
+        json.dumps(as_json({"version": VERSION, **plan.plain(), "recommended": told}), indent=2, allow_nan=False) + "\n"
+    )

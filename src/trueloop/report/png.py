@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Final
 
-from trueloop.sheet import Picture, Tile
+from trueloop.results.document import Picture, Tile
 
 __all__ = ["GAP", "contact_sheet", "png"]
 
@@ -52,4 +52,6 @@ def enlarged(tile: Tile) -> Tile:
         return tile
     rows = [tile.rgb[3 * row * tile.width : 3 * (row + 1) * tile.width] for row in range(tile.height)]
     wide = [b"".join(row[at : at + 3] * times for at in range(0, len(row), 3)) for row in rows]
-    return Tile(tile.width * times, tile.height * times, b"".join(row for row in wide for _ in range(times)), tile.caption)
+    return Tile(
+        tile.width * times, tile.height * times, b"".join(row for row in wide for _ in range(times)), tile.caption
+    )

@@ -1,4 +1,5 @@
-"""The charts of a profile, as SVG written by hand: phases, timeline, roofline, memory. Colours work on light and on dark paper."""
+"""The charts of a profile, as SVG written by hand: phases, timeline, roofline, memory. Colours work on light and on
+dark paper."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from trueloop.profiled import PHASES, Profile, Span
 from trueloop.report.svg import WIDE, box, legend, svg, text
 from trueloop.report.units import bytes_of, rate_of, seconds_of
+from trueloop.results.profile import PHASES, Profile, Span
 
 __all__ = ["memory_chart", "phase_bar", "roofline", "timeline"]
 
@@ -41,7 +42,16 @@ def phase_bar(profile: Profile) -> str:
     shown = [phase for phase in PHASES if steps.phases.get(phase)]
     for phase in shown:
         width = steps.share(phase) * WIDE
-        parts.append(box(at, 0, width, 34, COLOURS[phase], f"{PHASES[phase]}: {seconds_of(steps.phases[phase])}, {steps.share(phase):.1%}"))
+        parts.append(
+            box(
+                at,
+                0,
+                width,
+                34,
+                COLOURS[phase],
+                f"{PHASES[phase]}: {seconds_of(steps.phases[phase])}, {steps.share(phase):.1%}",
+            )
+        )
         if width > 60:
             parts.append(f'<text x="{at + 6:.1f}" y="22" style="fill:#fff">{steps.share(phase):.0%}</text>')
         at += width
@@ -57,14 +67,26 @@ def timeline(spans: tuple[Span, ...]) -> str:
     for span in spans:
         y = 10 + 40 * lanes.index(span.lane)
         title = f"{span.name}: {seconds_of(span.end - span.start)}"
-        parts.append(box(left + span.start * scale, y, (span.end - span.start) * scale, 30, COLOURS.get(span.name, "#8a8f98"), title))
+        parts.append(
+            box(
+                left + span.start * scale,
+                y,
+                (span.end - span.start) * scale,
+                30,
+                COLOURS.get(span.name, "#8a8f98"),
+                title,
+            )
+        )
     bottom = 24 + 40 * len(lanes)
-    parts += [text(left + WIDE * 0.9 * part, bottom, seconds_of(until * part), soft=True) for part in (0.0, 0.25, 0.5, 0.75)]
+    parts += [
+        text(left + WIDE * 0.9 * part, bottom, seconds_of(until * part), soft=True) for part in (0.0, 0.25, 0.5, 0.75)
+    ]
     return svg(bottom + 8, parts, "timeline") + _legend(dict.fromkeys(span.name for span in spans))
 
 
 def roofline(profile: Profile) -> str:
-    """FLOPs per byte across, FLOPs per second up, both by powers of ten: the machine's roof, and where operations and the step stand."""
+    """FLOPs per byte across, FLOPs per second up, both by powers of ten: the machine's roof, and where operations and
+    the step stand."""
     work, ceilings, steps = profile.work, profile.ceilings, profile.steps
     if work is None or ceilings is None or steps is None or not ceilings.bandwidth or not work.bytes:
         return ""
@@ -76,7 +98,10 @@ def roofline(profile: Profile) -> str:
     ]
     dots.append(("the step", work.intensity, work.flops / steps.seconds, 0.0))
     dots = [dot for dot in dots if dot[1] > 0 and dot[2] > 0]
-    low_x, high_x = math.log10(min([0.1, *(dot[1] for dot in dots)])), math.log10(max([1000.0, *(dot[1] for dot in dots)]))
+    low_x, high_x = (
+        math.log10(min([0.1, *(dot[1] for dot in dots)])),
+        math.log10(max([1000.0, *(dot[1] for dot in dots)])),
+    )
     low_y, high_y = math.log10(min([peak / 1e4, *(dot[2] for dot in dots)])), math.log10(peak * 2)
 
     def x(value: float) -> float:
@@ -126,6 +151,8 @@ def memory_chart(profile: Profile) -> str:
         at += width
     if memory.measured is not None:
         parts.append(text(0, 62, "measured", soft=True))
-        parts.append(box(80, 44, memory.measured / longest * (WIDE - 80), 28, "#e59b2c", f"peak: {bytes_of(memory.measured)}"))
+        parts.append(
+            box(80, 44, memory.measured / longest * (WIDE - 80), 28, "#e59b2c", f"peak: {bytes_of(memory.measured)}")
+        )
     chips = {f"{name} {bytes_of(size)}": colour for name, (size, colour) in kinds.items() if size}
     return svg(76, parts, "memory") + legend(chips)

@@ -7,14 +7,14 @@ from html import escape
 from typing import Final
 
 from trueloop import __version__
-from trueloop.profiled import PHASES, Advice, Profile
 from trueloop.report.evidence import as_words, where
 from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.profile_charts import memory_chart, phase_bar, roofline, timeline
 from trueloop.report.svg import CHARTS
 from trueloop.report.units import bytes_of, rate_of, seconds_of
-from trueloop.source import line_of
-from trueloop.verdict import counted
+from trueloop.results.check import counted
+from trueloop.results.profile import PHASES, Advice, Profile
+from trueloop.usercode.source import line_of
 
 __all__ = ["document"]
 
@@ -45,7 +45,9 @@ def _body(profile: Profile) -> Iterator[str]:
         yield _section("Memory", memory_chart(profile), _memory(profile)) if profile.memory else ""
         yield _section("Compiler", "", _compiled(profile)) if profile.compiled else ""
     yield from (f'<article class="advice">{prose(note)}</article>' for note in profile.notes)
-    yield from (f'<article class="error"><pre><span>{escape(failure)}</span></pre></article>' for failure in profile.failures)
+    yield from (
+        f'<article class="error"><pre><span>{escape(failure)}</span></pre></article>' for failure in profile.failures
+    )
     yield f"<footer>Written by trueloop {escape(__version__)}.</footer>"
 
 
@@ -66,7 +68,9 @@ def _facts(profile: Profile) -> Iterator[str]:
 
 def _advice(advice: Advice) -> str:
     place = (
-        f"<p><code>{escape(where(advice.place))}</code> <code>{escape(line_of(advice.place).strip())}</code></p>" if advice.place else ""
+        f"<p><code>{escape(where(advice.place))}</code> <code>{escape(line_of(advice.place).strip())}</code></p>"
+        if advice.place
+        else ""
     )
     return (
         f'<article class="good"><header class="finding"><h2><span class="badge">{advice.gain:.2f}x</span>{prose(advice.what)}</h2></header>'
@@ -92,17 +96,26 @@ def _phases(profile: Profile) -> str:
     shown = [(phase, words) for phase, words in PHASES.items() if steps.phases.get(phase)]
     rows = [(words, seconds_of(steps.phases[phase]), f"{steps.share(phase):.1%}") for phase, words in shown]
     if steps.evaluations:
-        rows.append((f"besides: evaluations, before {counted(steps.evaluations, 'step')}", seconds_of(steps.evaluating), ""))
+        rows.append(
+            (f"besides: evaluations, before {counted(steps.evaluations, 'step')}", seconds_of(steps.evaluating), "")
+        )
     if steps.saves:
         rows.append((f"besides: saves, before {counted(steps.saves, 'step')}", seconds_of(steps.saving), ""))
-    lines = [(f"{where(line.place)}  {line_of(line.place).strip()}", PHASES[line.phase], f"{line.share:.0%}") for line in profile.lines]
+    lines = [
+        (f"{where(line.place)}  {line_of(line.place).strip()}", PHASES[line.phase], f"{line.share:.0%}")
+        for line in profile.lines
+    ]
     return _table(("phase", "per step", "share"), rows) + (_table(("line", "phase", "seen"), lines) if lines else "")
 
 
 def _work(profile: Profile) -> str:
     work, ceilings = profile.work, profile.ceilings
     assert work is not None
-    facts: dict[str, str] = {"FLOPs per step": rate_of(work.flops, "FLOP"), "operations": f"{work.operations:,}", "how": work.source}
+    facts: dict[str, str] = {
+        "FLOPs per step": rate_of(work.flops, "FLOP"),
+        "operations": f"{work.operations:,}",
+        "how": work.source,
+    }
     if work.bytes:
         facts |= {"moved per step": bytes_of(work.bytes), "intensity": f"{work.intensity:.3g} FLOP per byte"}
     if ceilings is not None:
@@ -155,7 +168,11 @@ def _memory(profile: Profile) -> str:
         facts["measured peak"] = f"{bytes_of(memory.measured)} ({memory.how})"
     if memory.moment is not None:
         facts["at"] = PHASES[memory.moment] + (f", in {memory.module}" if memory.module else "")
-    facts |= {"fragmentation": bytes_of(memory.fragmentation), "process": bytes_of(memory.process), "capacity": bytes_of(memory.capacity)}
+    facts |= {
+        "fragmentation": bytes_of(memory.fragmentation),
+        "process": bytes_of(memory.process),
+        "capacity": bytes_of(memory.capacity),
+    }
     return _pairs(facts)
 
 

@@ -7,8 +7,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from trueloop.event import Place
-from trueloop.profiled import Profile
 from trueloop.report.evidence import as_json
+from trueloop.results.profile import Profile
 
 __all__ = ["document"]
 
@@ -17,7 +17,11 @@ VERSION: Final = 1
 
 
 def document(profile: Profile) -> str:
-    whole = {"version": VERSION, "verdict": profile.bound, **{each.name: getattr(profile, each.name) for each in fields(profile)}}
+    whole = {
+        "version": VERSION,
+        "verdict": profile.bound,
+        **{each.name: getattr(profile, each.name) for each in fields(profile)},
+    }
     del whole["bound"]
     whole |= {"mfu": profile.mfu, "busy_share": profile.busy_share}
     return json.dumps(as_json(_plain(whole)), indent=2, allow_nan=False) + "\n"

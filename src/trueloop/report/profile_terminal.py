@@ -1,16 +1,17 @@
-"""A profile as a person reads it: the verdict first, then where a step's time goes, the work, the memory, and what to change."""
+"""A profile as a person reads it: the verdict first, then where a step's time goes, the work, the memory, and what to
+change."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Final, TextIO
 
-from trueloop.profiled import PHASES, Advice, Profile
 from trueloop.report.evidence import as_words, where
 from trueloop.report.ink import console_for, line, prose
 from trueloop.report.units import bytes_of, rate_of, seconds_of
-from trueloop.source import line_of
-from trueloop.verdict import counted
+from trueloop.results.check import counted
+from trueloop.results.profile import PHASES, Advice, Profile
+from trueloop.usercode.source import line_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,18 +38,28 @@ def print_profile(profile: Profile, *, colour: bool, to: TextIO) -> None:
     console = console_for(to, colour=colour)
     line(console)
     if profile.steps is None:
-        prose(console, f"✗ {profile.subject}: no training step was seen, so there is nothing to tell.", style="bold red")
+        prose(
+            console, f"✗ {profile.subject}: no training step was seen, so there is nothing to tell.", style="bold red"
+        )
         _closing(console, profile)
         return
     machine = profile.machine
     with_threads = (
-        f"{counted(machine.threads, 'thread')} of {counted(machine.cores, 'core')}" if machine.device == "cpu" else machine.device
+        f"{counted(machine.threads, 'thread')} of {counted(machine.cores, 'core')}"
+        if machine.device == "cpu"
+        else machine.device
     )
     line(console, (f"{profile.subject}", "bold"), (f" on {machine.name}, {with_threads}, torch {machine.torch}", "dim"))
     if profile.bound is not None:
         prose(console, profile.bound.sentence, label="verdict", width=10, style="bold", label_style="bold red")
         if evidence := as_words(profile.bound.evidence):
-            prose(console, " · ".join(f"{name} {text}" for name, text in evidence.items()), label="evidence", width=10, style="dim")
+            prose(
+                console,
+                " · ".join(f"{name} {text}" for name, text in evidence.items()),
+                label="evidence",
+                width=10,
+                style="dim",
+            )
     _phases(console, profile)
     _work(console, profile)
     _operations(console, profile)
@@ -82,14 +93,26 @@ def _phases(console: Console, profile: Profile) -> None:
         seconds = steps.phases.get(phase, 0.0)
         if seconds:
             bar = "█" * max(1, round(LONGEST * seconds / longest))
-            line(console, (f"  {words:<24}{seconds_of(seconds):>10} {steps.share(phase):>5.0%}  ", ""), (bar, COLOURS.get(phase, "")))
-    for words, count, seconds in (("evaluations", steps.evaluations, steps.evaluating), ("saves", steps.saves, steps.saving)):
+            line(
+                console,
+                (f"  {words:<24}{seconds_of(seconds):>10} {steps.share(phase):>5.0%}  ", ""),
+                (bar, COLOURS.get(phase, "")),
+            )
+    for words, count, seconds in (
+        ("evaluations", steps.evaluations, steps.evaluating),
+        ("saves", steps.saves, steps.saving),
+    ):
         if count:
             line(console, (f"  besides: {words} before {counted(count, 'step')}, {seconds_of(seconds)} in all", "dim"))
     if (busy := profile.busy_share) is not None and profile.host is not None:
         line(console, (f"  the device computes in {busy:.0%} of it, {profile.host.launches:,.0f} kernels", ""))
     for hot in profile.lines[:3]:
-        line(console, (f"  {hot.share:>4.0%} ", ""), (where(hot.place), "cyan"), (f"  {line_of(hot.place).strip()}", "dim"))
+        line(
+            console,
+            (f"  {hot.share:>4.0%} ", ""),
+            (where(hot.place), "cyan"),
+            (f"  {line_of(hot.place).strip()}", "dim"),
+        )
 
 
 def _work(console: Console, profile: Profile) -> None:
@@ -101,7 +124,10 @@ def _work(console: Console, profile: Profile) -> None:
     line(console, (f"  {rate_of(work.flops, 'FLOP')} in {work.operations:,} operations{moved}", ""))
     tops = ", ".join(f"{name} {rate_of(value, 'FLOP/s')}" for name, value in ceilings.flops.items())
     ridge = ceilings.ridge(profile.precision)
-    line(console, (f"  ceilings: {tops}; memory {rate_of(ceilings.bandwidth, 'B/s')}; ridge at {ridge:.3g} FLOP per byte", ""))
+    line(
+        console,
+        (f"  ceilings: {tops}; memory {rate_of(ceilings.bandwidth, 'B/s')}; ridge at {ridge:.3g} FLOP per byte", ""),
+    )
     if profile.mfu is not None:
         reached = rate_of(work.flops / steps.seconds, "FLOP/s")
         line(console, (f"  reached: {reached}, {profile.mfu:.1%} of the ceiling for {profile.precision} (MFU)", ""))
@@ -117,7 +143,13 @@ def _operations(console: Console, profile: Profile) -> None:
     _heading(console, "Operations", f"time of their own per step, {where_from}")
     for each in profile.operations[:ROWS]:
         rate = f"{rate_of(each.flops / each.seconds, 'FLOP/s'):>14}" if each.flops and each.seconds else " " * 14
-        line(console, (f"  {each.name:<38.38}{each.calls:>8,.0f} x {seconds_of(each.seconds):>10} {each.seconds / total:>5.0%}{rate}", ""))
+        line(
+            console,
+            (
+                f"  {each.name:<38.38}{each.calls:>8,.0f} x {seconds_of(each.seconds):>10} {each.seconds / total:>5.0%}{rate}",
+                "",
+            ),
+        )
 
 
 def _modules(console: Console, profile: Profile) -> None:
@@ -144,10 +176,16 @@ def _memory(console: Console, profile: Profile) -> None:
     peak = "" if memory.measured is None else f"; measured peak {bytes_of(memory.measured)}, {memory.how}"
     _heading(console, "Memory", f"predicted {bytes_of(memory.predicted)}{peak}")
     line(console, ("  " + " · ".join(f"{name} {bytes_of(size)}" for name, size in parts.items() if size), ""))
-    more = {"workspace and batches": memory.workspace, "fragmentation": memory.fragmentation, "peak of the process": memory.process}
+    more = {
+        "workspace and batches": memory.workspace,
+        "fragmentation": memory.fragmentation,
+        "peak of the process": memory.process,
+    }
     line(console, ("  " + " · ".join(f"{name} {bytes_of(size)}" for name, size in more.items() if size), ""))
     if memory.moment:
-        line(console, (f"  the peak is in {PHASES[memory.moment]}{f', in {memory.module}' if memory.module else ''}", ""))
+        line(
+            console, (f"  the peak is in {PHASES[memory.moment]}{f', in {memory.module}' if memory.module else ''}", "")
+        )
 
 
 def _compiled(console: Console, profile: Profile) -> None:
@@ -156,7 +194,9 @@ def _compiled(console: Console, profile: Profile) -> None:
         return
     graphs = counted(compiled.graphs, "graph")
     _heading(
-        console, "Compiler", f"{graphs}, {len(compiled.breaks)} breaks, {len(compiled.recompiles)} recompiles, {compiled.seconds:.1f} s"
+        console,
+        "Compiler",
+        f"{graphs}, {len(compiled.breaks)} breaks, {len(compiled.recompiles)} recompiles, {compiled.seconds:.1f} s",
     )
     for what, notes in (("break", compiled.breaks), ("recompile", compiled.recompiles)):
         for note in notes[:ROWS]:

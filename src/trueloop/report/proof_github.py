@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trueloop.proof import Proofs
 from trueloop.report import github
+from trueloop.results.proof import Proofs
 
 __all__ = ["document"]
 

@@ -7,9 +7,9 @@ from html import escape
 from typing import Final
 
 from trueloop import __version__
-from trueloop.proof import Proof, Proofs
 from trueloop.report.evidence import as_words, where
 from trueloop.report.html import PAGE, STYLE, prose
+from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["document"]
 
@@ -37,9 +37,14 @@ def _proof(proof: Proof) -> Iterator[str]:
     yield f"<code>{escape(where(proof.place))}</code></header>"
     yield f'<p class="message">{prose(proof.measured)}</p><dl><dt>Healthy</dt><dd>{prose(proof.healthy)}</dd>'
     if evidence := as_words(proof.evidence):
-        chips = (f'<span><span class="soft">{escape(name)}</span> <code>{escape(text)}</code></span>' for name, text in evidence.items())
+        chips = (
+            f'<span><span class="soft">{escape(name)}</span> <code>{escape(text)}</code></span>'
+            for name, text in evidence.items()
+        )
         yield f'<dt>Evidence</dt><dd class="chips">{"".join(chips)}</dd>'
     if proof.causes:
-        causes = (f'<li>{prose(cause.what)}<br><span class="soft">{prose(cause.check)}</span></li>' for cause in proof.causes)
+        causes = (
+            f'<li>{prose(cause.what)}<br><span class="soft">{prose(cause.check)}</span></li>' for cause in proof.causes
+        )
         yield f"<dt>Likely causes</dt><dd><ol>{''.join(causes)}</ol></dd>"
     yield f"<dt>Took</dt><dd>{proof.seconds:.1f} s</dd></dl></article>"

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from typing import Final
 
-from trueloop.proof import Proof, Proofs
 from trueloop.report.evidence import as_json
-from trueloop.source import shown_path
+from trueloop.results.proof import Proof, Proofs
+from trueloop.usercode.source import shown_path
 
 __all__ = ["document"]
 

@@ -1,13 +1,14 @@
-"""Proofs as Markdown, for a pull request's comment or a job's summary: a table, and a section for each claim that fails."""
+"""Proofs as Markdown, for a pull request's comment or a job's summary: a table, and a section for each claim that
+fails."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from trueloop.proof import Proof, Proofs
 from trueloop.report.evidence import as_words, where
 from trueloop.report.markdown import fenced, plain, span
+from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["document"]
 
@@ -16,7 +17,14 @@ SIGN: Final = {"holds": "✅", "fails": "❌", "unproved": "❔"}
 
 def document(made: Proofs) -> str:
     worst = "❌" if made.of("fails") or made.failures else "✅" if made.of("holds") else "❔"
-    lines = [f"# {worst} trueloop probe: {plain(made.subject)}", "", f"{made.closing()}.", "", "| | claim | measured |", "|---|---|---|"]
+    lines = [
+        f"# {worst} trueloop probe: {plain(made.subject)}",
+        "",
+        f"{made.closing()}.",
+        "",
+        "| | claim | measured |",
+        "|---|---|---|",
+    ]
     lines += [f"| {SIGN[proof.result]} | {proof.claim} | {_measured(proof)} |" for proof in made.proofs]
     lines.append("")
     for proof in made.of("fails"):
@@ -42,5 +50,7 @@ def _section(proof: Proof) -> Iterator[str]:
     if evidence := as_words(proof.evidence):
         yield "- **Evidence:** " + "; ".join(f"{plain(name)}: {span(text)}" for name, text in evidence.items())
     yield "- **Likely causes, the likeliest first:**"
-    yield from (f"  {number}. {plain(cause.what)} ({plain(cause.check)})" for number, cause in enumerate(proof.causes, 1))
+    yield from (
+        f"  {number}. {plain(cause.what)} ({plain(cause.check)})" for number, cause in enumerate(proof.causes, 1)
+    )
     yield ""

@@ -1,13 +1,14 @@
-"""Proofs as a person reads them: a line each, as they come; where one fails, what is healthy and the likely causes below it."""
+"""Proofs as a person reads them: a line each, as they come; where one fails, what is healthy and the likely causes
+below it."""
 
 from __future__ import annotations
 
 import io
 from typing import Final, TextIO, final
 
-from trueloop.proof import Proof, Proofs
 from trueloop.report.evidence import as_words, where
 from trueloop.report.ink import block, console_for, line, prose
+from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["Teller", "document"]
 
@@ -50,7 +51,12 @@ class Teller:
             prose(self._console, where(proof.place), label="at", indent=2, style="cyan underline")
         prose(self._console, proof.healthy, label="healthy", indent=2)
         if evidence := as_words(proof.evidence):
-            prose(self._console, " · ".join(f"{name}: {text}" for name, text in evidence.items()), label="evidence", indent=2)
+            prose(
+                self._console,
+                " · ".join(f"{name}: {text}" for name, text in evidence.items()),
+                label="evidence",
+                indent=2,
+            )
         for number, cause in enumerate(proof.causes, 1):
             prose(self._console, f"{number}. {cause.what}", label="causes" if number == 1 else " ", indent=2)
             prose(self._console, cause.check, label=" ", indent=5, style="dim")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from trueloop.quantized import Quantization
 from trueloop.report.evidence import as_json
+from trueloop.results.quantize import Quantization
 
 __all__ = ["document"]
 

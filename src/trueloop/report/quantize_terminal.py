@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-from trueloop.quantized import Layer, Quantization, allowed_of, change_of
 from trueloop.report.units import bytes_of, seconds_of
+from trueloop.results.quantize import Layer, Quantization, allowed_of, change_of
 
 __all__ = ["lines_of", "print_quantization"]
 

@@ -9,7 +9,7 @@ from typing import Final
 from trueloop import __version__
 from trueloop.report.html import PAGE, STYLE, prose
 from trueloop.report.readiness_markdown import target_of
-from trueloop.statement import SECTIONS, Readiness, Statement, condensed
+from trueloop.results.readiness import SECTIONS, Readiness, Statement, condensed
 
 __all__ = ["document"]
 
@@ -56,7 +56,9 @@ def _line(statement: Statement) -> str:
 
 def _link(link: str, inside: tuple[str, ...], statement: Statement) -> str:
     """Its title says how the numbers were made that lie there."""
-    made = [f"{each.text} = {each.source}" for each in statement.shown if any(f"[{one}]" in each.source for one in inside)]
+    made = [
+        f"{each.text} = {each.source}" for each in statement.shown if any(f"[{one}]" in each.source for one in inside)
+    ]
     return f'<a href="{escape(target_of(link))}" title="{escape("; ".join(made))}"><code>{escape(link)}</code></a>'
 
 

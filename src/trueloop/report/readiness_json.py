@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from trueloop.report.evidence import as_json
-from trueloop.statement import Readiness
+from trueloop.results.readiness import Readiness
 
 __all__ = ["document"]
 
@@ -16,5 +16,10 @@ VERSION: Final = 1
 
 
 def document(made: Readiness) -> str:
-    whole = {"version": VERSION, "subject": made.subject, "verdict": made.verdict, "statements": [asdict(each) for each in made.statements]}
+    whole = {
+        "version": VERSION,
+        "subject": made.subject,
+        "verdict": made.verdict,
+        "statements": [asdict(each) for each in made.statements],
+    }
     return json.dumps(as_json(whole), indent=2, allow_nan=False) + "\n"

@@ -1,4 +1,5 @@
-"""The note as Markdown: training-readiness.md. Every line ends with links to its evidence, or with what would produce it."""
+"""The note as Markdown: training-readiness.md. Every line ends with links to its evidence, or with what would produce
+it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.report.markdown import plain, span
-from trueloop.statement import SECTIONS, Readiness, Statement, condensed
+from trueloop.results.readiness import SECTIONS, Readiness, Statement, condensed
 
 __all__ = ["document", "target_of"]
 
@@ -24,7 +25,9 @@ def document(made: Readiness) -> str:
         inside = [each for each in made.statements if each.section == section]
         if inside:
             lines += [f"## {section.capitalize()}", "", *map(_line, inside), ""]
-    lines += [f"{SIGN['good']} good, {SIGN['note']} a plain fact, {SIGN['risk']} a risk, {SIGN['missing']} missing, {SIGN['bad']} bad."]
+    lines += [
+        f"{SIGN['good']} good, {SIGN['note']} a plain fact, {SIGN['risk']} a risk, {SIGN['missing']} missing, {SIGN['bad']} bad."
+    ]
     return "\n".join(lines) + "\n"
 
 

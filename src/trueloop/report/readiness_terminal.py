@@ -6,7 +6,7 @@ import io
 from typing import Final, TextIO
 
 from trueloop.report.ink import console_for, prose
-from trueloop.statement import Readiness
+from trueloop.results.readiness import Readiness
 
 __all__ = ["document", "print_readiness"]
 

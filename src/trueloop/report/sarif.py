@@ -13,22 +13,29 @@ from trueloop import __version__
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.report.evidence import as_json
-from trueloop.source import full_path, line_of, shown_path
-from trueloop.verdict import Verdict
+from trueloop.results.check import Verdict
+from trueloop.usercode.source import full_path, line_of, shown_path
 
 __all__ = ["document"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 ROOT: Final = "SRCROOT"
-"""The name that stands for the working directory: paths below it are relative, so that a report can be read elsewhere."""
+"""The name that stands for the working directory: paths below it are relative, so that a report can be read
+elsewhere."""
 
 
 def document(verdict: Verdict) -> str:
     rules = {finding.code: finding for finding in verdict.findings}
     order = {code: index for index, code in enumerate(rules)}
     run = {
-        "tool": {"driver": {"name": "trueloop", "version": __version__, "rules": [_rule(finding) for finding in rules.values()]}},
+        "tool": {
+            "driver": {
+                "name": "trueloop",
+                "version": __version__,
+                "rules": [_rule(finding) for finding in rules.values()],
+            }
+        },
         "invocations": [_invocation(verdict)],
         "originalUriBaseIds": {ROOT: {"uri": Path(full_path("")).absolute().as_uri() + "/"}},
         "columnKind": "unicodeCodePoints",

@@ -10,7 +10,7 @@ from typing import Final
 from trueloop import __version__
 from trueloop.report.html import PAGE, STYLE, prose
 from trueloop.report.png import enlarged, png
-from trueloop.sheet import Bars, Facts, Picture, Sheet, Table, cell
+from trueloop.results.document import Bars, Facts, Picture, Sheet, Table, cell
 
 __all__ = ["document"]
 
@@ -41,7 +41,10 @@ def _body(sheet: Sheet) -> Iterator[str]:
             case Facts():
                 yield (
                     "<dl>"
-                    + "".join(f"<dt>{escape(k)}</dt><dd>{escape(cell(v, 'shape') or '-')}</dd>" for k, v in part.values.items())
+                    + "".join(
+                        f"<dt>{escape(k)}</dt><dd>{escape(cell(v, 'shape') or '-')}</dd>"
+                        for k, v in part.values.items()
+                    )
                     + "</dl>"
                 )
             case Table():
@@ -59,7 +62,11 @@ def _table(table: Table) -> Iterator[str]:
     yield "</tr>"
     for row in table.rows:
         cells = zip(row, table.columns, strict=True)
-        yield "<tr>" + "".join(f'<td class="{column.kind}">{escape(cell(value, column.kind))}</td>' for value, column in cells) + "</tr>"
+        yield (
+            "<tr>"
+            + "".join(f'<td class="{column.kind}">{escape(cell(value, column.kind))}</td>' for value, column in cells)
+            + "</tr>"
+        )
     yield "</table></div>"
     if table.note:
         yield f'<p class="soft">{prose(table.note)}</p>'

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, Final
 
-from trueloop.sheet import Bars, Facts, Part, Picture, Sheet, Table
+from trueloop.results.document import Bars, Facts, Part, Picture, Sheet, Table
 
 __all__ = ["document"]
 
@@ -15,7 +15,12 @@ VERSION: Final = 1
 
 
 def document(sheet: Sheet) -> str:
-    whole = {"version": VERSION, "title": sheet.title, "parts": [_part(part) for part in sheet.parts], "notes": list(sheet.notes)}
+    whole = {
+        "version": VERSION,
+        "title": sheet.title,
+        "parts": [_part(part) for part in sheet.parts],
+        "notes": list(sheet.notes),
+    }
     return json.dumps(_plain(whole), indent=2, allow_nan=False) + "\n"
 
 

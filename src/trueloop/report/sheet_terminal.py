@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from trueloop.report.ink import console_for, line, prose
-from trueloop.sheet import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
+from trueloop.results.document import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +71,9 @@ def _table(console: Console, table: Table) -> None:
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
     for column in table.columns:
         numbers = column.kind in ("count", "real")
-        shown.add_column(Text(column.name), justify="right" if numbers else "left", style=STYLE[column.kind], overflow="fold")
+        shown.add_column(
+            Text(column.name), justify="right" if numbers else "left", style=STYLE[column.kind], overflow="fold"
+        )
     for row in table.rows:
         shown.add_row(*(_cell(value, column) for value, column in zip(row, table.columns, strict=True)))
     console.print(shown)

@@ -1,4 +1,5 @@
-"""Pieces of pictures, as SVG written by hand. Colours work on light and on dark paper; `soft` is a class of the page's style."""
+"""Pieces of pictures, as SVG written by hand. Colours work on light and on dark paper; `soft` is a class of the page's
+style."""
 
 from __future__ import annotations
 
@@ -32,5 +33,7 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", soft: bool = 
 
 def legend(colours: Mapping[str, str]) -> str:
     """Words -> their colour."""
-    chips = "".join(f'<span><i style="background:{colour}"></i>{escape(words)}</span>' for words, colour in colours.items())
+    chips = "".join(
+        f'<span><i style="background:{colour}"></i>{escape(words)}</span>' for words, colour in colours.items()
+    )
     return f'<p class="legend soft">{chips}</p>'

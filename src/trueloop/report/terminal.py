@@ -1,4 +1,5 @@
-"""The report as a person reads it, in a terminal: coloured and folded to its width there, plain and unfolded in a pipe or a file."""
+"""The report as a person reads it, in a terminal: coloured and folded to its width there, plain and unfolded in a pipe
+or a file."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.report.evidence import as_words, lines_around, where
 from trueloop.report.ink import block, console_for, line, prose
-from trueloop.source import line_of
-from trueloop.verdict import CrashExplanation, Verdict, counted
+from trueloop.results.check import CrashExplanation, Verdict, counted
+from trueloop.usercode.source import line_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +58,11 @@ def _end(console: Console, verdict: Verdict) -> None:
             block(console, failure, lambda _: "dim")
     worst = verdict.worst()
     seen = verdict.watched.anything
-    sign, style = ("✓" if seen else "?", "bold green" if seen else "bold yellow") if worst is None else (SIGN[worst], STYLE[worst])
+    sign, style = (
+        ("✓" if seen else "?", "bold green" if seen else "bold yellow")
+        if worst is None
+        else (SIGN[worst], STYLE[worst])
+    )
     headline = verdict.headline()
     prose(console, f"{sign} {headline}", verdict.closing().removeprefix(headline), style=style)
 
@@ -87,7 +92,11 @@ def _crash(console: Console, crash: CrashExplanation) -> None:
 def _source(console: Console, place: Place | None, source: str) -> None:
     for number, text in lines_around(place, source, 1):
         here = place is not None and number == place.line
-        line(console, (f"  {'❱' if here else ' '} {number:>4} │ ", "red" if here else "dim"), (text, "bold" if here else "dim"))
+        line(
+            console,
+            (f"  {'❱' if here else ' '} {number:>4} │ ", "red" if here else "dim"),
+            (text, "bold" if here else "dim"),
+        )
     line(console)
 
 

@@ -1,4 +1,5 @@
-"""A tuning as one HTML file that opens offline: the winner, the table of trials, speed against memory, proofs and refusals."""
+"""A tuning as one HTML file that opens offline: the winner, the table of trials, speed against memory, proofs and
+refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from trueloop import __version__
 from trueloop.report.html import PAGE, STYLE, TABLES, prose
 from trueloop.report.tuning_terminal import proof_in_words, variant_in_words
 from trueloop.report.units import bytes_of, seconds_of
-from trueloop.tuned import Trial, Tuning, front, words_of
+from trueloop.results.tune import Trial, Tuning, front, words_of
 
 __all__ = ["document"]
 

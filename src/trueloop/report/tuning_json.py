@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from trueloop.report.evidence import as_json
-from trueloop.tuned import Tuning, front, words_of
+from trueloop.results.tune import Tuning, front, words_of
 
 __all__ = ["document"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trueloop.report.units import bytes_of
-from trueloop.tuned import Trial, front
+from trueloop.results.tune import Trial, front
 
 __all__ = ["picture", "sign_of"]
 
@@ -21,7 +21,8 @@ def sign_of(number: int) -> str:
 
 
 def picture(trials: Sequence[Trial]) -> list[str]:
-    """Lines; none if there are not two points. Up is faster, left is smaller. Of two on one spot, the one that counts is seen."""
+    """Lines; none if there are not two points. Up is faster, left is smaller. Of two on one spot, the one that counts
+    is seen."""
     points = [trial for trial in trials if trial.pace is not None and trial.speed > 0]
     if len(points) < 2:
         return []

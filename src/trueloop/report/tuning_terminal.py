@@ -1,4 +1,5 @@
-"""A tuning as a person reads it: each trial when it is done; then the table, what was proved and refused, and the picture."""
+"""A tuning as a person reads it: each trial when it is done; then the table, what was proved and refused, and the
+picture."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TextIO, final
 from trueloop.report.ink import console_for, line, prose
 from trueloop.report.tuning_picture import picture, sign_of
 from trueloop.report.units import bytes_of, seconds_of
-from trueloop.tuned import Agreement, Outcome, Trial, Tuning, front, words_of
-from trueloop.verdict import counted
+from trueloop.results.check import counted
+from trueloop.results.tune import Agreement, Outcome, Trial, Tuning, front, words_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +77,10 @@ def print_tuning(tuning: Tuning, *, colour: bool, to: TextIO) -> None:
     _table(console, tuning)
     line(
         console,
-        ("     speed: times the reference, each measured in turns with the best before it; the rates are reckoned from that", "dim"),
+        (
+            "     speed: times the reference, each measured in turns with the best before it; the rates are reckoned from that",
+            "dim",
+        ),
     )
     _proofs(console, tuning)
     _picture(console, tuning)
@@ -103,9 +107,7 @@ def proof_in_words(same: Agreement) -> str:
     metric = ""
     if same.measured and same.reference:
         ours, theirs = mean(same.measured), mean(same.reference)
-        metric = (
-            f", {same.metric} {ours:.4f} against {theirs:.4f} over {counted(len(same.measured), 'seed')} (noise {same.metric_allowed:.2g})"
-        )
+        metric = f", {same.metric} {ours:.4f} against {theirs:.4f} over {counted(len(same.measured), 'seed')} (noise {same.metric_allowed:.2g})"
     cosine = f", cosine of gradients at least {same.cosine:.4f} (needs {same.cosine_allowed:.2f})" if same.layer else ""
     return f"loss at most {same.loss_apart:.2%} apart in {same.steps} steps ({same.loss_allowed:.1%} is rounding){cosine}{metric}"
 
@@ -119,7 +121,13 @@ def _table(console: Console, tuning: Tuning) -> None:
     names = [variant_in_words(trial)[:WIDEST] for trial in tuning.trials]
     width = max(map(len, names))
     line(console)
-    line(console, (f"     {'variant':<{width}}{'samples/s':>12}{'speed':>8}{'a step':>10}{'peak':>10}{'start':>9}  outcome", "dim"))
+    line(
+        console,
+        (
+            f"     {'variant':<{width}}{'samples/s':>12}{'speed':>8}{'a step':>10}{'peak':>10}{'start':>9}  outcome",
+            "dim",
+        ),
+    )
     for trial, name in zip(tuning.trials, names, strict=True):
         numbers = " " * 49
         if trial.pace is not None:
@@ -130,7 +138,10 @@ def _table(console: Console, tuning: Tuning) -> None:
         outcome = "WINNER" if won else SHOWN.get(trial.outcome, trial.outcome)
         style = "bold green" if won else STYLES[trial.outcome]
         line(
-            console, (f"  {sign_of(trial.number)}  ", "dim"), (f"{name:<{width}}{numbers}", "bold" if won else ""), (f"  {outcome}", style)
+            console,
+            (f"  {sign_of(trial.number)}  ", "dim"),
+            (f"{name:<{width}}{numbers}", "bold" if won else ""),
+            (f"  {outcome}", style),
         )
 
 
@@ -140,12 +151,20 @@ def _proofs(console: Console, tuning: Tuning) -> None:
         _heading(console, "Proved the same training", "against fp32, eager, on the same batches and initial weights")
         for trial in proved:
             assert trial.agreement is not None
-            prose(console, proof_in_words(trial.agreement), label=f"  {sign_of(trial.number)}  ", width=5, label_style="green")
+            prose(
+                console,
+                proof_in_words(trial.agreement),
+                label=f"  {sign_of(trial.number)}  ",
+                width=5,
+                label_style="green",
+            )
     refused = [trial for trial in tuning.trials if trial.outcome == "refused"]
     if refused:
         _heading(console, "Refused", "faster, but another training")
         for trial in refused:
-            prose(console, trial.said, label=f"  {sign_of(trial.number)}  ", width=5, style="red", label_style="bold red")
+            prose(
+                console, trial.said, label=f"  {sign_of(trial.number)}  ", width=5, style="red", label_style="bold red"
+            )
             if trial.agreement is not None:
                 prose(console, proof_in_words(trial.agreement), label=" ", width=5, style="dim")
     failed = [trial for trial in tuning.trials if trial.outcome in ("failed", "unproved") and trial.said]
@@ -172,7 +191,10 @@ def _batches(console: Console, tuning: Tuning) -> None:
         return
     _heading(console, "Larger batches", "they change the training, so they are told and not chosen: --allow batch")
     first = sizes.tried[0][1]
-    line(console, ("  " + " · ".join(f"{size:,}: {rate / first:.2f}x, {bytes_of(peak)}" for size, rate, peak in sizes.tried), ""))
+    line(
+        console,
+        ("  " + " · ".join(f"{size:,}: {rate / first:.2f}x, {bytes_of(peak)}" for size, rate, peak in sizes.tried), ""),
+    )
     how = "measured" if sizes.measured else f"reckoned; the limit is {sizes.limit}"
     line(console, (f"  knee at {sizes.knee:,}; the largest that fits is about {sizes.largest:,} ({how})", ""))
 

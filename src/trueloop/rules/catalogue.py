@@ -33,7 +33,9 @@ def all_rules() -> tuple[type[Rule], ...]:
 
 def _rule_in(module_name: str) -> type[Rule]:
     module = import_module(module_name)
-    rules = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Rule) and v.__module__ == module_name]
+    rules = [
+        v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Rule) and v.__module__ == module_name
+    ]
     if len(rules) != 1:
         raise TypeError(f"{module_name} must hold exactly one rule, it holds {len(rules)}")
     return rules[0]
@@ -57,7 +59,8 @@ def select(chosen: Iterable[str], ignored: Iterable[str]) -> tuple[type[Rule], .
     return tuple(
         rule
         for rule in all_rules()
-        if (not chosen or any(_matches(rule, word) for word in chosen)) and not any(_matches(rule, word) for word in ignored)
+        if (not chosen or any(_matches(rule, word) for word in chosen))
+        and not any(_matches(rule, word) for word in ignored)
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from trueloop.event import EVENTS, Event, RunEnded
 from trueloop.finding import Finding
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import line_of
+from trueloop.usercode.source import line_of
 
 __all__ = ["Judge", "method_name"]
 
@@ -79,6 +79,9 @@ class Judge:
     def unjudged(self) -> list[tuple[str, str]]:
         """(code, because) of each rule that had nothing to judge."""
         told = self._told - {RunEnded}
-        said = {rule: rule.because() if any(hasattr(rule, METHOD[e]) for e in told) else rule.unjudged for rule in self.rules}
+        said = {
+            rule: rule.because() if any(hasattr(rule, METHOD[e]) for e in told) else rule.unjudged
+            for rule in self.rules
+        }
         spoken = {finding.code for finding in self._findings.values()}
         return [(rule.code, because) for rule, because in said.items() if because and rule.code not in spoken]

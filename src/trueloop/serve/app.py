@@ -1,4 +1,5 @@
-"""The server's routes. Everything that is refused is `{"error": SENTENCE}`, and every answer passes the door, which counts it."""
+"""The server's routes. Everything that is refused is `{"error": SENTENCE}`, and every answer passes the door, which
+counts it."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from trueloop import __version__
-from trueloop.serve.asking import App, Asking, Message, Receive, Scope, Send
 from trueloop.serve.described import answers, model_schema, predict_operation, simple
 from trueloop.serve.limits import RETRY, Refused
 from trueloop.serve.metrics import CONTENT
 from trueloop.serve.page import docs_page, try_page
+from trueloop.serve.request import App, Asking, Message, Receive, Scope, Send
 from trueloop.serve.service import Service
 
 __all__ = ["HEADERS", "Door", "build_app"]
@@ -72,7 +73,9 @@ class Door:
             status = CLOSED
         except asyncio.CancelledError:
             if not status:  # the grace is over, and the model is not done
-                await refusal(Refused(503, "The server has ended before the model answered.", RETRY))(scope, receive, sent)
+                await refusal(Refused(503, "The server has ended before the model answered.", RETRY))(
+                    scope, receive, sent
+                )
         except Exception:  # noqa: BLE001 - our own failure: the log has it all, the caller a sentence
             traceback.print_exc(file=sys.stderr)
             if not status:
@@ -90,7 +93,9 @@ class Door:
             return
         if self.service.key and not self.service.knows(dict(scope["headers"])):
             raise Refused(
-                401, "The API key is missing or wrong: send the header Authorization: Bearer KEY.", {"WWW-Authenticate": "Bearer"}
+                401,
+                "The API key is missing or wrong: send the header Authorization: Bearer KEY.",
+                {"WWW-Authenticate": "Bearer"},
             )
 
 
@@ -142,7 +147,8 @@ async def _failed(_: Request, error: Exception) -> Response:
 
 @final
 class Predict:
-    """POST /predict as plain ASGI, to which the door leads directly: routing and requests of a framework cost more than the question."""
+    """POST /predict as plain ASGI, to which the door leads directly: routing and requests of a framework cost more than
+    the question."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -173,7 +179,9 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
     async def ready() -> Response:
         if service.draining or not service.batcher.ready:
-            return refusal(Refused(503, "The server is ending." if service.draining else "The model is still being loaded.", RETRY))
+            return refusal(
+                Refused(503, "The server is ending." if service.draining else "The model is still being loaded.", RETRY)
+            )
         return _json({"status": "ready"})
 
     async def metrics() -> Response:
@@ -185,7 +193,11 @@ def _add_state(app: FastAPI, service: Service) -> None:
     routes: Mapping[str, tuple[Any, str, dict[int | str, dict[str, Any]]]] = {
         "/health": (health, "Does the process answer?", {200: simple("alive")}),
         "/ready": (ready, "Is the model loaded and warm?", {200: simple("ready"), **answers(503)}),
-        "/metrics": (metrics, "Counts and times, for Prometheus", {200: {"description": "Text", "content": {"text/plain": {}}}}),
+        "/metrics": (
+            metrics,
+            "Counts and times, for Prometheus",
+            {200: {"description": "Text", "content": {"text/plain": {}}}},
+        ),
         "/model": (model, "What the model takes and answers", {200: model_schema()}),
     }
     for path, (route, summary, responses) in routes.items():
@@ -212,7 +224,8 @@ def _described(service: Service) -> dict[str, Any]:
         "task": artefact.task,
         "classes": list(artefact.classes),
         "inputs": [
-            {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "most": list(port.most)} for port in artefact.inputs
+            {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "most": list(port.most)}
+            for port in artefact.inputs
         ],
         "preprocessing": {name: value for name, value in artefact.preprocessing.items() if name not in hidden},
         "batch": service.batcher.batch,

@@ -1,6 +1,8 @@
-"""Samples of many callers computed together: one thread owns the model, and what arrives within a few milliseconds is one batch.
+"""Samples of many callers computed together: one thread owns the model, and what arrives within a few milliseconds is
+one batch.
 
-Only samples of the same shape share a batch, so that nothing is padded and who else is asking never changes an answer's meaning.
+Only samples of the same shape share a batch, so that nothing is padded and who else is asking never changes an answer's
+meaning.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
+from trueloop.results.artifact import Artefact, Port
 from trueloop.serve.limits import RETRY, Limits, Refused
 from trueloop.serve.pace import Pace
 
@@ -32,9 +34,11 @@ Shapes = tuple[tuple[int, ...], ...]
 BLANK_LENGTH: Final = 8
 """Of a dimension that is free, in the sample that warms the model up."""
 WARM: Final = 3
-"""Times that each size of batch is computed before anybody is answered: the first one is always slow, the quickest is what it takes."""
+"""Times that each size of batch is computed before anybody is answered: the first one is always slow, the quickest is
+what it takes."""
 SPARE: Final = 0.8
-"""Of the limit on latency, what waiting and computing may take: the rest is for reading the request and writing the answer."""
+"""Of the limit on latency, what waiting and computing may take: the rest is for reading the request and writing the
+answer."""
 
 
 @dataclass(slots=True)
@@ -59,7 +63,10 @@ class Waiting:
 
 def blank(port: Port) -> Array:
     """A sample of zeros, which every model takes."""
-    sizes = [min(BLANK_LENGTH, port.limit(at) or BLANK_LENGTH) if size is None else size for at, size in enumerate(port.shape)]
+    sizes = [
+        min(BLANK_LENGTH, port.limit(at) or BLANK_LENGTH) if size is None else size
+        for at, size in enumerate(port.shape)
+    ]
     return np.zeros(sizes[1:], port.dtype)
 
 
@@ -68,7 +75,11 @@ class Batcher:
     """`start()`, `submit(samples)` from the event loop, `stop()`."""
 
     def __init__(
-        self, artefact: Artefact, open_runner: Callable[[], Runner], limits: Limits, computed: Callable[[int, float], None]
+        self,
+        artefact: Artefact,
+        open_runner: Callable[[], Runner],
+        limits: Limits,
+        computed: Callable[[int, float], None],
     ) -> None:
         self.artefact, self.limits = artefact, limits
         self.open_runner = open_runner
@@ -108,7 +119,8 @@ class Batcher:
             self.changed.notify()
 
     async def submit(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Their outputs. Raises Refused: 429 too many wait already, 503 it takes too long or is not ready, 422 the model cannot."""
+        """Their outputs. Raises Refused: 429 too many wait already, 503 it takes too long or is not ready, 422 the
+        model cannot."""
         if not self.ready:
             raise Refused(503, "The model is still being loaded: try again in a second.", RETRY)
         loop = asyncio.get_running_loop()
@@ -130,7 +142,10 @@ class Batcher:
 
     def _queue(self, samples: Sequence[Sample], asked: Asked) -> None:
         now = time.perf_counter()
-        waiting = [Waiting(sample, tuple([array.shape for array in sample]), asked, at, now) for at, sample in enumerate(samples)]
+        waiting = [
+            Waiting(sample, tuple([array.shape for array in sample]), asked, at, now)
+            for at, sample in enumerate(samples)
+        ]
         with self.changed:
             before = len(self.waiting)
             if before + len(waiting) > self.limits.queue:
@@ -138,7 +153,8 @@ class Batcher:
             if self.limited:
                 self._admit(waiting, now)
             self.waiting.extend(waiting)
-            # The model's thread sleeps until there is something, or enough for a batch: whatever comes in between need not wake it.
+            # The model's thread sleeps until there is something, or enough for a batch: whatever comes in between need
+            # not wake it.
             if not before or before < self.enough <= len(self.waiting):
                 self.changed.notify()
 
@@ -151,7 +167,9 @@ class Batcher:
         if (self.busy_until or self.waiting) and expected > self.limits.latency * SPARE:
             later = max(1, math.ceil(expected))
             limit = f"this server's limit is {self.limits.latency * 1e3:g} ms: try again in {later} s."
-            raise Refused(429, f"The answer would take about {expected * 1e3:.0f} ms, and {limit}", {"Retry-After": str(later)})
+            raise Refused(
+                429, f"The answer would take about {expected * 1e3:.0f} ms, and {limit}", {"Retry-After": str(later)}
+            )
         self.shapes = shapes
 
     def _seconds(self, shapes: Shapes, count: int) -> float:
@@ -161,7 +179,8 @@ class Batcher:
         return whole * self.pace.seconds(most * numbers) + (self.pace.seconds(rest * numbers) if rest else 0.0)
 
     def _most(self, shapes: Shapes) -> int:
-        """Samples of a batch: no more than can be computed twice within the limit, for who comes now has one running before it."""
+        """Samples of a batch: no more than can be computed twice within the limit, for who comes now has one running
+        before it."""
         most = self.batch
         while most > 1 and 2 * self.pace.seconds(most * _numbers(shapes)) > self.limits.latency * SPARE:
             most = (most + 1) // 2
@@ -193,7 +212,9 @@ class Batcher:
             if size == 1 and quickest > self.limits.latency:
                 limit = f"--latency {self.limits.latency * 1e3:g}ms"
                 takes = f"the model takes {quickest * 1e3:.0f} ms for one sample alone"
-                raise Misuse(f"{limit} cannot be kept: {takes}. Nothing was served: allow more, or export a smaller model.")
+                raise Misuse(
+                    f"{limit} cannot be kept: {takes}. Nothing was served: allow more, or export a smaller model."
+                )
 
     def _next(self) -> list[Waiting]:
         """The next batch: as soon as it is full, or its first sample has waited long enough. Empty: the end."""
@@ -205,7 +226,9 @@ class Batcher:
                 if not self.waiting:
                     return []
                 until, self.enough = self._patience(self.waiting[0])
-                while len(self.waiting) < self.enough and not self.stopping and (left := until - time.perf_counter()) > 0:
+                while (
+                    len(self.waiting) < self.enough and not self.stopping and (left := until - time.perf_counter()) > 0
+                ):
                     self.changed.wait(left)
                 if batch := self._alike(self.enough):
                     return batch
@@ -219,7 +242,8 @@ class Batcher:
         return first.since + min(self.limits.wait, max(0.0, spare)), most
 
     def _alike(self, most: int) -> list[Waiting]:
-        """From the front of the queue, those of the first one's shape; who has gone is dropped. The others keep their places."""
+        """From the front of the queue, those of the first one's shape; who has gone is dropped. The others keep their
+        places."""
         batch: list[Waiting] = []
         kept: list[Waiting] = []
         oldest = time.perf_counter() - self.limits.latency
@@ -240,7 +264,11 @@ class Batcher:
 
     def _overdue(self, each: Waiting) -> None:
         """The queue was slower than expected: to compute it now would make others late as well."""
-        refused = Refused(429, f"It has waited for the {self.limits.latency * 1e3:g} ms that are this server's limit: try again.", RETRY)
+        refused = Refused(
+            429,
+            f"It has waited for the {self.limits.latency * 1e3:g} ms that are this server's limit: try again.",
+            RETRY,
+        )
         self._tell(lambda: _refuse(each.asked.answer, refused))
 
     def _compute(self, runner: Runner, batch: list[Waiting]) -> None:
@@ -284,7 +312,8 @@ def _refuse(answer: asyncio.Future[list[Sample]], refused: Refused) -> None:
 
 
 def _rows(outputs: Sequence[Array], samples: int) -> list[Sample]:
-    """Of the first output, which is the answer; others may be about the whole batch. Raises ValueError: whose row is whose?"""
+    """Of the first output, which is the answer; others may be about the whole batch. Raises ValueError: whose row is
+    whose?"""
     if np.shape(outputs[0])[:1] != (samples,):
         raise ValueError(f"the model answers {samples} samples with an array of shape {np.shape(outputs[0])}")
     return [(row,) for row in outputs[0]]

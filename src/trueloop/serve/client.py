@@ -1,4 +1,5 @@
-"""The caller's side of HTTP, as little of it as driving a server needs: one connection that is kept, and every way to be rude with it."""
+"""The caller's side of HTTP, as little of it as driving a server needs: one connection that is kept, and every way to
+be rude with it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Address:
 
     def head(self, method: str, path: str, *lines: str) -> bytes:
         key = (f"X-API-Key: {self.key}",) if self.key else ()
-        return "\r\n".join((f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", *key, *lines, "", "")).encode()
+        return "\r\n".join(
+            (f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", *key, *lines, "", "")
+        ).encode()
 
     def post(self, body: bytes, *lines: str, length: int | None = None) -> bytes:
         """The whole request, but for what of the body is missing if `length` announces more."""
@@ -71,7 +74,9 @@ class Connection:
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self.streams is None:
             secure = ssl.create_default_context() if self.address.secure else None
-            self.streams = await asyncio.open_connection(self.address.host, self.address.port, ssl=secure, limit=LONGEST)
+            self.streams = await asyncio.open_connection(
+                self.address.host, self.address.port, ssl=secure, limit=LONGEST
+            )
         return self.streams
 
     async def ask(self, request: bytes) -> Reply:
@@ -107,4 +112,6 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
     except (asyncio.IncompleteReadError, ConnectionError):
         return Reply(0)
     later = lines.get("retry-after", "0")
-    return Reply(int(head.split(" ", 2)[1]), body, lines.get("connection") == "close", float(later) if later.isdecimal() else 0.0)
+    return Reply(
+        int(head.split(" ", 2)[1]), body, lines.get("connection") == "close", float(later) if later.isdecimal() else 0.0
+    )

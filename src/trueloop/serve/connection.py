@@ -22,8 +22,8 @@ REFUSAL: Final = (
 LINGER: Final = 0.5
 """Seconds that a connection without a question stays open when the server ends: one may be on its way."""
 UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-"""The wish for another protocol, with which some callers begin (Java's, for HTTP/2). It may be ignored; the parser would
-ignore the body instead, and is not to see it."""
+"""The wish for another protocol, with which some callers begin (Java's, for HTTP/2). It may be ignored; the parser
+would ignore the body instead, and is not to see it."""
 
 
 class Strict(HttpToolsProtocol):
@@ -36,7 +36,8 @@ class Strict(HttpToolsProtocol):
     heading = True
     """Are headers due?"""
     fruitless = 0
-    """Bytes since the last that brought a request or a piece of its body: headers without an end, or what follows a body."""
+    """Bytes since the last that brought a request or a piece of its body: headers without an end, or what follows a
+    body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -76,7 +77,8 @@ class Strict(HttpToolsProtocol):
             self.patience.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """As JSON, and only where no answer has begun. A whole request before it is answered first, and is then the last one."""
+        """As JSON, and only where no answer has begun. A whole request before it is answered first, and is then the
+        last one."""
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering and not self.cycle.more_body:
             self.cycle.keep_alive = False
@@ -86,7 +88,8 @@ class Strict(HttpToolsProtocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """Who is answered now is told that it was the last answer; who may just be asking gets one more, and is told so, too."""
+        """Who is answered now is told that it was the last answer; who may just be asking gets one more, and is told
+        so, too."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
         else:
@@ -94,7 +97,8 @@ class Strict(HttpToolsProtocol):
             self.loop.call_later(LINGER, self._give_up)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A wish that was not seen in time, in the second of two questions in one breath: it is answered, and is the last one."""
+        """A wish that was not seen in time, in the second of two questions in one breath: it is answered, and is the
+        last one."""
         self.cycle.keep_alive = False
 
     def _watch(self) -> None:

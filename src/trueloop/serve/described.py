@@ -1,4 +1,5 @@
-"""What the server takes and answers, as OpenAPI says it, written from the artefact: exact shapes, ranges of numbers, columns."""
+"""What the server takes and answers, as OpenAPI says it, written from the artefact: exact shapes, ranges of numbers,
+columns."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueloop.artefact import Artefact, Port
+from trueloop.results.artifact import Artefact, Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.rows import reach
 
@@ -37,7 +38,10 @@ MEANING: Final[Mapping[int, str]] = {
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The refusals of a route, for its page."""
-    return {status: {"description": MEANING[status], "content": {"application/json": {"schema": ERROR}}} for status in statuses}
+    return {
+        status: {"description": MEANING[status], "content": {"application/json": {"schema": ERROR}}}
+        for status in statuses
+    }
 
 
 def request_body(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
@@ -47,13 +51,28 @@ def request_body(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
         {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}
         for name, schema in (("input", one), ("inputs", many))
     ]
-    content: dict[str, Any] = {"application/json": {"schema": {"anyOf": either}, "example": {"input": example(artefact, inputs)}}}
+    content: dict[str, Any] = {
+        "application/json": {"schema": {"anyOf": either}, "example": {"input": example(artefact, inputs)}}
+    }
     if inputs.takes_pictures:
         height, width = artefact.preprocessing["size"]
-        file = {"type": "string", "format": "binary", "description": f"{width} x {height} points, or any size with ?resize=true"}
+        file = {
+            "type": "string",
+            "format": "binary",
+            "description": f"{width} x {height} points, or any size with ?resize=true",
+        }
         pictures = {"type": "array", "items": file, "minItems": 1, "maxItems": inputs.limits.queue}
-        files = {"type": "object", "properties": {"file": pictures}, "required": ["file"], "additionalProperties": False}
-        content |= {"image/png": {"schema": file}, "image/jpeg": {"schema": file}, "multipart/form-data": {"schema": files}}
+        files = {
+            "type": "object",
+            "properties": {"file": pictures},
+            "required": ["file"],
+            "additionalProperties": False,
+        }
+        content |= {
+            "image/png": {"schema": file},
+            "image/jpeg": {"schema": file},
+            "multipart/form-data": {"schema": files},
+        }
     if inputs.encode is not None:
         content["text/plain"] = {"schema": _text(artefact)}
     return {"required": True, "content": content}
@@ -66,12 +85,16 @@ def _sample(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
     kinds = [_array(artefact.inputs[0], artefact.preprocessing)]
     if inputs.takes_pictures:
         coded = {"type": "string", "format": PICTURE, "contentEncoding": "base64"}
-        kinds.append({"type": "object", "properties": {"base64": coded}, "required": ["base64"], "additionalProperties": False})
+        kinds.append(
+            {"type": "object", "properties": {"base64": coded}, "required": ["base64"], "additionalProperties": False}
+        )
     if inputs.encode is not None:
         kinds.append(_text(artefact))
     if inputs.columns:
         columns = {column["name"]: _column(column, artefact.inputs[0]) for column in inputs.columns}
-        kinds.append({"type": "object", "properties": columns, "required": list(columns), "additionalProperties": False})
+        kinds.append(
+            {"type": "object", "properties": columns, "required": list(columns), "additionalProperties": False}
+        )
     return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
@@ -79,7 +102,12 @@ def _text(artefact: Artefact) -> dict[str, Any]:
     """Where every letter is a token or more, no text of more letters can fit; some shorter ones do not either."""
     most = artefact.inputs[0].limit(1)
     limited = {"maxLength": most} if most and artefact.preprocessing["encoding"] != "words" else {}
-    return {"type": "string", "minLength": 1, "description": f"Text of at most {most} tokens" if most else "Text", **limited}
+    return {
+        "type": "string",
+        "minLength": 1,
+        "description": f"Text of at most {most} tokens" if most else "Text",
+        **limited,
+    }
 
 
 def _column(column: Mapping[str, Any], port: Port) -> dict[str, Any]:
@@ -96,12 +124,20 @@ def _array(port: Port, preprocessing: Mapping[str, Any]) -> dict[str, Any]:
     if dtype.kind in "iu":
         known = preprocessing.get("tokens") if preprocessing["kind"] == "tokens" else None
         limits = np.iinfo(dtype)
-        made = {"type": "integer", "minimum": 0 if known else int(limits.min), "maximum": known - 1 if known else int(limits.max)}
+        made = {
+            "type": "integer",
+            "minimum": 0 if known else int(limits.min),
+            "maximum": known - 1 if known else int(limits.max),
+        }
     elif dtype.kind == "f":
         made |= {"minimum": float(np.finfo(dtype).min), "maximum": float(np.finfo(dtype).max)}
     for at in range(len(port.shape) - 1, 0, -1):
         size, most = port.shape[at], port.limit(at)
-        sizes = {"minItems": size, "maxItems": size} if size is not None else {"minItems": 1, **({"maxItems": most} if most else {})}
+        sizes = (
+            {"minItems": size, "maxItems": size}
+            if size is not None
+            else {"minItems": 1, **({"maxItems": most} if most else {})}
+        )
         made = {"type": "array", "items": made, **sizes}
     return made
 
@@ -113,7 +149,10 @@ def example(artefact: Artefact, inputs: Inputs) -> Any:
     if inputs.takes_pictures:
         return {"base64": base64.b64encode(_black(artefact.preprocessing)).decode()}
     if inputs.columns:
-        return {column["name"]: column["mean"] if column["kind"] == "number" else column["categories"][0] for column in inputs.columns}
+        return {
+            column["name"]: column["mean"] if column["kind"] == "number" else column["categories"][0]
+            for column in inputs.columns
+        }
     from trueloop.serve.batching import blank
 
     arrays = {port.name: blank(port).tolist() for port in artefact.inputs}
@@ -143,9 +182,19 @@ def predict_operation(artefact: Artefact, inputs: Inputs, *, keyed: bool) -> dic
         "schema": {"type": "boolean", "default": False},
         "description": "Scale pictures of other sizes.",
     }
-    one = {"type": "object", "description": f"For the task {artefact.task}; raw scores where there is nothing better to say."}
-    body = {"type": "object", "properties": {"predictions": {"type": "array", "items": one}}, "required": ["predictions"]}
-    good = {"description": "One prediction for each sample, in their order", "content": {"application/json": {"schema": body}}}
+    one = {
+        "type": "object",
+        "description": f"For the task {artefact.task}; raw scores where there is nothing better to say.",
+    }
+    body = {
+        "type": "object",
+        "properties": {"predictions": {"type": "array", "items": one}},
+        "required": ["predictions"],
+    }
+    good = {
+        "description": "One prediction for each sample, in their order",
+        "content": {"application/json": {"schema": body}},
+    }
     refusals = answers(400, *((401,) if keyed else ()), 408, 413, 415, 422, 429, 503)
     return {
         "summary": "The model's answer to one sample, or to many",

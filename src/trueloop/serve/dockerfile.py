@@ -1,4 +1,5 @@
-"""A folder from which `docker build` makes an image that serves one artefact: no rights, and the versions it was made with."""
+"""A folder from which `docker build` makes an image that serves one artefact: no rights, and the versions it was made
+with."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from trueloop import __version__
-from trueloop.artefact import FILE, Artefact
 from trueloop.errors import CannotSave, Misuse
+from trueloop.results.artifact import FILE, Artefact
 from trueloop.serve.limits import Limits
 
 __all__ = ["dockerfile_of", "write_docker"]
@@ -69,7 +70,10 @@ def dockerfile_of(artefact: Artefact, limits: Limits) -> str:
     return TEMPLATE.format(
         name=" ".join(artefact.name.split()),
         target=artefact.target,
-        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artefact.name.lower()).strip("-") or "model",
+        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artefact.name.lower()).strip(
+            "-"
+        )
+        or "model",
         python=PYTHON,
         extras=EXTRAS.get(artefact.target, "serve"),
         version=__version__,

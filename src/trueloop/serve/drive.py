@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueloop.artefact import Artefact, Port, answer_of
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
+from trueloop.results.artifact import Artefact, Port, answer_of
 from trueloop.serve.client import Address, Connection
-from trueloop.serve.rubbish import RUBBISH
+from trueloop.serve.malformed import RUBBISH
 
 __all__ = ["Outcome", "Question", "alike", "asked_alone", "drive", "made_up", "questions_of", "waited_for"]
 
@@ -118,10 +118,13 @@ def questions_of(artefact: Artefact, runner: Runner) -> list[Question]:
 
 
 async def asked_alone(address: Address) -> tuple[list[Question], float]:
-    """For a server of which only the address is known: what it answers to each when nobody else asks, and its own limit in seconds."""
+    """For a server of which only the address is known: what it answers to each when nobody else asks, and its own limit
+    in seconds."""
     async with Connection(address) as connection:
         model = await _model(address, connection)
-        ports = [Port(port["name"], port["dtype"], tuple(port["shape"]), tuple(port["most"])) for port in model["inputs"]]
+        ports = [
+            Port(port["name"], port["dtype"], tuple(port["shape"]), tuple(port["most"])) for port in model["inputs"]
+        ]
         made = []
         for sample in made_up(ports, model["preprocessing"]):
             body = body_of(sample, ports)
@@ -138,7 +141,9 @@ async def _model(address: Address, connection: Connection) -> dict[str, Any]:
     told = await connection.get("/model")
     if told.status != 200:
         where = f"http://{address.host}:{address.port}/model"
-        raise Misuse(f"{where} answers {told.status}: it is no server of trueloop's, or wants an API key. Nothing was asked.")
+        raise Misuse(
+            f"{where} answers {told.status}: it is no server of trueloop's, or wants an API key. Nothing was asked."
+        )
     model: dict[str, Any] = json.loads(told.body)
     return model
 
@@ -185,7 +190,12 @@ async def drive(
 
 
 async def _all(
-    address: Address, questions: Sequence[Question], todo: Iterator[str], outcome: Outcome, answers: list[tuple[int, bytes]], clients: int
+    address: Address,
+    questions: Sequence[Question],
+    todo: Iterator[str],
+    outcome: Outcome,
+    answers: list[tuple[int, bytes]],
+    clients: int,
 ) -> None:
     numbers = iter(_rounds(len(questions)))
 

@@ -1,5 +1,5 @@
-"""What callers send, as arrays: lists of numbers, base64, text, rows of a table, pictures. Each is judged by the artefact's ports before
-the model sees it, and refused with one sentence that says which value and why."""
+"""What callers send, as arrays: lists of numbers, base64, text, rows of a table, pictures. Each is judged by the
+artefact's ports before the model sees it, and refused with one sentence that says which value and why."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn, final
 import numpy as np
 import orjson
 
-from trueloop.artefact import Artefact, Port
 from trueloop.export.exporter import Array
+from trueloop.results.artifact import Artefact, Port
 from trueloop.serve.batching import Sample
 from trueloop.serve.limits import Limits, Refused
 from trueloop.serve.pictures import picture
@@ -43,9 +43,13 @@ class Inputs:
         inside = bool(self.preprocessing.get("inside"))
         self.encode: Encode | None = encoding_of(self.preprocessing) if self.preprocessing["kind"] == "tokens" else None
         self.takes_pictures = self.preprocessing["kind"] == "image" and inside and len(self.ports) == 1
-        self.columns: list[Mapping[str, Any]] = list(self.preprocessing.get("columns", ())) if len(self.ports) == 1 else []
+        self.columns: list[Mapping[str, Any]] = (
+            list(self.preprocessing.get("columns", ())) if len(self.ports) == 1 else []
+        )
         """Of a table."""
-        self.exact = any(np.dtype(port.dtype).kind in "iu" and np.dtype(port.dtype).itemsize == 8 for port in self.ports)
+        self.exact = any(
+            np.dtype(port.dtype).kind in "iu" and np.dtype(port.dtype).itemsize == 8 for port in self.ports
+        )
         """Does it take numbers that a float cannot hold?"""
 
     # -- whole requests --
@@ -71,7 +75,11 @@ class Inputs:
     def of_picture(self, body: bytes, *, resize: bool, where: str = "The body") -> Sample:
         if not self.takes_pictures:
             raise Refused(415, f"{where} is a picture, and this model takes none.")
-        return (self._fit(picture(body, self.preprocessing, pixels=self.limits.pixels, resize=resize), self.ports[0], where),)
+        return (
+            self._fit(
+                picture(body, self.preprocessing, pixels=self.limits.pixels, resize=resize), self.ports[0], where
+            ),
+        )
 
     # -- one sample --
 
@@ -90,7 +98,9 @@ class Inputs:
                     raise Refused(422, f"{where} is text, and this model takes numbers.")
                 return self._fit(np.array(self.encode(value), port.dtype), port, where)
             case {"base64": str() as coded}:
-                return self._from_base64(coded, {name: part for name, part in value.items() if name != "base64"}, port, where)
+                return self._from_base64(
+                    coded, {name: part for name, part in value.items() if name != "base64"}, port, where
+                )
             case dict():
                 if not self.columns:
                     raise Refused(422, f"{where} is an object, and this model takes {_wanted(port)}.")
@@ -109,15 +119,22 @@ class Inputs:
             return self._fit(picture(data, self.preprocessing, pixels=self.limits.pixels, resize=False), port, where)
         shape = rest.get("shape")
         sizes = (
-            isinstance(shape, list) and len(shape) < len(port.shape) + 1 and all(type(size) is int and 0 < size < 2**31 for size in shape)
+            isinstance(shape, list)
+            and len(shape) < len(port.shape) + 1
+            and all(type(size) is int and 0 < size < 2**31 for size in shape)
         )
         if set(rest) != {"shape"} or not sizes:
             how = '{"base64": "...", "shape": [sizes]}'
-            raise Refused(422, f"{where} must be {how}: the bytes of {port.dtype} numbers, the lowest byte first, and {_wanted(port)}.")
+            raise Refused(
+                422,
+                f"{where} must be {how}: the bytes of {port.dtype} numbers, the lowest byte first, and {_wanted(port)}.",
+            )
         dtype = np.dtype(port.dtype).newbyteorder("<")
         needed = math.prod(rest["shape"]) * dtype.itemsize
         if needed != len(data):
-            raise Refused(422, f"{where} has {len(data):,} bytes, and {port.dtype} of the shape {rest['shape']} has {needed:,}.")
+            raise Refused(
+                422, f"{where} has {len(data):,} bytes, and {port.dtype} of the shape {rest['shape']} has {needed:,}."
+            )
         return self._fit(np.frombuffer(data, dtype).reshape(rest["shape"]).astype(port.dtype), port, where)
 
     def _fit(self, found: Array, port: Port, where: str) -> Array:
@@ -127,14 +144,19 @@ class Inputs:
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise Refused(422, f"{where} holds a number that is not finite (NaN or infinite).")
         known = self.preprocessing.get("tokens")
-        if self.preprocessing["kind"] == "tokens" and known and found.size and not (found.min() >= 0 and found.max() < known):
+        if (
+            self.preprocessing["kind"] == "tokens"
+            and known
+            and found.size
+            and not (found.min() >= 0 and found.max() < known)
+        ):
             raise Refused(422, f"{where} holds a token outside 0 to {known - 1:,}.")
         return found
 
 
 def _parsed(body: bytes, exact: bool) -> Any:
-    """Five times as quick as Python's own reader, which then says what is wrong, and reads what only it takes: half a letter, and whole
-    numbers of more than 64 bits, which are rounded here."""
+    """Five times as quick as Python's own reader, which then says what is wrong, and reads what only it takes: half a
+    letter, and whole numbers of more than 64 bits, which are rounded here."""
     try:
         return _parsed_slowly(body) if exact and LONG.search(body) else orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -174,7 +196,9 @@ def _numbers(value: list[Any], port: Port, where: str) -> Array:
     except (OverflowError, ValueError):
         known = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         limits = f"{'' if dtype.kind == 'f' else 'whole '}numbers from {known.min} to {known.max}"
-        raise Refused(422, f"{where} holds a number that is too large or too small: the model takes {limits}.") from None
+        raise Refused(
+            422, f"{where} holds a number that is too large or too small: the model takes {limits}."
+        ) from None
 
 
 def _whole(number: int | float, where: str) -> int:
@@ -185,7 +209,8 @@ def _whole(number: int | float, where: str) -> int:
 
 
 def _flat(value: list[Any], port: Port, where: str) -> tuple[list[int], list[int | float], set[type]]:
-    """Level by level, and no deeper than the model takes: numpy would make texts of a million letters for every number beside one."""
+    """Level by level, and no deeper than the model takes: numpy would make texts of a million letters for every number
+    beside one."""
     level: list[Any] = value
     shape = [len(value)]
     for _ in port.shape[2:]:
@@ -196,7 +221,10 @@ def _flat(value: list[Any], port: Port, where: str) -> tuple[list[int], list[int
         level = list(chain.from_iterable(level))
     types = {*map(type, level)}
     if not types <= {int, float}:
-        raise Refused(422, f"{where} holds something that is no number, or has too many dimensions: the model takes {_wanted(port)}.")
+        raise Refused(
+            422,
+            f"{where} holds something that is no number, or has too many dimensions: the model takes {_wanted(port)}.",
+        )
     return shape, level, types
 
 

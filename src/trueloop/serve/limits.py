@@ -1,4 +1,5 @@
-"""What a caller may ask of the server, and how a body is read within it: never more bytes, never more seconds than are allowed."""
+"""What a caller may ask of the server, and how a body is read within it: never more bytes, never more seconds than are
+allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Any, Final, Protocol, final
 __all__ = ["RETRY", "Budget", "Limits", "Refused", "Share", "read_body"]
 
 SWALLOWED: Final = 256 * 2**20
-"""Bytes of a body that is too large which are still read, and thrown away, so that the caller can finish sending and see why."""
+"""Bytes of a body that is too large which are still read, and thrown away, so that the caller can finish sending and
+see why."""
 SECONDS_TO_SWALLOW: Final = 2.0
 """How long that may take; then the connection is closed."""
 RETRY: Final = {"Retry-After": "1"}
@@ -79,7 +81,9 @@ class Share:
 
     def take(self, count: int) -> None:
         if self.budget.taken + count > self.budget.most:
-            raise Refused(429, "The server is reading as many requests as it may at once: try again in a second.", RETRY)
+            raise Refused(
+                429, "The server is reading as many requests as it may at once: try again in a second.", RETRY
+            )
         self.budget.taken += count
         self.bytes += count
 
@@ -94,11 +98,14 @@ class Sent(Protocol):
 
 
 async def read_body(request: Sent, limits: Limits, share: Share) -> bytes:
-    """All of it. Raises Refused: 413 too large, 408 too slow, 429 too many at once. Nothing is kept of a body that is too large."""
+    """All of it. Raises Refused: 413 too large, 408 too slow, 429 too many at once. Nothing is kept of a body that is
+    too large."""
     sentence = f"The request is larger than {limits.body:,} bytes, which is all that this server reads."
     too_large = Refused(413, sentence, {"Connection": "close"})
     if _announced(request) > limits.body:
-        if "100-continue" not in request.headers.get("expect", "").lower():  # who asks before sending has sent nothing yet
+        if (
+            "100-continue" not in request.headers.get("expect", "").lower()
+        ):  # who asks before sending has sent nothing yet
             await _swallow(request.stream())
         raise too_large
     pieces: list[bytes] = []

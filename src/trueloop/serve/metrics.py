@@ -25,13 +25,27 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.counts: dict[tuple[str, int], Counter] = {}
         """Path and status -> its counter: to look it up by its labels takes longer than to count."""
-        self.requests = Counter("trueloop_requests_total", "Requests that were answered", ("path", "status"), registry=registry)
-        self.seconds = Histogram("trueloop_predict_seconds", "From request to answer", buckets=SECONDS, registry=registry)
-        self.batches = Histogram("trueloop_batch_samples", "Samples that were computed at once", buckets=SIZES, registry=registry)
-        self.computing = Histogram("trueloop_compute_seconds", "The model alone, for a batch", buckets=SECONDS, registry=registry)
-        self.taken = Gauge("trueloop_taken_requests", "Requests to predict that are being read, computed or answered", registry=registry)
+        self.requests = Counter(
+            "trueloop_requests_total", "Requests that were answered", ("path", "status"), registry=registry
+        )
+        self.seconds = Histogram(
+            "trueloop_predict_seconds", "From request to answer", buckets=SECONDS, registry=registry
+        )
+        self.batches = Histogram(
+            "trueloop_batch_samples", "Samples that were computed at once", buckets=SIZES, registry=registry
+        )
+        self.computing = Histogram(
+            "trueloop_compute_seconds", "The model alone, for a batch", buckets=SECONDS, registry=registry
+        )
+        self.taken = Gauge(
+            "trueloop_taken_requests",
+            "Requests to predict that are being read, computed or answered",
+            registry=registry,
+        )
         Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
-        Gauge("trueloop_ready", "1: the model is loaded and warm", registry=registry).set_function(lambda: float(ready()))
+        Gauge("trueloop_ready", "1: the model is loaded and warm", registry=registry).set_function(
+            lambda: float(ready())
+        )
         ProcessCollector(registry=registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""How long the model takes for a batch, learned from every one that it computes: what a limit on latency is judged by."""
+"""How long the model takes for a batch, learned from every one that it computes: what a limit on latency is judged
+by."""
 
 from __future__ import annotations
 
@@ -9,14 +10,17 @@ __all__ = ["Pace"]
 WEIGHT: Final = 0.2
 """Of the newest batch: a single slow one is soon forgotten, a machine that has become slower is soon known."""
 CAUTION: Final = 3.0
-"""Deviations above the mean, on a machine that has other things to do as well: of times like a bell curve, 99 in 100 are shorter."""
+"""Deviations above the mean, on a machine that has other things to do as well: of times like a bell curve, 99 in 100
+are shorter."""
 FORGOTTEN: Final = 0.99
-"""By which what is known of larger batches shrinks with each smaller one: if they were slow once, they are tried again."""
+"""By which what is known of larger batches shrinks with each smaller one: if they were slow once, they are tried
+again."""
 
 
 @final
 class Pace:
-    """Batches are told apart by how many numbers they hold, to a power of two: long texts and many pictures both take longer."""
+    """Batches are told apart by how many numbers they hold, to a power of two: long texts and many pictures both take
+    longer."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[float, float]] = {}
@@ -32,7 +36,8 @@ class Pace:
                 self.known[larger] = mean * FORGOTTEN, deviation * FORGOTTEN
 
     def seconds(self, numbers: int) -> float:
-        """For a batch of so many, with caution; 0: nothing is known. What was never seen lies between its neighbours, as its size does."""
+        """For a batch of so many, with caution; 0: nothing is known. What was never seen lies between its neighbours,
+        as its size does."""
         power = numbers.bit_length()
         below = max((other for other in self.known if other <= power), default=None)
         above = min((other for other in self.known if other >= power), default=None)

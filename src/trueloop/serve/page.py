@@ -1,4 +1,5 @@
-"""Two pages for people, each a single file that loads nothing from elsewhere: one to try the model, one that shows what can be asked."""
+"""Two pages for people, each a single file that loads nothing from elsewhere: one to try the model, one that shows what
+can be asked."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
-from trueloop.artefact import Artefact
+from trueloop.results.artifact import Artefact
 from trueloop.serve.described import example
 from trueloop.serve.inputs import Inputs
 
@@ -74,7 +75,9 @@ def try_page(artefact: Artefact, inputs: Inputs, *, key: bool) -> str:
     if inputs.encode is not None:
         parts.append("<h2>Text</h2><textarea id=text aria-label=Text></textarea><button id=say>Ask</button>")
     shown = escape(json.dumps({"input": example(artefact, inputs)}))
-    parts.append(f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button id=send>Ask</button>")
+    parts.append(
+        f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button id=send>Ask</button>"
+    )
     parts.append(f"<h2>Answer</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
     return _html(artefact.name, "".join(parts))
 
@@ -96,8 +99,13 @@ def docs_page(document: Mapping[str, Any]) -> str:
                 sample = content.get("example")
                 shown = f"<pre>{escape(json.dumps(sample))}</pre>" if sample is not None else ""
                 schema = escape(json.dumps(content.get("schema", {}), indent=1))
-                parts.append(f"<p><b>{escape(kind)}</b></p>{shown}<details><summary>Schema</summary><pre>{schema}</pre></details>")
-            rows = "".join(f"<tr><td>{escape(str(code))}<td>{escape(answer['description'])}" for code, answer in told["responses"].items())
+                parts.append(
+                    f"<p><b>{escape(kind)}</b></p>{shown}<details><summary>Schema</summary><pre>{schema}</pre></details>"
+                )
+            rows = "".join(
+                f"<tr><td>{escape(str(code))}<td>{escape(answer['description'])}"
+                for code, answer in told["responses"].items()
+            )
             parts.append(f"<table><tr><th>Status<th>Meaning{rows}</table>")
     return _html(f"{document['info']['title']}: what can be asked", "".join(parts))
 

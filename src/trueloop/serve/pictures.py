@@ -1,4 +1,5 @@
-"""A PNG or JPEG as the array that the model takes. A small file can be a huge picture: its size is judged before anything is decoded."""
+"""A PNG or JPEG as the array that the model takes. A small file can be a huge picture: its size is judged before
+anything is decoded."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ MODES: Final[Mapping[int, str]] = {1: "L", 3: "RGB", 4: "RGBA"}
 FULL: Final = 255
 """The brightest point of a file with 8 bits."""
 NARROW: Final = 127
-"""Raw values that never exceed this are no 8 bits of brightness (digits go to 16): a file's are scaled to them. Above it, the brightest
-point of a few samples may have been 254 by chance."""
+"""Raw values that never exceed this are no 8 bits of brightness (digits go to 16): a file's are scaled to them. Above
+it, the brightest point of a few samples may have been 254 by chance."""
 
 
 def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resize: bool) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from trueloop.artefact import Port
 from trueloop.errors import did_you_mean
 from trueloop.export.exporter import Array
+from trueloop.results.artifact import Port
 from trueloop.serve.limits import Refused
 
 __all__ = ["reach", "row_of"]
@@ -21,12 +21,18 @@ def row_of(row: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], port: P
     names = [column["name"] for column in columns]
     for name in row:
         if name not in names:
-            raise Refused(422, f"{where} has a column {name[:80]!r} that the model does not know.{did_you_mean(name[:80], names)}")
+            raise Refused(
+                422, f"{where} has a column {name[:80]!r} that the model does not know.{did_you_mean(name[:80], names)}"
+            )
     for name in names:
         if name not in row:
             raise Refused(422, f"{where} has no column {name!r}.")
     one_hot = port.shape[-1] != len(columns) or all(column["kind"] == "number" for column in columns)
-    parts = [part for column in columns for part in _part(column, row[column["name"]], one_hot, f"{where}.{column['name']}", port)]
+    parts = [
+        part
+        for column in columns
+        for part in _part(column, row[column["name"]], one_hot, f"{where}.{column['name']}", port)
+    ]
     return np.array(parts, port.dtype)
 
 
@@ -46,7 +52,9 @@ def _part(column: Mapping[str, Any], value: Any, one_hot: bool, where: str, port
     if not isinstance(value, str):
         raise Refused(422, f"{where} must be a text.")
     categories = column["categories"]
-    code = categories.index(value) if value in categories else len(categories)  # the last one: all that training never saw
+    code = (
+        categories.index(value) if value in categories else len(categories)
+    )  # the last one: all that training never saw
     if not one_hot:
         yield float(code)
         return

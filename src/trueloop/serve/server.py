@@ -31,14 +31,18 @@ def listening(host: str, port: int) -> socket.socket:
     """Raises Misuse. Port 0: any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not host:
-        raise Misuse("--host '' would be every address of this machine. Nothing was served: write --host 0.0.0.0 if you mean that.")
+        raise Misuse(
+            "--host '' would be every address of this machine. Nothing was served: write --host 0.0.0.0 if you mean that."
+        )
     if not 0 <= port < 2**16:
         raise Misuse(f"--port {port} is none. Nothing was served: write a number from 0 to 65535.")
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # newer Pythons say it twice
-        raise Misuse(f"{host}:{port} cannot be listened at ({why}). Nothing was served: choose another --port, or --port 0.") from None
+        raise Misuse(
+            f"{host}:{port} cannot be listened at ({why}). Nothing was served: choose another --port, or --port 0."
+        ) from None
 
 
 def run(service: Service, door: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
@@ -101,4 +105,6 @@ class Server(uvicorn.Server):
             return
         self.service.draining = True
         self.should_exit = True
-        self.say(f"{signal.Signals(number).name}: answering what is still asked, within {self.service.limits.grace:g} s")
+        self.say(
+            f"{signal.Signals(number).name}: answering what is still asked, within {self.service.limits.grace:g} s"
+        )

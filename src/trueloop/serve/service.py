@@ -12,14 +12,14 @@ from typing import Final, final
 from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from trueloop.artefact import Artefact, answer_of
 from trueloop.export.exporter import Runner
-from trueloop.serve.asking import Asking
+from trueloop.results.artifact import Artefact, answer_of
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.described import request_body
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Budget, Limits, Refused, read_body
 from trueloop.serve.metrics import Metrics
+from trueloop.serve.request import Asking
 
 __all__ = ["Service"]
 
@@ -45,7 +45,8 @@ class Service:
         self.budget = Budget(limits.held)
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False
-        """SIGTERM has come: what is asked on connections that are open is still answered, and they are closed after it."""
+        """SIGTERM has come: what is asked on connections that are open is still answered, and they are closed after
+        it."""
 
     def knows(self, headers: Mapping[bytes, bytes]) -> bool:
         """The key as `Authorization: Bearer KEY` or `X-API-Key: KEY`; compared in a time that tells nothing of it."""
@@ -60,7 +61,9 @@ class Service:
             predictions = [answer_of(self.artefact, output[0].tolist()) for output in outputs]
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
-            raise Refused(422, "The model's answer to this input is not finite: its values are of no use to it.") from None
+            raise Refused(
+                422, "The model's answer to this input is not finite: its values are of no use to it."
+            ) from None
 
     async def _samples(self, request: Asking) -> list[Sample]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -89,7 +92,9 @@ class Service:
                 return lambda body: [inputs.of_picture(body, resize=resize)]
             case _:
                 kinds = ", ".join(request_body(self.artefact, inputs)["content"])
-                raise Refused(415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}.")
+                raise Refused(
+                    415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}."
+                )
 
     async def _of_form(self, request: Asking, body: bytes, resize: bool) -> list[Sample]:
         """The pictures of a form, whatever their fields are called."""
@@ -108,7 +113,9 @@ class Service:
         made = []
         for at, data in enumerate(files):
             async with self.decoding:
-                made.append(await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=f"File {at + 1}"))
+                made.append(
+                    await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=f"File {at + 1}")
+                )
         return made
 
 

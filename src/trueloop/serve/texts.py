@@ -27,7 +27,9 @@ def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
             case _:
                 return None
     except (KeyError, TypeError, ValueError):
-        raise BadArtefact("The artefact's preprocessing of text is damaged. Nothing was run. Export the run again.") from None
+        raise BadArtefact(
+            "The artefact's preprocessing of text is damaged. Nothing was run. Export the run again."
+        ) from None
 
 
 def _letters(vocabulary: Sequence[str]) -> Encode:

@@ -1,4 +1,5 @@
-"""A model repository for Triton Inference Server: NAME/config.pbtxt, NAME/labels.txt, NAME/1/model.onnx or .pt. No Python runs there."""
+"""A model repository for Triton Inference Server: NAME/config.pbtxt, NAME/labels.txt, NAME/1/model.onnx or .pt. No
+Python runs there."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from trueloop.artefact import Artefact, Port
 from trueloop.errors import CannotSave, Misuse
+from trueloop.results.artifact import Artefact, Port
 from trueloop.serve.limits import Limits
 
 __all__ = ["config_of", "write_triton"]
@@ -69,7 +70,11 @@ def config_of(artefact: Artefact, limits: Limits) -> str:
     ]
     if size > 1:
         delay = f"max_queue_delay_microseconds: {round(limits.wait * 1e6)}"
-        late = f" timeout_action: REJECT default_timeout_microseconds: {round(limits.latency * 1e6)}" if limits.latency < math.inf else ""
+        late = (
+            f" timeout_action: REJECT default_timeout_microseconds: {round(limits.latency * 1e6)}"
+            if limits.latency < math.inf
+            else ""
+        )
         queue = f"default_queue_policy {{ max_queue_size: {limits.queue}{late} }}"
         parts.append(f"dynamic_batching {{ {delay} {queue} }}")
     return "\n".join((*parts, ""))
@@ -83,7 +88,9 @@ def _ports(kind: str, ports: Sequence[Port], artefact: Artefact, batched: bool) 
         dims = ", ".join(str(-1 if size is None else size) for size in port.shape[1 if batched else 0 :]) or "1"
         reshaped = " reshape { shape: [ ] }" if batched and len(port.shape) == 1 else ""
         labels = f' label_filename: "{LABELS}"' if kind == "output" and at == 0 and artefact.classes else ""
-        lines.append(f"{kind} [ {{ name: {_quoted(name)} data_type: {TYPES[port.dtype]} dims: [ {dims} ]{reshaped}{labels} }} ]")
+        lines.append(
+            f"{kind} [ {{ name: {_quoted(name)} data_type: {TYPES[port.dtype]} dims: [ {dims} ]{reshaped}{labels} }} ]"
+        )
     return lines
 
 

@@ -1,4 +1,5 @@
-"""Who listens to a run: metrics file, curves, trackers, rules and display. One audience per run, in its first process."""
+"""Who listens to a run: metrics file, curves, trackers, rules and display. One audience per run, in its first
+process."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from pathlib import Path
 
 from trueloop.finding import Finding
 from trueloop.hook import Hook, Hooks
-from trueloop.recipe import Recipe, described
+from trueloop.recipe.recipe import Recipe, described
 from trueloop.session.baseline import Marks
 from trueloop.session.folder import RunFolder
 from trueloop.session.judging import Judging
-from trueloop.settings import load_settings
 from trueloop.track.curves import Curves
 from trueloop.track.display import choose_display
 from trueloop.track.metrics import MetricsFile
 from trueloop.track.trackers import open_trackers
+from trueloop.usercode.settings import load_settings
 
 __all__ = ["Audience", "gather_audience"]
 
@@ -36,7 +37,8 @@ class Audience:
 
 
 def gather_audience(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | None) -> Audience:
-    """`hooks`: who shows the run; None: a bar in a terminal, else a plain log. Guests tell nobody: the first process speaks."""
+    """`hooks`: who shows the run; None: a bar in a terminal, else a plain log. Guests tell nobody: the first process
+    speaks."""
     if folder.guest:
         return Audience(Hooks())
     shown = list(hooks) if hooks is not None else [choose_display()]

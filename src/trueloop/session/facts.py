@@ -1,11 +1,13 @@
 """What a run is made of and fed with, in `facts.json`, before its first step: the evidence that `trueloop ready` reads.
 
-    {"format": 1, "model": {...}, "loss": {...}, "optimizer": {...}, "device": {...}, "data": {...}, "inputs": {...}, "classes": {...},
-     "leakage": {...}, "baseline": {...}, "validation": {...}, "missing": {"leakage": "why it could not be told"}, "seconds": 0.04}
+    {"format": 1, "model": {...}, "loss": {...}, "optimizer": {...}, "device": {...}, "data": {...}, "inputs": {...},
+    "classes": {...},
+     "leakage": {...}, "baseline": {...}, "validation": {...}, "missing": {"leakage": "why it could not be told"},
+     "seconds": 0.04}
 
-Nothing here may change the run: random states are fenced off, only copies are read, and what cannot be told is `missing`, with the reason.
-Of each split it reads at most `IN_MEMORY` samples if they are in memory, `ELSEWHERE` if they are read as needed, `BYTES` altogether, and
-for at most `SECONDS`; what is told of samples says of how many.
+Nothing here may change the run: random states are fenced off, only copies are read, and what cannot be told is
+`missing`, with the reason. Of each split it reads at most `IN_MEMORY` samples if they are in memory, `ELSEWHERE` if
+they are read as needed, `BYTES` altogether, and for at most `SECONDS`; what is told of samples says of how many.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from torch import Tensor
 
 from trueloop.data.source import tensors_in
 from trueloop.data.tensors import Tensors
+from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Language, Multiclass, OwnLoss
-from trueloop.engine.trivial import constant_answer
-from trueloop.proof import as_plain
+from trueloop.results.proof import as_plain
 from trueloop.session.samples import Sampled, sampled
 
 __all__ = ["FILE", "write_facts"]
@@ -46,7 +48,8 @@ BYTES: Final = 1 << 26
 SECONDS: Final = 0.5
 """For each split, whatever it is: a run must not wait for its own description."""
 VALUES: Final = 1 << 22
-"""Numbers of the first batch that are looked at: a mean needs no more, and copies of large pictures would be seen in a run's memory."""
+"""Numbers of the first batch that are looked at: a mean needs no more, and copies of large pictures would be seen in a
+run's memory."""
 MOST_CLASSES: Final = 1_000
 """Whose counts are written out; a vocabulary's are not."""
 
@@ -60,7 +63,9 @@ def write_facts(folder: Path, loop: Loop) -> str:
     path = folder / FILE
     aside = path.with_name(f"{FILE}.writing")
     try:
-        aside.write_text(json.dumps(as_plain(told), indent=2, allow_nan=False) + "\n", encoding="utf-8", errors="backslashreplace")
+        aside.write_text(
+            json.dumps(as_plain(told), indent=2, allow_nan=False) + "\n", encoding="utf-8", errors="backslashreplace"
+        )
         os.replace(aside, path)
     except OSError as error:
         with suppress(OSError):
@@ -94,7 +99,9 @@ def gather_facts(loop: Loop) -> dict[str, Any]:
     for name, source in (("train", loop.splits.train), ("valid", loop.splits.valid), ("test", loop.splits.test)):
         if source is not None:
             try:
-                read[name] = sampled(source, loop.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS)
+                read[name] = sampled(
+                    source, loop.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS
+                )
             except Exception as error:  # noqa: BLE001 - as above
                 missing[f"samples of {name}"] = f"{type(error).__name__}: {error}"[:300]
     tell("leakage", lambda: dict(_leakage(read)))
@@ -111,7 +118,12 @@ def _model(loop: Loop) -> dict[str, Any]:
     parameters = list(loop.model.parameters())
     trained = sum(each.numel() for each in parameters if each.requires_grad)
     total = sum(each.numel() for each in parameters)
-    return {"class": loop.strategy.kind(loop.model).__name__, "parameters": total, "trained": trained, "frozen": total - trained}
+    return {
+        "class": loop.strategy.kind(loop.model).__name__,
+        "parameters": total,
+        "trained": trained,
+        "frozen": total - trained,
+    }
 
 
 def _loss(loop: Loop) -> dict[str, Any]:
@@ -123,7 +135,9 @@ def _loss(loop: Loop) -> dict[str, Any]:
         "multilabel": "binary cross entropy per label",
         "regression": "mean square error",
     }
-    name = getattr(loop.recipe.loss, "__qualname__", type(loop.recipe.loss).__name__) if own else names[loop.recipe.task]
+    name = (
+        getattr(loop.recipe.loss, "__qualname__", type(loop.recipe.loss).__name__) if own else names[loop.recipe.task]
+    )
     return {"name": name, "own": own, "task": loop.recipe.task}
 
 
@@ -193,11 +207,19 @@ def _inputs(loop: Loop) -> dict[str, Any]:
     tensors = [each for each in tensors_in(batch.inputs) if each.numel()]
     count = max(1, min(len(each) * VALUES // each.numel() for each in tensors))
     tensors = [each[:count] for each in tensors]
-    kinds = {"numbers": [each for each in tensors if each.is_floating_point()], "tokens": [each for each in tensors if _is_whole(each)]}
+    kinds = {
+        "numbers": [each for each in tensors if each.is_floating_point()],
+        "tokens": [each for each in tensors if _is_whole(each)],
+    }
     kind = "numbers" if kinds["numbers"] else "tokens"
     flat = torch.cat([each.detach().cpu().flatten().double() for each in kinds[kind]])
     finite = flat[flat.isfinite()]
-    told = {"kind": kind, "samples": len(tensors[0]), "values": flat.numel(), "not_finite": flat.numel() - finite.numel()}
+    told = {
+        "kind": kind,
+        "samples": len(tensors[0]),
+        "values": flat.numel(),
+        "not_finite": flat.numel() - finite.numel(),
+    }
     if not finite.numel():
         return told
     return {
@@ -228,7 +250,11 @@ def _leakage(read: dict[str, Sampled]) -> Iterator[tuple[str, Any]]:
 def _classes(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
     """How often each class is there, where targets are class numbers."""
     task = loop.task
-    if isinstance(task, Language) or not (isinstance(task, Multiclass) or loop.recipe.task == "binary") or isinstance(task, OwnLoss):
+    if (
+        isinstance(task, Language)
+        or not (isinstance(task, Multiclass) or loop.recipe.task == "binary")
+        or isinstance(task, OwnLoss)
+    ):
         return None
     counts = {name: Counter(each.targets.flatten().long().tolist()) for name, each in read.items()}
     for count in counts.values():
@@ -241,11 +267,18 @@ def _classes(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
 
 
 def _baseline(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
-    """What an answer that is always the same reaches on the validation data, learned from the training targets: those that were read."""
+    """What an answer that is always the same reaches on the validation data, learned from the training targets: those
+    that were read."""
     if "train" not in read or "valid" not in read:
         return None
     train, valid = (Tensors(each.targets, each.targets) for each in (read["train"], read["valid"]))
     found = constant_answer(replace(loop, splits=replace(loop.splits, train=train, valid=valid)), may_read=False)
     if found is None:
         raise ValueError(f"no constant answer is known for {loop.metric} of {type(loop.task).__name__}")
-    return {"metric": loop.metric, "answer": found.answer, "value": found.value, "train": read["train"].count, "valid": read["valid"].count}
+    return {
+        "metric": loop.metric,
+        "answer": found.answer,
+        "value": found.value,
+        "train": read["train"].count,
+        "valid": read["valid"].count,
+    }

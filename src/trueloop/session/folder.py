@@ -46,7 +46,9 @@ class RunFolder:
             if named and _never_began(path):
                 break
             if named:
-                raise Misuse(f"{path} holds a run already. Nothing was run: choose another --name, or type `trueloop resume {path}`.")
+                raise Misuse(
+                    f"{path} holds a run already. Nothing was run: choose another --name, or type `trueloop resume {path}`."
+                )
             path, number = runs / f"{name}-{number}", number + 1
         folder = cls(path, {"format": FORMAT, "kind": "train", "name": path.name, "started": time.time(), **about})
         folder.acquire()
@@ -91,7 +93,8 @@ class RunFolder:
             raise CannotSave(f"{self.path / ABOUT} could not be written ({error.strerror}).") from None
 
     def leave_word(self, **changes: Any) -> None:
-        """Of a process that will not come back to this folder, guest or not: what run.json says, changed. Raises OSError, NotARun."""
+        """Of a process that will not come back to this folder, guest or not: what run.json says, changed. Raises
+        OSError, NotARun."""
         aside = self.path / f"{ABOUT}.{os.getpid()}.writing"
         aside.write_text(json.dumps({**read_about(self.path), **changes}, indent=2) + "\n", encoding="utf-8")
         aside.replace(self.path / ABOUT)
@@ -142,7 +145,9 @@ def _made(path: Path) -> bool:
 
 def _never_began(path: Path) -> bool:
     """Was a run killed here before it had written a word?"""
-    return path.is_dir() and {each.name for each in path.iterdir()} <= {"lock", f"{ABOUT}.writing"} and not running(path)
+    return (
+        path.is_dir() and {each.name for each in path.iterdir()} <= {"lock", f"{ABOUT}.writing"} and not running(path)
+    )
 
 
 def read_about(path: Path) -> dict[str, Any]:

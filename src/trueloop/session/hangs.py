@@ -1,4 +1,5 @@
-"""What a run of ours on several ranks does when they can never meet again: it says why, writes that into run.json, and ends. No torch."""
+"""What a run of ours on several ranks does when they can never meet again: it says why, writes that into run.json, and
+ends. No torch."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def seconds_of(text: str, said_by: str) -> float:
     except (ValueError, KeyError):
         seconds = math.nan
     if not 1 <= seconds < math.inf:
-        raise Misuse(f"{said_by} cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in {said_by} 60.")
+        raise Misuse(
+            f"{said_by} cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in {said_by} 60."
+        )
     return seconds
 
 
@@ -47,12 +50,12 @@ def hang_after(environment: Mapping[str, str] = os.environ) -> float:
 
 @contextmanager
 def watched_for_hangs(seconds: float | None = None) -> Iterator[None]:
-    """Around a run of ours: ranks that can never meet again end it, with a paragraph that says why. One process needs none, and inside
-    another watch this is nothing."""
+    """Around a run of ours: ranks that can never meet again end it, with a paragraph that says why. One process needs
+    none, and inside another watch this is nothing."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
         return
-    from trueloop.doctor.vigil import vigil
+    from trueloop.doctor.hang_watch import vigil
 
     with vigil(hang_after() if seconds is None else seconds, _show, STOPPED_ITSELF):
         yield
@@ -62,14 +65,21 @@ def told_in(folder: RunFolder, step: Callable[[], int]) -> None:
     """If the run is ended so, run.json says it."""
     if "RANK" not in os.environ:
         return
-    from trueloop.doctor.vigil import when_hung
+    from trueloop.doctor.hang_watch import when_hung
 
     def record(sentence: str) -> None:
         folder.guest = True  # if the training thread wakes up, it fails for this reason, and has nothing to add
         try:
-            folder.leave_word(status="hung", step=step(), message=f"{sentence} Go on: trueloop resume {folder.path}", ended=time.time())
+            folder.leave_word(
+                status="hung",
+                step=step(),
+                message=f"{sentence} Go on: trueloop resume {folder.path}",
+                ended=time.time(),
+            )
         except (OSError, NotARun) as error:  # the folder may lie on the machine that cannot be reached
-            sys.stderr.write(f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n")
+            sys.stderr.write(
+                f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n"
+            )
 
     when_hung(record)
 

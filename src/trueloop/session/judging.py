@@ -1,4 +1,5 @@
-"""The rules of `check`, always on: hears the facts that the loop tells, records them, judges them, says at once what is new.
+"""The rules of `check`, always on: hears the facts that the loop tells, records them, judges them, says at once what is
+new.
 
 runs/NAME/events.jsonl   the facts, one a line: `trueloop judge runs/NAME` judges them again, by the rules of the day
           report.json    what was found, as of the run's end
@@ -13,19 +14,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, Literal, TextIO, final
 
-from trueloop.allow import at_home, is_excused, sift
 from trueloop.errors import NotARun
 from trueloop.event import EpochStarted, Event, RunEnded
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Start
 from trueloop.report.evidence import where
 from trueloop.report.json import document
+from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON, find_rule, select
 from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 from trueloop.run import event_to, read_events
-from trueloop.settings import Settings
-from trueloop.verdict import Outcome, Tally, Unjudged, Verdict
+from trueloop.usercode.allow import at_home, is_excused, sift
+from trueloop.usercode.settings import Settings
 
 __all__ = ["Judging", "always_on"]
 
@@ -42,7 +43,8 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
 
 
 def always_on(settings: Settings) -> tuple[type[Rule], ...]:
-    """The rules that judge a run of ours, as the user's settings want them. Raises UnknownRule for a word that is no rule's."""
+    """The rules that judge a run of ours, as the user's settings want them. Raises UnknownRule for a word that is no
+    rule's."""
     return tuple(rule for rule in select(settings.select, settings.ignore) if rule.name in ALWAYS_ON)
 
 
@@ -81,9 +83,7 @@ class _Record:
             act()
         except OSError as error:
             if not self.failure:
-                self.failure = (
-                    f"The record of events in {self.path} ended early ({error.strerror or error}): the rules still judge this run."
-                )
+                self.failure = f"The record of events in {self.path} ended early ({error.strerror or error}): the rules still judge this run."
                 self.say(self.failure)
 
 
@@ -136,7 +136,9 @@ class Judging(Hook):
         if self.verdict.failures:
             self.say(self.verdict.broken())
         try:
-            (self.folder / "report.json").write_text(document(self.verdict), encoding="utf-8", errors="backslashreplace")
+            (self.folder / "report.json").write_text(
+                document(self.verdict), encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as error:
             self.say(f"{self.folder / 'report.json'} could not be written ({error.strerror or error}).")
 
@@ -148,11 +150,14 @@ class Judging(Hook):
     # -- how --
 
     def _behind(self, step: int) -> list[Event]:
-        """What an earlier process told of the steps that the checkpoint has behind it; the later ones are taken again, and told again."""
+        """What an earlier process told of the steps that the checkpoint has behind it; the later ones are taken again,
+        and told again."""
         if not step or not self._record.path.is_file():
             return []
         try:
-            return [event for event in read_events(self.folder) if event.step < step and not isinstance(event, RunEnded)]
+            return [
+                event for event in read_events(self.folder) if event.step < step and not isinstance(event, RunEnded)
+            ]
         except NotARun as error:
             self.say(f"{error} The rules judge this run from step {step:,} on.")
             return []

@@ -1,4 +1,5 @@
-"""Runs of ours, read from their folders: what `runs` lists and `compare` sets side by side. No torch: an answer takes a moment."""
+"""Runs of ours, read from their folders: what `runs` lists and `compare` sets side by side. No torch: an answer takes a
+moment."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ STATUS: Final[Mapping[str, Status]] = {
     "collapsed": "collapsed",
     "hung": "hung",
 }
-"""What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it could say more."""
+"""What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it
+could say more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def _summary_or_damage(path: Path) -> RunSummary | None:
 
 
 def summary_of(path: Path) -> RunSummary:
-    """Raises NotARun. Where the run stands is read from its rows while it runs, and after a kill that left run.json behind."""
+    """Raises NotARun. Where the run stands is read from its rows while it runs, and after a kill that left run.json
+    behind."""
     about = read_about(path)
     held = running(path)
     status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
@@ -83,7 +86,9 @@ def summary_of(path: Path) -> RunSummary:
     best, best_step = _number(about.get("best")), about.get("best_step")
     under_way = status in ("running", "killed")
     if under_way or best is None:
-        values = [(row.values[metric], row.step) for row in rows if row.kind == "valid" and row.best and metric in row.values]
+        values = [
+            (row.values[metric], row.step) for row in rows if row.kind == "valid" and row.best and metric in row.values
+        ]
         best, best_step = values[-1] if values else (None, None)
     tests = [row.values for row in rows if row.kind == "test"]
     return RunSummary(
@@ -113,7 +118,8 @@ def _number(value: Any) -> float | None:
 
 
 def by_metric(runs: list[RunSummary]) -> list[RunSummary]:
-    """The best first, by what each run was chosen by: values of different metrics are not compared. Runs without a value come last."""
+    """The best first, by what each run was chosen by: values of different metrics are not compared. Runs without a
+    value come last."""
 
     def rank(run: RunSummary) -> tuple[bool, str, float]:
         if run.best is None or math.isnan(run.best):
@@ -131,4 +137,6 @@ def find_run(word: str, folder: Path, undone: str = "compared") -> Path:
     if Path(word).is_dir():
         raise NotARun(f"{word} holds no run (no run.json). Nothing was {undone}: `trueloop runs` lists the runs.")
     known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
-    raise NotARun(f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs.")
+    raise NotARun(
+        f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs."
+    )

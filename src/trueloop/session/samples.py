@@ -1,7 +1,9 @@
-"""Some samples of a split, spread over all of it: a hash of each one's inputs, and the targets. The split itself is left as it was.
+"""Some samples of a split, spread over all of it: a hash of each one's inputs, and the targets. The split itself is
+left as it was.
 
-A split that is read as needed is somebody's dataset, which may count, cache or draw as it is read: that one is read in a process of its
-own, as a loader's worker does, so that the training meets it untouched, however many samples the time was enough for.
+A split that is read as needed is somebody's dataset, which may count, cache or draw as it is read: that one is read in
+a process of its own, as a loader's worker does, so that the training meets it untouched, however many samples the time
+was enough for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from trueloop.engine.stop import deafened
 __all__ = ["Sampled", "sampled"]
 
 AT_ONCE: Final = 1024
-"""Samples that are fetched at once of a split in memory: enough to be quick, too few to be seen in the memory that a run takes."""
+"""Samples that are fetched at once of a split in memory: enough to be quick, too few to be seen in the memory that a
+run takes."""
 TOGETHER: Final = 10
 """Samples that come over from another process together: one by one, the way costs more than the reading."""
 
@@ -127,8 +130,8 @@ def _as_it_is(read: Any) -> Any:
 
 
 def _spread(length: int, count: int) -> Tensor:
-    """So many numbers below `length`, evenly spaced, in an order of which any beginning is spread over all of it: halves, quarters, eighths
-    (the bits of their places, read backwards). No random number is drawn for it."""
+    """So many numbers below `length`, evenly spaced, in an order of which any beginning is spread over all of it:
+    halves, quarters, eighths (the bits of their places, read backwards). No random number is drawn for it."""
     places = torch.arange(count)
     bits = max(1, (count - 1).bit_length())
     backwards = sum(((places >> bit) & 1) << (bits - 1 - bit) for bit in range(bits))
@@ -137,7 +140,10 @@ def _spread(length: int, count: int) -> Tensor:
 
 def _hashes(batch: Batch) -> Iterator[bytes]:
     count = size_of(batch.inputs)
-    rows = [each.detach().cpu().reshape(count, -1).contiguous().view(torch.uint8).numpy() for each in tensors_in(batch.inputs)]
+    rows = [
+        each.detach().cpu().reshape(count, -1).contiguous().view(torch.uint8).numpy()
+        for each in tensors_in(batch.inputs)
+    ]
     for number in range(count):
         made = blake2b(digest_size=16)
         for row in rows:

@@ -1,4 +1,5 @@
-"""`trueloop.train(recipe)` and `trueloop train`: one and the same. Opens the run's folder, trains, tests, closes it with an ending."""
+"""`trueloop.train(recipe)` and `trueloop train`: one and the same. Opens the run's folder, trains, tests, closes it
+with an ending."""
 
 from __future__ import annotations
 
@@ -18,27 +19,27 @@ from trueloop.checkpoint.store import Folder
 from trueloop.engine.assemble import assemble
 from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline
 from trueloop.engine.conditions import pick_device
+from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
-from trueloop.engine.rehearse import machine_mistakes, rehearse
+from trueloop.engine.preflight import machine_mistakes, rehearse
 from trueloop.engine.schedule import rate_note
 from trueloop.engine.train import train as run_loop
-from trueloop.engine.trivial import constant_answer
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.parallel.join import joined
 from trueloop.parallel.peers import find_peers
-from trueloop.recipe import DataRequest, Recipe, described
+from trueloop.recipe.recipe import DataRequest, Recipe, described
+from trueloop.recipe.validate import vetted
 from trueloop.session.audience import gather_audience
 from trueloop.session.baseline import Found, kept_baseline, read_baseline
 from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
 from trueloop.session.hangs import told_in, watched_for_hangs
 from trueloop.session.judging import always_on
-from trueloop.session.together import one_folder
-from trueloop.settings import load_settings
+from trueloop.session.shared_folder import one_folder
 from trueloop.track.trackers import check_trackers
-from trueloop.vet import vetted
+from trueloop.usercode.settings import load_settings
 
 __all__ = ["Trained", "resume", "train"]
 
@@ -96,7 +97,8 @@ def resume(
     origin: dict[str, Any] | None = None,
     hand_on_signals: bool = True,
 ) -> Trained:
-    """Go on with a run of the same recipe, from its newest whole checkpoint. A finished one goes on if the recipe is longer now."""
+    """Go on with a run of the same recipe, from its newest whole checkpoint. A finished one goes on if the recipe is
+    longer now."""
     vetted(recipe, machine_mistakes(recipe))
     check_trackers(recipe.trackers)
     always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
@@ -111,8 +113,9 @@ def resume(
 
 
 def _handed_on(done: Trained) -> Trained:
-    """Whoever sends SIGTERM wants the process to go: a script that went on after the run was saved, and ended with 0, would be taken for
-    finished. So the signal that the run has taken is given to the program again; Ctrl-C becomes its KeyboardInterrupt."""
+    """Whoever sends SIGTERM wants the process to go: a script that went on after the run was saved, and ended with 0,
+    would be taken for finished. So the signal that the run has taken is given to the program again; Ctrl-C becomes its
+    KeyboardInterrupt."""
     if done.ending.reason == "signal":
         signal.raise_signal(done.ending.signal)
     return done
@@ -160,14 +163,26 @@ def _is_longer(recipe: Recipe, about: dict[str, Any]) -> bool:
 
 def _refuse_other_numbers(folder: RunFolder, recipe: Recipe) -> None:
     before, now = folder.about.get("recipe") or {}, described(recipe)
-    changed = [f"{key}: {before[key]!r}, now {now[key]!r}" for key in now if key in before and key not in FREE and before[key] != now[key]]
+    changed = [
+        f"{key}: {before[key]!r}, now {now[key]!r}"
+        for key in now
+        if key in before and key not in FREE and before[key] != now[key]
+    ]
     if changed:
         folder.close()
-        raise BadRecipe(f"{folder.path} was trained by another recipe ({'; '.join(changed)}). Nothing was run: start a new run instead.")
+        raise BadRecipe(
+            f"{folder.path} was trained by another recipe ({'; '.join(changed)}). Nothing was run: start a new run instead."
+        )
 
 
 def _run(
-    recipe: Recipe, request: DataRequest, folder: RunFolder, hooks: Iterable[Hook] | None, baseline: Found | Baseline | None, *, go_on: bool
+    recipe: Recipe,
+    request: DataRequest,
+    folder: RunFolder,
+    hooks: Iterable[Hook] | None,
+    baseline: Found | Baseline | None,
+    *,
+    go_on: bool,
 ) -> Trained:
     store = Folder(folder.checkpoints)
     loop: Loop | None = None
@@ -183,7 +198,13 @@ def _run(
         else:
             rehearse(loop)
         held = {"baseline": loop.bar.baseline.to_dict()} if loop.bar else {}
-        folder.write(status="running", total_steps=loop.total_steps, metric=loop.metric, higher_is_better=loop.higher_is_better, **held)
+        folder.write(
+            status="running",
+            total_steps=loop.total_steps,
+            metric=loop.metric,
+            higher_is_better=loop.higher_is_better,
+            **held,
+        )
         unwritten = "" if folder.guest else write_facts(folder.path, loop)
         loop.hooks.started(_start(folder, loop, (*audience.notes, *filter(None, [unwritten]))))
         ending = _ended(loop, run_loop(loop), folder)
@@ -201,13 +222,16 @@ def _run(
 
 
 def _thrown_out(loop: Loop | None, folder: RunFolder, error: BaseException, *, refused: bool) -> None:
-    """By an error, or by a second Ctrl-C, which does not even wait for the disk: an unfinished save leaves the one before it."""
+    """By an error, or by a second Ctrl-C, which does not even wait for the disk: an unfinished save leaves the one
+    before it."""
     step = loop.state.step if loop else 0
     if refused and step == 0:
         folder.discard()
         return
     if isinstance(error, KeyboardInterrupt):
-        ending = Ending("signal", step, f"Left at once at step {step:,}, unsaved. Go on: trueloop resume {folder.path}", signal=2)
+        ending = Ending(
+            "signal", step, f"Left at once at step {step:,}, unsaved. Go on: trueloop resume {folder.path}", signal=2
+        )
         _written(folder, ending)
     else:
         ending = Ending("failed", step)
@@ -265,7 +289,8 @@ def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
     ending = replace(ending, best=state.best, best_step=state.best_step, metric=loop.metric, best_checkpoint=where)
     if ending.reason == "signal":
         return replace(
-            ending, message=f"Stopped by signal {ending.signal} at step {state.step:,}, saved. Go on: trueloop resume {folder.path}"
+            ending,
+            message=f"Stopped by signal {ending.signal} at step {state.step:,}, saved. Go on: trueloop resume {folder.path}",
         )
     if ending.reason == "collapsed" and loop.bar is not None:
         todo = f"`trueloop compare {loop.bar.baseline.run} {folder.path}` shows what differs; on_collapse=mark would let it go on."
@@ -274,7 +299,9 @@ def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
         return ending
     _note_constant(loop)
     if state.over:
-        ending = replace(ending, reason="early-stopped", message=f"{loop.metric} has not got better for {state.worse} evaluations.")
+        ending = replace(
+            ending, reason="early-stopped", message=f"{loop.metric} has not got better for {state.worse} evaluations."
+        )
     if best is not None:
         _load_best(loop, best)
     if loop.splits.test is None:
@@ -289,7 +316,9 @@ def _bar(loop: Loop, baseline: Found | Baseline | None) -> Bar | None:
     if baseline is None:
         return None
     if loop.splits.valid is None:
-        raise Misuse("--baseline holds the validation against a good run's, and there are no validation data. Nothing was trained.")
+        raise Misuse(
+            "--baseline holds the validation against a good run's, and there are no validation data. Nothing was trained."
+        )
     if isinstance(baseline, Found):
         baseline = baseline.with_noise(len(loop.splits.valid))
     return Bar(baseline, constant_answer(loop, may_read=True))

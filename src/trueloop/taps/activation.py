@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.jit._builtins import _find_builtin, _register_builtin
 
+from trueloop.taps.bus import Bus
 from trueloop.taps.note import ACTIVATION, write_note
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["ActivationTap"]
 
@@ -24,10 +24,10 @@ _NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp", "clip")
 
 
 class ActivationTap(Tap):
-    moments = ("loss_called",)  # nobody is told: the loss probe reads the notes
+    moments = ("loss_called",)  # nobody is told: the loss observer reads the notes
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -42,11 +42,11 @@ class ActivationTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def activation(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if not passes_by(wire) and wire.deep and isinstance(output, Tensor):
+            if not passes_by(bus) and bus.deep and isinstance(output, Tensor):
                 write_note(output, ACTIVATION, (here(2), _layer_calling()))
             return output
 

@@ -1,7 +1,8 @@
 """A forward, run once more to see where a value stopped being a number. Nothing of the user's is changed by it.
 
-While it runs, every module of the model stands on a copy of its attributes (buffers cloned, lists and dictionaries copied), so whatever the
-forward writes is thrown away; random generators are put back, prints go nowhere, and hooks of the user's own are left out.
+While it runs, every module of the model stands on a copy of its attributes (buffers cloned, lists and dictionaries
+copied), so whatever the forward writes is thrown away; random generators are put back, prints go nowhere, and hooks of
+the user's own are left out.
 """
 
 from __future__ import annotations
@@ -22,16 +23,40 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 
 from trueloop.event import Place
-from trueloop.taps.moment import tensors_in
+from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import here, is_users
 
 __all__ = ["Origin", "Replay", "autocast_now", "bounds", "not_finite"]
 
-_MASKING: Final = ("masked_fill", "where", "full", "full_like", "new_full", "fill", "tensor", "index_fill", "setitem", "triu", "tril")
+_MASKING: Final = (
+    "masked_fill",
+    "where",
+    "full",
+    "full_like",
+    "new_full",
+    "fill",
+    "tensor",
+    "index_fill",
+    "setitem",
+    "triu",
+    "tril",
+)
 """Operations that put minus infinity in place on purpose."""
 _TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")
 """Operations that turn a mask's minus infinity into infinity."""
-_STEEP_AT_ZERO: Final = ("sqrt", "norm", "vector_norm", "pow", "cdist", "pairwise_distance", "log", "rsqrt", "reciprocal", "std", "atan2")
+_STEEP_AT_ZERO: Final = (
+    "sqrt",
+    "norm",
+    "vector_norm",
+    "pow",
+    "cdist",
+    "pairwise_distance",
+    "log",
+    "rsqrt",
+    "reciprocal",
+    "std",
+    "atan2",
+)
 """Operations whose slope has no value at zero."""
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -86,9 +111,14 @@ class Replay(TorchFunctionMode):
             return self._first_infinity
         return self._first_nan
 
-    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, grad: bool, autocast: tuple[str, torch.dtype] | None) -> bool:
+    def run(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, grad: bool, autocast: tuple[str, torch.dtype] | None
+    ) -> bool:
         """False if the forward could not be run again."""
-        hooks = [register_module_forward_pre_hook(self._enter), register_module_forward_hook(self._leave, always_call=True)]
+        hooks = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
         device, kind = autocast or ("cpu", torch.bfloat16)
         try:
             with (
@@ -114,7 +144,9 @@ class Replay(TorchFunctionMode):
         if self._running:
             self._running.pop()
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         name = str(getattr(func, "__name__", "")).strip("_")
         if name == "get":  # a property: .shape, .data
@@ -140,7 +172,9 @@ class Replay(TorchFunctionMode):
                     self._first_infinity = self._origin(name, range_before, "inf")
         return output
 
-    def _look_for_zero(self, name: str, args: tuple[Any, ...], taken: Tensor, range_before: tuple[float, float] | None) -> None:
+    def _look_for_zero(
+        self, name: str, args: tuple[Any, ...], taken: Tensor, range_before: tuple[float, float] | None
+    ) -> None:
         exponent = args[1] if name == "pow" and len(args) > 1 else 0.5
         if isinstance(exponent, (int, float)) and exponent < 1 and bool((taken == 0).any()):
             self.steep = self._origin(name, range_before, "nan")
@@ -180,10 +214,15 @@ def _standing_on_copies(model: nn.Module) -> Iterator[None]:
 
 
 def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    copies = {name: copy.copy(value) if isinstance(value, (dict, list, set, deque)) else value for name, value in attributes.items()}
+    copies = {
+        name: copy.copy(value) if isinstance(value, (dict, list, set, deque)) else value
+        for name, value in attributes.items()
+    }
     copies["_buffers"] = {name: None if b is None else b.detach().clone() for name, b in attributes["_buffers"].items()}
     for hooks in _HOOKS:
-        copies[hooks] = type(attributes[hooks])((key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook))
+        copies[hooks] = type(attributes[hooks])(
+            (key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook)
+        )
     copies["_compiled_call_impl"] = None
     return copies
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BackwardCall
 from trueloop.taps.internals import steps_running
-from trueloop.taps.moment import BackwardCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["BackwardTap"]
 
@@ -21,8 +21,8 @@ class BackwardTap(Tap):
     moments = ("backward_started", "backward_ended", "gradients_taken", "module_call_ended")
     # module calls are among them because a recomputed forward (activation checkpointing) must be told from a real one
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._number = 0
 
@@ -45,11 +45,11 @@ class BackwardTap(Tap):
             create_graph=create,
             place=here(3),
             number=self._number - 1,
-            inside_step=self.wire.in_step > 0 and steps_running() > 0,
+            inside_step=self.bus.in_step > 0 and steps_running() > 0,
         )
 
     def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def backward(
             tensors: Any,
@@ -59,23 +59,23 @@ class BackwardTap(Tap):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if passes_by(wire) or wire.in_backward:
+            if passes_by(bus) or bus.in_backward:
                 return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             call = self._call(tensors, grad_tensors, retain_graph, create_graph)
-            wire.tell("backward_started", call)
-            wire.in_backward = True
+            bus.tell("backward_started", call)
+            bus.in_backward = True
             try:
                 result = original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             finally:
-                wire.in_backward = False
-            wire.tell("backward_ended", call)
-            wire.count_backward()
+                bus.in_backward = False
+            bus.tell("backward_ended", call)
+            bus.count_backward()
             return result
 
         return backward
 
     def _wrap_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def grad(
             outputs: Any,
@@ -86,14 +86,14 @@ class BackwardTap(Tap):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if passes_by(wire) or wire.in_backward:
+            if passes_by(bus) or bus.in_backward:
                 return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
-            wire.tell("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
-            wire.in_backward = True
+            bus.tell("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
+            bus.in_backward = True
             try:
                 return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
             finally:
-                wire.in_backward = False
+                bus.in_backward = False
 
         return grad
 

@@ -7,21 +7,21 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from trueloop.taps.moment import BuiltLoader
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltLoader
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
-from trueloop.taps.wire import Wire
 
 __all__ = ["BuiltLoaderTap"]
 
 
 class BuiltLoaderTap(Tap):
-    """Told also while the wire sleeps: it happens once."""
+    """Told also while the bus sleeps: it happens once."""
 
     moments = ("loader_built",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patch: Patch | None = None
 
     def install(self) -> None:
@@ -32,11 +32,11 @@ class BuiltLoaderTap(Tap):
             self._patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def __init__(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:
             original(loader, *args, **kwargs)
-            if not wire.is_foreign():
-                wire.tell("loader_built", BuiltLoader(loader, here(2)))
+            if not bus.is_foreign():
+                bus.tell("loader_built", BuiltLoader(loader, here(2)))
 
         return __init__

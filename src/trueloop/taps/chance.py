@@ -1,6 +1,7 @@
 """Where random numbers come from: the global generators, those that an object keeps, and who seeds them.
 
-For use in a copy of the process only (`fork.in_a_copy`): reading and setting states is harmless, replacing the functions that seed is not.
+For use in a copy of the process only (`fork.in_a_copy`): reading and setting states is harmless, replacing the
+functions that seed is not.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def parts_of(root: Any, keys: list[Any]) -> Iterator[Part]:
         if isinstance(value, (torch.Tensor, numpy.ndarray)) or is_generator(value):
             yield Part(value, part.owner, part.attribute, part.path)
         elif depth < DEPTH:
-            waiting += [(inner, _part(part, value, name, path), depth + 1) for inner, name, path in _inside(value, keys)]
+            waiting += [
+                (inner, _part(part, value, name, path), depth + 1) for inner, name, path in _inside(value, keys)
+            ]
 
 
 def _part(outer: Part, owner: Any, name: str, path: str) -> Part:
@@ -76,7 +79,11 @@ def _inside(value: Any, keys: list[Any]) -> Iterator[tuple[Any, str, str]]:
         chosen = list(value.values()) if len(value) <= FEW else [value[key] for key in keys if key in value]
         yield from ((item, "", "") for item in chosen)
     elif isinstance(value, (list, tuple)):
-        chosen = list(value) if len(value) <= FEW else [value[key] for key in keys if isinstance(key, int) and key < len(value)]
+        chosen = (
+            list(value)
+            if len(value) <= FEW
+            else [value[key] for key in keys if isinstance(key, int) and key < len(value)]
+        )
         yield from ((item, "", "") for item in chosen)
     elif isinstance(value, FunctionType):
         yield from _read_by(value)
@@ -181,7 +188,8 @@ def reseed(generator: Any, seed: int) -> None:
 
 @dataclass
 class Seedings:
-    """Stands in for the functions that seed: notes who calls them with what, and, if deaf, seeds with something else each time."""
+    """Stands in for the functions that seed: notes who calls them with what, and, if deaf, seeds with something else
+    each time."""
 
     deaf: bool = False
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -210,7 +218,11 @@ class Seedings:
             def manual_seed(self, seed: int) -> torch.Generator:
                 return super().manual_seed(seedings.heard("torch.Generator.manual_seed", seed))
 
-        for module, name, stand_in in ((random, "Random", Twister), (numpy.random, "RandomState", Mersenne), (torch, "Generator", Philox)):
+        for module, name, stand_in in (
+            (random, "Random", Twister),
+            (numpy.random, "RandomState", Mersenne),
+            (torch, "Generator", Philox),
+        ):
             setattr(module, name, stand_in)
 
     def heard(self, function: str, seed: Any) -> Any:

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
-from trueloop.taps.moment import ClipCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ClipCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["ClipTap"]
 
@@ -22,8 +22,8 @@ _FUNCTIONS: Final = ("clip_grad_norm_", "clip_grad_value_")
 class ClipTap(Tap):
     moments = ("clip_started", "clip_ended")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -34,17 +34,17 @@ class ClipTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
 
         def clip(parameters: Tensor | Iterable[Tensor], limit: float, *args: Any, **kwargs: Any) -> Any:
-            if passes_by(wire):
+            if passes_by(bus):
                 return original(parameters, limit, *args, **kwargs)
             # parameters() is a generator: it can be read only once, so both readers get the same tuple
             tensors = (parameters,) if isinstance(parameters, Tensor) else tuple(parameters)
             call = ClipCall(function, tensors, float(limit), here(2))
-            wire.tell("clip_started", call)
+            bus.tell("clip_started", call)
             result = original(tensors, limit, *args, **kwargs)
-            wire.tell("clip_ended", call)
+            bus.tell("clip_ended", call)
             return result
 
         def clip_grad_norm_(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Ranks: when they join, the collectives they call, and DistributedDataParallel, whose own collectives happen inside backward.
+"""Ranks: when they join, the collectives they call, and DistributedDataParallel, whose own collectives happen inside
+backward.
 
-Every call is written into the rank's journal before it is entered, also while the wire sleeps: the journals of all ranks are compared by
-count, so none may be left out. A run of one process costs nothing: there is no journal.
+Every call is written into the rank's journal before it is entered, also while the bus sleeps: the journals of all ranks
+are compared by count, so none may be left out. A run of one process costs nothing: there is no journal.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from trueloop.event import Place
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltWrapper, CollectiveCall, Joined
 from trueloop.taps.internals import compiler_listens, forget_collective, show_collective
 from trueloop.taps.journal import STACK, Journal
-from trueloop.taps.moment import BuiltWrapper, CollectiveCall, Joined
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,16 +34,25 @@ __all__ = ["CollectiveTap"]
 
 FUNCTIONS: Final = (
     *("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "gather", "scatter", "barrier", "monitored_barrier"),
-    *("all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_to_all", "all_to_all_single"),
+    *(
+        "all_gather",
+        "all_gather_coalesced",
+        "all_gather_into_tensor",
+        "all_gather_single",
+        "all_to_all",
+        "all_to_all_single",
+    ),
     *("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
     *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
 )
-"""Functions of torch.distributed that all ranks of a group call together. One that this torch has not got is left out."""
+"""Functions of torch.distributed that all ranks of a group call together. One that this torch has not got is left
+out."""
 SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")
 """Those to which every rank must give as many numbers."""
 
 FORWARDS: Final = 4
-"""Calls of a wrapper, from its first, that may wait for the other ranks: in one of them it lays out its buckets anew."""
+"""Calls of a wrapper, from its first, that may wait for the other ranks: in one of them it lays out its buckets
+anew."""
 
 FORWARD: Final = "forward of DistributedDataParallel"
 BACKWARD: Final = "backward of DistributedDataParallel"
@@ -55,8 +65,8 @@ _is_compiling = torch.compiler.is_compiling
 class CollectiveTap(Tap):
     moments = ("group_joined", "collective_called", "collective_ended", "wrapper_built", "wrapper_called")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._watches_backward = False
         self._inside = False
@@ -101,22 +111,22 @@ class CollectiveTap(Tap):
     def _wrap_join(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if not self.wire.is_foreign():
+            if not self.bus.is_foreign():
                 self._join()
             return result
 
         return init_process_group
 
     def _join(self) -> None:
-        if self.wire.journal is not None or dist.get_world_size() < 2:
+        if self.bus.journal is not None or dist.get_world_size() < 2:
             return
         try:
-            self.wire.journal = Journal(dist.get_rank(), self.wire.meeting)
+            self.bus.journal = Journal(dist.get_rank(), self.bus.meeting)
         except OSError:
-            self.wire.fail("the collectives of this rank could not be written down")
+            self.bus.fail("the collectives of this rank could not be written down")
             return
-        self.wire.tell("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
-        self.wire.when_joined()
+        self.bus.tell("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
+        self.bus.when_joined()
 
     # -- what is called --
 
@@ -139,8 +149,10 @@ class CollectiveTap(Tap):
 
     def _passes(self) -> bool:
         """Nothing to write down: no ranks, part of another collective, or not the run's own doing."""
-        wire = self.wire
-        return _is_compiling() or compiler_listens() is not None or wire.journal is None or self._inside or wire.is_foreign()
+        bus = self.bus
+        return (
+            _is_compiling() or compiler_listens() is not None or bus.journal is None or self._inside or bus.is_foreign()
+        )
 
     def _members(self, group: Any) -> tuple[str, tuple[int, ...]] | None:
         """The name of a group and its ranks; None if this rank is none of them, or there is no group to speak of."""
@@ -167,9 +179,9 @@ class CollectiveTap(Tap):
         places = _users_lines()
         record = self._enter(name, group, places, tensor)
         call = None
-        if kwargs is not None and not passes_by(self.wire):
+        if kwargs is not None and not passes_by(self.bus):
             call = CollectiveCall(name, args, kwargs, group[1], places[0] if places else None)
-            self.wire.tell("collective_called", call)
+            self.bus.tell("collective_called", call)
         self._inside = whole
         failed = True
         try:
@@ -178,19 +190,21 @@ class CollectiveTap(Tap):
         finally:
             self._inside = False
             if call is not None:
-                self.wire.tell("collective_ended", call)
-            if record is not None and self.wire.journal is not None:
-                self.wire.journal.leave(record, failed=failed)
+                self.bus.tell("collective_ended", call)
+            if record is not None and self.bus.journal is not None:
+                self.bus.journal.leave(record, failed=failed)
 
-    def _enter(self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], tensor: Any) -> tuple[Any, ...] | None:
-        journal = self.wire.journal
+    def _enter(
+        self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], tensor: Any
+    ) -> tuple[Any, ...] | None:
+        journal = self.bus.journal
         assert journal is not None
         size, dtype = (tensor.numel(), str(tensor.dtype)) if isinstance(tensor, Tensor) else (None, "")
         try:
             return journal.enter(name, group, places, size=size, dtype=dtype, direct=name in FUNCTIONS)
         except OSError:  # a full disk must not end somebody's training
-            self.wire.fail("the collectives of this rank could no longer be written down")
-            self.wire.journal = None
+            self.bus.fail("the collectives of this rank could no longer be written down")
+            self.bus.journal = None
             return None
 
     # -- what DistributedDataParallel calls in C++ --
@@ -204,9 +218,9 @@ class CollectiveTap(Tap):
             self._watch_backward()
             with self._written(WRAPPING, members, None):
                 original(wrapper, *args, **kwargs)
-            if not passes_by(self.wire):
+            if not passes_by(self.bus):
                 lines = _users_lines()
-                self.wire.tell("wrapper_built", BuiltWrapper(wrapper, members[1], lines[0] if lines else None))
+                self.bus.tell("wrapper_built", BuiltWrapper(wrapper, members[1], lines[0] if lines else None))
 
         return __init__
 
@@ -214,8 +228,8 @@ class CollectiveTap(Tap):
         def forward(wrapper: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
             if self._passes() or not torch.is_grad_enabled():
                 return original(wrapper, *args, **kwargs)
-            if self.wire.awake:
-                self.wire.tell("wrapper_called", wrapper)
+            if self.bus.awake:
+                self.bus.tell("wrapper_called", wrapper)
             if wrapper.require_backward_grad_sync:
                 group = wrapper.process_group
                 self._prepared[group.group_name] = group

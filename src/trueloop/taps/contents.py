@@ -1,4 +1,5 @@
-"""What a checkpoint holds, told from the shape of its parts: weights, the states of optimizers, schedules and scalers, counters.
+"""What a checkpoint holds, told from the shape of its parts: weights, the states of optimizers, schedules and scalers,
+counters.
 
 Nothing of it is kept: what comes out are names, numbers and shapes.
 """
@@ -38,12 +39,16 @@ def contents_of(value: object) -> Contents:
     numbers = value.items() if isinstance(value, Mapping) else ()
     return Contents(
         modules=tuple((".".join(key), type(part).__name__) for key, part in parts if _is_whole_module(part)),
-        weights=sum(sum(isinstance(tensor, Tensor) for tensor in part.values()) for _, part in parts if _is_weights(part)),
+        weights=sum(
+            sum(isinstance(tensor, Tensor) for tensor in part.values()) for _, part in parts if _is_weights(part)
+        ),
         optimizers=sum(_is_optimizer(part) and bool(part["state"]) for _, part in parts),
         schedules=sum(_is_schedule(part) and part["last_epoch"] > 0 for _, part in parts),
         scalers=sum(_is_scaler(part) for _, part in parts),
         random=any(_is_random_state(part) for _, part in parts),
-        counters=tuple(KeptNumber(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int),
+        counters=tuple(
+            KeptNumber(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int
+        ),
     )
 
 
@@ -71,7 +76,8 @@ class KeptOptimizer:
 
 
 def kept_optimizers(value: object) -> Iterator[KeptOptimizer]:
-    """Those that hold something and that stand under a name: a list of them is how frameworks write, who also read it."""
+    """Those that hold something and that stand under a name: a list of them is how frameworks write, who also read
+    it."""
     for key, part in _parts(value):
         if _is_optimizer(part) and part["state"] and not any(word.isdigit() for word in key):
             yield _described(key, part)
@@ -80,8 +86,14 @@ def kept_optimizers(value: object) -> Iterator[KeptOptimizer]:
 def _described(key: Key, part: Mapping[str, Any]) -> KeptOptimizer:
     groups, state = part["param_groups"], part["state"]
     entries = [state.get(number) or {} for group in groups for number in group["params"]]
-    shapes = [max((t for t in entry.values() if isinstance(t, Tensor)), key=Tensor.numel, default=None) for entry in entries]
-    counted = [entry["step"] for entry in entries if isinstance(entry.get("step"), (int, float)) or _is_number(entry.get("step"))]
+    shapes = [
+        max((t for t in entry.values() if isinstance(t, Tensor)), key=Tensor.numel, default=None) for entry in entries
+    ]
+    counted = [
+        entry["step"]
+        for entry in entries
+        if isinstance(entry.get("step"), (int, float)) or _is_number(entry.get("step"))
+    ]
     rates = [(float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))) for group in groups]
     return KeptOptimizer(
         key=key,
@@ -95,7 +107,11 @@ def _described(key: Key, part: Mapping[str, Any]) -> KeptOptimizer:
 
 def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
     """What a parameter group says of how it is stepped."""
-    return {name: value for name, value in group.items() if name not in NO_SETTINGS and isinstance(value, (bool, int, float, str, tuple))}
+    return {
+        name: value
+        for name, value in group.items()
+        if name not in NO_SETTINGS and isinstance(value, (bool, int, float, str, tuple))
+    }
 
 
 def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
@@ -112,14 +128,19 @@ def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
 
 
 def _is_whole_module(value: object) -> bool:
-    """A module with weights whose code is not in the file; a traced or scripted one brings its code along, a criterion has no weights."""
+    """A module with weights whose code is not in the file; a traced or scripted one brings its code along, a criterion
+    has no weights."""
     if not isinstance(value, nn.Module) or isinstance(value, (torch.jit.ScriptModule, GraphModule)):
         return False
     return next(value.parameters(), None) is not None or next(value.buffers(), None) is not None
 
 
 def _is_optimizer(value: object) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("param_groups"), list) and isinstance(value.get("state"), Mapping)
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("param_groups"), list)
+        and isinstance(value.get("state"), Mapping)
+    )
 
 
 def _is_schedule(value: object) -> bool:

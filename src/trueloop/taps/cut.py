@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from trueloop.taps.moment import GraphCut
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import GraphCut
 from trueloop.taps.place import caller_of, is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["CutTap"]
 
@@ -24,8 +24,8 @@ _NAMES: Final = ("detach", "item", "tolist", "numpy")
 class CutTap(Tap):
     moments = ("graph_cut",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -36,13 +36,13 @@ class CutTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
 
         def cut(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not passes_by(wire) and wire.deep and not wire.in_backward and tensor.grad_fn is not None:
+            if not passes_by(bus) and bus.deep and not bus.in_backward and tensor.grad_fn is not None:
                 caller = caller_of(sys._getframe(1))  # a library's own detach is none of the user's doing
                 if is_users(caller.f_code.co_filename):
-                    wire.tell("graph_cut", GraphCut(function, tensor, place_in(caller)))
+                    bus.tell("graph_cut", GraphCut(function, tensor, place_in(caller)))
             return original(tensor, *args, **kwargs)
 
         return cut

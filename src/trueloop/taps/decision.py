@@ -1,4 +1,5 @@
-"""Decisions: argmax, max over a dimension, and topk, which turn scores into choices. Costs one comparison on every other use of max."""
+"""Decisions: argmax, max over a dimension, and topk, which turn scores into choices. Costs one comparison on every
+other use of max."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.moment import DecisionCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import DecisionCall
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["DecisionTap"]
 
@@ -20,8 +21,8 @@ _FUNCTIONS: Final = ("argmax", "max", "topk")
 class DecisionTap(Tap):
     moments = ("decision_made",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -32,15 +33,15 @@ class DecisionTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
 
         def decide(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if passes_by(wire) or wire.call is not None:  # inside a model it is part of the model
+            if passes_by(bus) or bus.call is not None:  # inside a model it is part of the model
                 return output
             scores = args[0] if args else kwargs.get("input")
             if isinstance(scores, Tensor) and (function != "max" or isinstance(output, tuple)):
-                wire.tell("decision_made", DecisionCall(function, scores))
+                bus.tell("decision_made", DecisionCall(function, scores))
             return output
 
         return decide

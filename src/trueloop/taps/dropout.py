@@ -1,4 +1,5 @@
-"""Dropout functions that are active: counted for the call of the model they are part of, and told where the model is in eval mode."""
+"""Dropout functions that are active: counted for the call of the model they are part of, and told where the model is in
+eval mode."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Any, Final
 from torch import nn
 from torch.nn import functional
 
-from trueloop.taps.moment import DropoutCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import DropoutCall
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["DropoutTap"]
 
@@ -24,8 +25,8 @@ _ON_BY_DEFAULT: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 class DropoutTap(Tap):
     moments = ("dropout_called", "module_call_ended")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -37,29 +38,29 @@ class DropoutTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, by_default = self.wire, original.__name__ in _ON_BY_DEFAULT
+        bus, by_default = self.bus, original.__name__ in _ON_BY_DEFAULT
 
         def dropout(input: Any, p: float = 0.5, training: bool = by_default, inplace: bool = False) -> Any:
-            if training and not passes_by(wire) and wire.call is not None and p > 0:
+            if training and not passes_by(bus) and bus.call is not None and p > 0:
                 self._note(original.__name__, p)
             return original(input, p, training, inplace)
 
         return dropout
 
     def _wrap_attention(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def scaled_dot_product_attention(
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
         ) -> Any:
-            if not passes_by(wire) and wire.call is not None and dropout_p > 0:
+            if not passes_by(bus) and bus.call is not None and dropout_p > 0:
                 self._note("scaled_dot_product_attention", dropout_p)
             return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
         return scaled_dot_product_attention
 
     def _note(self, function: str, probability: float) -> None:
-        call = self.wire.call
+        call = self.bus.call
         if call is None:
             return
         call.dropouts += 1
@@ -67,7 +68,7 @@ class DropoutTap(Tap):
         if call.training or not is_users(caller.f_code.co_filename):
             return  # a layer of a library's asks its own mode, and may have been left in train mode on purpose
         names = tuple(frame.f_code.co_qualname for frame in _outwards(caller) if is_users(frame.f_code.co_filename))
-        self.wire.tell("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
+        self.bus.tell("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -1,8 +1,9 @@
-"""A forked copy of this process, in which the user's code may be called without any trace in the run: only its answer comes back.
+"""A forked copy of this process, in which the user's code may be called without any trace in the run: only its answer
+comes back.
 
-The copy has no way out. Its sockets, pipes and files opened for writing lead nowhere, shared memory is read-only in it, a file that it
-tries to write or a program that it tries to start ends it, and so does the clock. Whatever ends it, the run goes on as if nothing had
-been asked; the offsets of open files, which both processes share, are put back.
+The copy has no way out. Its sockets, pipes and files opened for writing lead nowhere, shared memory is read-only in it,
+a file that it tries to write or a program that it tries to start ends it, and so does the clock. Whatever ends it, the
+run goes on as if nothing had been asked; the offsets of open files, which both processes share, are put back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CannotFork(Exception):
 
 
 def in_a_copy(work: Callable[[], Any], seconds: float, *, with_cuda: bool = False) -> Any:
-    """What `work` returns in a forked copy of the process; it has so many seconds. Inside a copy, another one may be made.
+    """What `work` returns in a forked copy of the process; it has so many seconds. Inside a copy, another one may be
+    made.
 
     A process that uses CUDA is copied only if the user's program copies it too, for its workers.
     """
@@ -56,7 +58,9 @@ def in_a_copy(work: Callable[[], Any], seconds: float, *, with_cuda: bool = Fals
     reading, writing = os.pipe()
     offsets = _offsets()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads; the copy does not use theirs
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 warns of threads; the copy does not use theirs
         child = os.fork()
     if child == 0:
         _answer(work, reading, writing)

@@ -1,7 +1,8 @@
 """Number formats in an autograd graph: what its operations gave their results in, and what multiplied the loss.
 
-A node keeps the type of each result of its operation, so the graph itself tells in which format the backward will compute, however that
-came about: an autocast region around the model or inside of it, weights in half precision, a cast by hand.
+A node keeps the type of each result of its operation, so the graph itself tells in which format the backward will
+compute, however that came about: an autocast region around the model or inside of it, weights in half precision, a cast
+by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading autograd graphs: what made a tensor, what stands behind it, how old it is.
 
-Nodes are only looked at; nothing is computed, and no reference is kept. A note put into a node's `metadata` lives exactly as
-long as the node does, which is how we learn that a graph has been freed without keeping it alive.
+Nodes are only looked at; nothing is computed, and no reference is kept. A note put into a node's `metadata` lives
+exactly as long as the node does, which is how we learn that a graph has been freed without keeping it alive.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _next(node: Any) -> list[Any]:
 
 
 def through_views(start: Any) -> Iterator[Any]:
-    """The nodes behind a tensor (or from a node on), nearest first, as long as they only hand values on; then the first that does not."""
+    """The nodes behind a tensor (or from a node on), nearest first, as long as they only hand values on; then the first
+    that does not."""
     node: Any = start.grad_fn if isinstance(start, Tensor) else start
     for _ in range(12):
         if node is None:
@@ -113,7 +114,8 @@ def reduction_of(loss: Tensor) -> LossShape:
 
 
 def through_factors(loss: Tensor) -> Iterator[Any]:
-    """The root of a loss, and what stands behind constant factors (`loss / 4`, a GradScaler's): other names of the same loss."""
+    """The root of a loss, and what stands behind constant factors (`loss / 4`, a GradScaler's): other names of the same
+    loss."""
     node: Any = loss.grad_fn
     for _ in range(4):
         if node is None:
@@ -147,7 +149,8 @@ class Survey(NamedTuple):
 def survey(roots: Sequence[Any], stamp: object, limit: int = 20_000) -> Survey:
     """Walk over the graph behind some nodes, and leave a stamp on each node that has none.
 
-    A node that carries an earlier walk's stamp was there at that walk: this holds by construction, in whatever thread it was made.
+    A node that carries an earlier walk's stamp was there at that walk: this holds by construction, in whatever thread
+    it was made.
     """
     seen, waiting = set(roots), list(roots)
     leaves: set[int] = set()
@@ -177,9 +180,11 @@ _POINTWISE: Final = (
 
 
 def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """(shape of the prediction, shape after the subtraction) where [B, 1] met [B] in `(prediction - target)` and became [B, B].
+    """(shape of the prediction, shape after the subtraction) where [B, 1] met [B] in `(prediction - target)` and became
+    [B, B].
 
-    Only that accident is looked for. A prediction that was given a new dimension on purpose (`x[:, None] - y[None]`) is no accident.
+    Only that accident is looked for. A prediction that was given a new dimension on purpose (`x[:, None] - y[None]`) is
+    no accident.
     """
     node: Any = loss.grad_fn
     for _ in range(12):
@@ -187,7 +192,9 @@ def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None
         if node is None or _plain(node) == "Sub":
             break
         # x * x has the same node on both sides
-        node = following.pop() if len(following) == 1 and (_plain(node) in _POINTWISE or _plain(node) in _VIEWS) else None
+        node = (
+            following.pop() if len(following) == 1 and (_plain(node) in _POINTWISE or _plain(node) in _VIEWS) else None
+        )
     if node is None:
         return None
     result = _shape(node, 0)

@@ -1,4 +1,5 @@
-"""Guards of the user's against values that are no numbers: isnan, isinf and isfinite of a single value, nan_to_num of anything.
+"""Guards of the user's against values that are no numbers: isnan, isinf and isfinite of a single value, nan_to_num of
+anything.
 
 Only calls from the user's own lines are told, so a library's cost one look at the caller.
 """
@@ -12,10 +13,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.moment import FiniteAsked, NanReplaced
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import FiniteAsked, NanReplaced
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["GuardTap"]
 
@@ -26,12 +27,14 @@ _REPLACERS: Final = ("nan_to_num", "nan_to_num_")
 class GuardTap(Tap):
     moments = ("finite_asked", "nan_replaced")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        wraps = [(name, self._wrap_question) for name in _QUESTIONS] + [(name, self._wrap_replacer) for name in _REPLACERS]
+        wraps = [(name, self._wrap_question) for name in _QUESTIONS] + [
+            (name, self._wrap_replacer) for name in _REPLACERS
+        ]
         self._patches = [Patch(owner, name, wrap) for name, wrap in wraps for owner in (torch, Tensor)]
 
     def remove(self) -> None:
@@ -39,26 +42,32 @@ class GuardTap(Tap):
             patch.undo()
 
     def _wrap_question(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def ask(*args: Any, **kwargs: Any) -> Any:
             answer = original(*args, **kwargs)
-            if not passes_by(wire) and not wire.in_backward and args and isinstance(args[0], Tensor) and args[0].numel() == 1:
+            if (
+                not passes_by(bus)
+                and not bus.in_backward
+                and args
+                and isinstance(args[0], Tensor)
+                and args[0].numel() == 1
+            ):
                 caller = sys._getframe(1)
                 if is_users(caller.f_code.co_filename):
-                    wire.tell("finite_asked", FiniteAsked(args[0], place_in(caller)))
+                    bus.tell("finite_asked", FiniteAsked(args[0], place_in(caller)))
             return answer
 
         return ask
 
     def _wrap_replacer(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def replace(*args: Any, **kwargs: Any) -> Any:
-            if not passes_by(wire) and not wire.in_backward and args and isinstance(args[0], Tensor):
+            if not passes_by(bus) and not bus.in_backward and args and isinstance(args[0], Tensor):
                 caller = sys._getframe(1)
                 if is_users(caller.f_code.co_filename):
-                    wire.tell("nan_replaced", NanReplaced(args[0], place_in(caller)))
+                    bus.tell("nan_replaced", NanReplaced(args[0], place_in(caller)))
             return original(*args, **kwargs)
 
         return replace

@@ -1,8 +1,9 @@
-"""Hidden activations, read from the graph of a loss: relu, sigmoid and tanh keep what they gave until the backward has used it.
+"""Hidden activations, read from the graph of a loss: relu, sigmoid and tanh keep what they gave until the backward has
+used it.
 
-So a function call and a layer are seen alike, on the steps one chooses, and nothing is patched for it. An activation is hidden if a
-layer with a weight feeds it and all that the loss makes of it goes through further weights: what reaches the loss by another way (the
-model's output, a penalty that asks for zeros) is meant to have the values that it has.
+So a function call and a layer are seen alike, on the steps one chooses, and nothing is patched for it. An activation is
+hidden if a layer with a weight feeds it and all that the loss makes of it goes through further weights: what reaches
+the loss by another way (the model's output, a penalty that asks for zeros) is meant to have the values that it has.
 """
 
 from __future__ import annotations
@@ -113,11 +114,14 @@ def _activation(node: Any, users: dict[Any, list[Any]]) -> Activation | None:
         dimension, rows = values.dim() - 1, 0 if _is_transposed(layer) else 1
     if values.dim() < 2 or weight.shape[rows] != values.shape[dimension]:
         return None
-    return Activation(function, weight, dimension, rows, values.detach(), any(_is_gated(user, users) for user in users[node]))
+    return Activation(
+        function, weight, dimension, rows, values.detach(), any(_is_gated(user, users) for user in users[node])
+    )
 
 
 def _layer_feeding(node: Any) -> Any:
-    """The product or convolution behind an activation, seen through norms, views, biases and residual sums; None where there is neither."""
+    """The product or convolution behind an activation, seen through norms, views, biases and residual sums; None where
+    there is neither."""
     for _ in range(_FAR):
         inner = [behind for behind in _behind(node) if behind.next_functions]
         if not inner:

@@ -1,4 +1,5 @@
-"""What we use of torch and Python that is not public, in one place: a new torch that moves one of these breaks here and nowhere else."""
+"""What we use of torch and Python that is not public, in one place: a new torch that moves one of these breaks here and
+nowhere else."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ __all__ = [
 ]
 
 UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
-"""The file name of our wrappers' code. `warnings` passes over frames whose file name has these two words when it counts a stacklevel,
-so a warning is shown at the line it would have been shown at."""
+"""The file name of our wrappers' code. `warnings` passes over frames whose file name has these two words when it counts
+a stacklevel, so a warning is shown at the line it would have been shown at."""
 
 is_transformed: Final = torch._C._functorch.peek_interpreter_stack
 """Not None inside torch.func: vmap, grad, jvp ..."""
@@ -60,7 +61,9 @@ dispatch_modes: Final = torch._C._len_torch_dispatch_stack
 
 def stacks_samples(iterator: Any) -> bool:
     """Does the loader behind this iterator stack single samples by PyTorch's own collate function?"""
-    return bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
+    return (
+        bool(getattr(iterator, "_auto_collation", False)) and getattr(iterator, "_collate_fn", None) is default_collate
+    )
 
 
 _NEXT: Final[CodeType] = LoaderIterator.__next__.__code__
@@ -84,7 +87,9 @@ def batch_under_way(frame: FrameType) -> BatchUnderWay | None:
     if iterator is None:
         return None
     workers = tuple(worker.pid for worker in getattr(iterator, "_workers", ()))
-    return BatchUnderWay(id(iterator), getattr(iterator, "_num_yielded", 0), getattr(iterator, "_dataset", None), workers)
+    return BatchUnderWay(
+        id(iterator), getattr(iterator, "_num_yielded", 0), getattr(iterator, "_dataset", None), workers
+    )
 
 
 def is_shard(tensor: torch.Tensor) -> bool:
@@ -105,7 +110,8 @@ def record_builtin(original: object, wrapper: object) -> None:
 
 
 def saved_result(node: Any, name: str = "result") -> torch.Tensor | None:
-    """A tensor that an operation keeps for its backward; None where there is none, or where taking it would run somebody's hook."""
+    """A tensor that an operation keeps for its backward; None where there is none, or where taking it would run
+    somebody's hook."""
     kept = getattr(node, f"_raw_saved_{name}", None)
     if kept is None or getattr(kept, "unpack_hook", kept) is not None:
         return None  # checkpointing would compute it anew
@@ -121,7 +127,8 @@ def forget_builtin(wrapper: object) -> None:
 
 
 def hide_from_compiler(code: CodeType) -> None:
-    """Never compile a frame of this code for itself. Called from compiled code it is inlined: its first question answers itself there."""
+    """Never compile a frame of this code for itself. Called from compiled code it is inlined: its first question
+    answers itself there."""
     skip_code(code)
 
 
@@ -131,17 +138,21 @@ def is_compiled(module: Any) -> bool:
 
 
 def show_compiler(wrapper: Any) -> Any:
-    """Tell the compiler that nn.Module.__call__ is still the usual one, so that it goes straight to `forward`; hands back what it knew."""
+    """Tell the compiler that nn.Module.__call__ is still the usual one, so that it goes straight to `forward`; hands
+    back what it knew."""
     known = getattr(compiler_of_modules, "unpatched_nn_module_call", None)
     setattr(compiler_of_modules, "unpatched_nn_module_call", wrapper)  # noqa: B010 - private, so the type checker does not know it
     return known
 
 
 def compiler_said() -> tuple[int, list[tuple[str, list[traceback.FrameSummary]]], dict[CodeType, list[str]]]:
-    """What torch.compile has noted in this process, or since it was reset: graphs made; graph breaks, with reason and stack (the innermost
-    frame last); and for each function the guards that failed, one entry `3/1: reason` for each compiled version that did not fit."""
+    """What torch.compile has noted in this process, or since it was reset: graphs made; graph breaks, with reason and
+    stack (the innermost frame last); and for each function the guards that failed, one entry `3/1: reason` for each
+    compiled version that did not fit."""
     graphs = compiler_notes.counters["stats"]["unique_graphs"] if "stats" in compiler_notes.counters else 0
-    breaks = [(str(note.reason), list(note.user_stack)) for note in compiler_notes.graph_break_reasons if note.graph_break]
+    breaks = [
+        (str(note.reason), list(note.user_stack)) for note in compiler_notes.graph_break_reasons if note.graph_break
+    ]
     return graphs, breaks, {code: list(reasons) for code, reasons in compiler_notes.guard_failures.items()}
 
 
@@ -160,7 +171,8 @@ _STEP: Final = Optimizer.profile_hook_step(lambda: None).__code__
 
 
 def show_collective(original: Any, wrapper: Any) -> None:
-    """The compiler knows dist.all_reduce by identity, and puts it into its graphs: let it know the wrapper as the same thing."""
+    """The compiler knows dist.all_reduce by identity, and puts it into its graphs: let it know the wrapper as the same
+    thing."""
     known = _known_collectives()
     if original in known:
         known[wrapper] = known[original]

@@ -1,9 +1,11 @@
-"""The collectives of a rank, written down before they are entered: what a rank that hangs or dies has done can still be read by the others.
+"""The collectives of a rank, written down before they are entered: what a rank that hangs or dies has done can still be
+read by the others.
 
     1.calls     a ring of records of one size: number, state and times of the last calls
     1.names     what the numbers in them stand for, a line of JSON each: names, groups, lines of the user's
 
-A record is written by one system call, about a microsecond. Times are those of the machine's monotonic clock, which its processes share.
+A record is written by one system call, about a microsecond. Times are those of the machine's monotonic clock, which its
+processes share.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from trueloop.event import Collective, Place
 __all__ = ["Journal", "read_journal"]
 
 SLOTS: Final = 256
-"""Calls that are kept: some steps of a run with several collectives in each, so that the first call that differs is among them."""
+"""Calls that are kept: some steps of a run with several collectives in each, so that the first call that differs is
+among them."""
 STACK: Final = 4
 """Lines of the user's that are kept of each call: `if rank == 0:` may stand some functions further out."""
 
 _RECORD: Final = struct.Struct("<QQQiiiqBddiiiiQ")
-"""serial, number, direct, group, name, dtype, size, state, entered, left, four lines, serial again: a half-written one is not read."""
+"""serial, number, direct, group, name, dtype, size, state, entered, left, four lines, serial again: a half-written one
+is not read."""
 _STATES: Final[tuple[Literal["inside", "left", "failed"], ...]] = ("inside", "left", "failed")
 _NOTHING: Final = -1
 
@@ -49,7 +53,14 @@ class Journal:
         self._direct: Counter[int] = Counter()
 
     def enter(
-        self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], *, size: int | None, dtype: str, direct: bool
+        self,
+        name: str,
+        group: tuple[str, tuple[int, ...]],
+        places: tuple[Place, ...],
+        *,
+        size: int | None,
+        dtype: str,
+        direct: bool,
     ) -> tuple[Any, ...]:
         """Write down that a call begins; hands back what `leave` needs."""
         at = self._number(group)
@@ -58,8 +69,23 @@ class Journal:
         self._direct[at] += direct
         lines = [self._number(place) for place in places[:STACK]]
         record = (
-            *(self._serial, self._numbers[at], self._direct[at] if direct else 0, at, self._number(name), self._number(dtype)),
-            *(_NOTHING if size is None else size, 0, time.monotonic(), 0.0, *lines, *([_NOTHING] * (STACK - len(lines))), self._serial),
+            *(
+                self._serial,
+                self._numbers[at],
+                self._direct[at] if direct else 0,
+                at,
+                self._number(name),
+                self._number(dtype),
+            ),
+            *(
+                _NOTHING if size is None else size,
+                0,
+                time.monotonic(),
+                0.0,
+                *lines,
+                *([_NOTHING] * (STACK - len(lines))),
+                self._serial,
+            ),
         )
         self._write(record)
         return record

@@ -10,32 +10,33 @@ from weakref import WeakKeyDictionary, ref
 from torch.utils.data import DataLoader
 
 from trueloop.event import Place
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BatchDrawn, LoaderStart
 from trueloop.taps.internals import LoaderIterator, stacks_samples
-from trueloop.taps.moment import BatchDrawn, LoaderStart
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["LoaderTap"]
 
 TIMED_STEPS: Final = 256
-"""Steps in which the time that a thread computes is measured: the question costs half a microsecond, which is not to be paid for ever."""
+"""Steps in which the time that a thread computes is measured: the question costs half a microsecond, which is not to be
+paid for ever."""
 
 
 class LoaderTap(Tap):
     moments = ("loader_started", "batch_drawn")
 
-    def __init__(self, wire: Wire, on_start: Callable[[Place | None], None]) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus, on_start: Callable[[Place | None], None]) -> None:
+        super().__init__(bus)
         self._on_start = on_start
-        """Told also while the wire sleeps: a new pass may be a validation, and worth waking up for."""
+        """Told also while the bus sleeps: a new pass may be a validation, and worth waking up for."""
         self._patches: list[Patch] = []
         self._loaders: WeakKeyDictionary[Any, tuple[ref[DataLoader[Any]], int]] = WeakKeyDictionary()
         """Whose iterator it is; the iterator itself does not say."""
 
     def install(self) -> None:
         self._patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
-        if self.wire.hears("batch_drawn"):
+        if self.bus.hears("batch_drawn"):
             self._patches.append(Patch(LoaderIterator, "__next__", self._wrap_next))
 
     def remove(self) -> None:
@@ -44,29 +45,31 @@ class LoaderTap(Tap):
 
     def _wrap_iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __iter__(loader: DataLoader[Any]) -> Any:
-            if not self.wire.is_foreign():
+            if not self.bus.is_foreign():
                 place = here(2)
                 self._on_start(place)
-                if not passes_by(self.wire):
-                    self.wire.tell("loader_started", LoaderStart(loader, place))
+                if not passes_by(self.bus):
+                    self.bus.tell("loader_started", LoaderStart(loader, place))
             iterator = original(loader)
-            self._loaders[iterator] = (ref(loader), self.wire.ordinal("loader", loader))
+            self._loaders[iterator] = (ref(loader), self.bus.ordinal("loader", loader))
             return iterator
 
         return __iter__
 
     def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:
-            if passes_by(self.wire):
+            if passes_by(self.bus):
                 return original(iterator)
-            computed = thread_time_ns() if self.wire.step < TIMED_STEPS else None
+            computed = thread_time_ns() if self.bus.step < TIMED_STEPS else None
             began = perf_counter_ns()
             batch = original(iterator)
             waited = perf_counter_ns() - began
             loader, number = self._loaders.get(iterator, (None, None))
             computed = None if computed is None else thread_time_ns() - computed
-            drawn = BatchDrawn(None if loader is None else loader(), batch, stacks_samples(iterator), waited, computed, number)
-            self.wire.tell("batch_drawn", drawn)
+            drawn = BatchDrawn(
+                None if loader is None else loader(), batch, stacks_samples(iterator), waited, computed, number
+            )
+            self.bus.tell("batch_drawn", drawn)
             return batch
 
         return __next__

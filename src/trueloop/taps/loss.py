@@ -1,7 +1,7 @@
 """Loss functions of torch.nn.functional; the nn.XLoss modules look them up there at each call, so they are seen too.
 
-A listener may ask, on a call, to hear what predictions are compared with (`(out.argmax(1) == y)`): from then on argmax, round and == are
-watched as well. Most runs never ask, and pay nothing.
+A listener may ask, on a call, to hear what predictions are compared with (`(out.argmax(1) == y)`): from then on argmax,
+round and == are watched as well. Most runs never ask, and pay nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueloop.taps.moment import LossCall, PredictionCompared
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["LOSSES", "LossTap"]
 
@@ -45,8 +45,8 @@ _PREDICTORS: Final[dict[str, _Kind]] = {"argmax": "argmax", "max": "argmax", "ro
 class LossTap(Tap):
     moments = ("loss_called", "prediction_compared")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._predictions: dict[int, tuple[weakref.ref[Tensor], _Kind]] = {}
         self._watches_predictions = False
@@ -59,19 +59,21 @@ class LossTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
         names = tuple(signature(original).parameters)
 
         def loss(*args: Any, **kwargs: Any) -> Any:
-            began = 0 if passes_by(wire) else perf_counter_ns()  # a clock inside of what is compiled would break the graph
+            began = (
+                0 if passes_by(bus) else perf_counter_ns()
+            )  # a clock inside of what is compiled would break the graph
             output = original(*args, **kwargs)
-            if passes_by(wire) or wire.in_backward:
+            if passes_by(bus) or bus.in_backward:
                 return output
             options = dict(zip(names, args, strict=False)) | kwargs
             scores, target = options.pop("input", None), options.pop("target", None)
             if type(output) is Tensor and isinstance(scores, Tensor) and isinstance(target, Tensor):
                 call = LossCall(function, scores, target, options, output, here(2), began)
-                wire.tell("loss_called", call)
+                bus.tell("loss_called", call)
                 if call.watch_predictions and not self._watches_predictions:
                     self._watch_predictions()
             return output
@@ -88,11 +90,11 @@ class LossTap(Tap):
         self._patches.append(Patch(Tensor, "__eq__", self._wrap_equal))
 
     def _wrap_predictor(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, kind = self.wire, _PREDICTORS[original.__name__]
+        bus, kind = self.bus, _PREDICTORS[original.__name__]
 
         def predict(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if not passes_by(wire):
+            if not passes_by(bus):
                 made = output[1] if isinstance(output, tuple) else None if original.__name__ == "max" else output
                 if isinstance(made, Tensor):
                     key, predictions = id(made), self._predictions
@@ -102,13 +104,13 @@ class LossTap(Tap):
         return predict
 
     def _wrap_equal(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def equal(*args: Any, **kwargs: Any) -> Any:
-            if not passes_by(wire) and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
+            if not passes_by(bus) and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
                 for made, other in (args, args[::-1]):
                     if (kind := self._kind_of(made)) is not None:
-                        wire.tell("prediction_compared", PredictionCompared(kind, other, here(2)))
+                        bus.tell("prediction_compared", PredictionCompared(kind, other, here(2)))
             return original(*args, **kwargs)
 
         return equal

@@ -1,7 +1,8 @@
 """Where values that should stay apart meet: the operation in which samples mix, or in which the future becomes visible.
 
-A run of a twin is recorded, operation by operation; further runs with other inputs are compared with it. An element that changes when one
-sample is replaced, and also when the others are, is a mixture; the first operation that makes one is where they meet.
+A run of a twin is recorded, operation by operation; further runs with other inputs are compared with it. An element
+that changes when one sample is replaced, and also when the others are, is a mixture; the first operation that makes one
+is where they meet.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place
-from trueloop.taps.moment import tensors_in
+from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users, place_in
-from trueloop.taps.twin import Inputs, Trace, Twin
+from trueloop.taps.replay_copy import Inputs, ReplayCopy, Trace
 
 __all__ = ["Meeting", "Summaries", "changed", "where_samples_meet", "where_the_future_shows"]
 
@@ -67,7 +68,9 @@ class Recording(Trace):
             return
         self._room -= made.numel() * made.element_size()
         first = next(tensors_in((args, kwargs)), made)
-        meeting = Meeting(name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made))
+        meeting = Meeting(
+            name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made)
+        )
         self.steps.append(_Step(meeting, made.detach().clone()))
 
 
@@ -104,7 +107,11 @@ class Summaries(Trace):
         return Summaries(self._with_time, self._made)
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        found = [t for t in tensors_in(output, limit=8) if t.is_floating_point() and not self._with_time.intersection(t.shape)]
+        found = [
+            t
+            for t in tensors_in(output, limit=8)
+            if t.is_floating_point() and not self._with_time.intersection(t.shape)
+        ]
         if self._before is None:
             self._made.append([t.detach().clone() for t in found])
         elif self._count < len(self._before):
@@ -124,7 +131,9 @@ def changed(before: Tensor, after: Tensor) -> Tensor:
     return differs | (torch.isfinite(before) != torch.isfinite(after))
 
 
-def where_samples_meet(twin: Twin, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int) -> Meeting | None:
+def where_samples_meet(
+    twin: ReplayCopy, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int
+) -> Meeting | None:
     """Inputs of three runs: as they were, with the other samples replaced, with the kept sample replaced."""
     recording = Recording()
     twin.run(plain, recording)
@@ -141,7 +150,9 @@ def where_samples_meet(twin: Twin, plain: Inputs, others: Inputs, own: Inputs, k
     return rearranged
 
 
-def where_the_future_shows(twin: Twin, plain: Inputs, later: Inputs, position: int, length: int) -> Meeting | None:
+def where_the_future_shows(
+    twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int
+) -> Meeting | None:
     """Inputs of two runs: as they were, and with everything after the position replaced."""
     recording = Recording()
     twin.run(plain, recording)
@@ -161,7 +172,7 @@ def where_the_future_shows(twin: Twin, plain: Inputs, later: Inputs, position: i
 def _line() -> Place | None:
     """The user's line that runs the operation, inside the twin."""
     frame = sys._getframe(2)
-    while frame.f_code is not Twin.run.__code__ and frame.f_back is not None:
+    while frame.f_code is not ReplayCopy.run.__code__ and frame.f_back is not None:
         if is_users(frame.f_code.co_filename):
             return place_in(frame)
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""train() and eval() on modules, told once for the module they were called on. Told also while the wire sleeps."""
+"""train() and eval() on modules, told once for the module they were called on. Told also while the bus sleeps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from trueloop.taps.moment import ModeChange
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ModeChange
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
-from trueloop.taps.wire import Wire
 
 __all__ = ["ModeTap"]
 
@@ -19,8 +19,8 @@ __all__ = ["ModeTap"]
 class ModeTap(Tap):
     moments = ("mode_set",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._inside = False
 
@@ -33,14 +33,14 @@ class ModeTap(Tap):
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def train(module: nn.Module, mode: bool = True) -> Any:
-            if torch.compiler.is_compiling() or self._inside or self.wire.busy:
+            if torch.compiler.is_compiling() or self._inside or self.bus.busy:
                 return original(module, mode)
             self._inside = True
             try:
                 result = original(module, mode)
             finally:
                 self._inside = False
-            self.wire.tell("mode_set", ModeChange(module, mode, here(2)))
+            self.bus.tell("mode_set", ModeChange(module, mode, here(2)))
             return result
 
         return train

@@ -1,8 +1,9 @@
 """Calls of modules: the outermost always, inner ones on deep steps.
 
-`nn.Module.__call__` itself is wrapped: nothing of ours is in the model (to be pickled or copied with it), every module is seen, the cost
-is one frame, and a traceback has the lines it always had. The compiler is told that the wrapper is the call it knows, so it goes straight
-to `forward` as ever, and its graphs are the same; a compiled module is seen from outside.
+`nn.Module.__call__` itself is wrapped: nothing of ours is in the model (to be pickled or copied with it), every module
+is seen, the cost is one frame, and a traceback has the lines it always had. The compiler is told that the wrapper is
+the call it knows, so it goes straight to `forward` as ever, and its graphs are the same; a compiled module is seen from
+outside.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import InnerCall, ModuleCall
 from trueloop.taps.internals import is_compiled, show_compiler
-from trueloop.taps.moment import InnerCall, ModuleCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["ModuleTap"]
 
@@ -26,12 +27,12 @@ __all__ = ["ModuleTap"]
 class ModuleTap(Tap):
     moments = ("module_call_started", "module_call_ended", "inner_call_ended")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patch: Patch | None = None
         self._known_to_compiler: object = None
         self._number = 0
-        self._hears_inner = wire.hears("inner_call_ended")
+        self._hears_inner = bus.hears("inner_call_ended")
 
     def install(self) -> None:
         self.wake()
@@ -51,19 +52,21 @@ class ModuleTap(Tap):
             self._patch = None
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, hears_inner = self.wire, self._hears_inner
+        bus, hears_inner = self.bus, self._hears_inner
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if wire.call is not None and not wire.deep:  # inside a model: nearly all calls of a run
+            if bus.call is not None and not bus.deep:  # inside a model: nearly all calls of a run
                 return original(module, *args, **kwargs)
-            if passes_by(wire) or wire.in_backward:
+            if passes_by(bus) or bus.in_backward:
                 return original(module, *args, **kwargs)
-            if wire.call is not None:
+            if bus.call is not None:
                 output = original(module, *args, **kwargs)
                 if hears_inner and output is not None:
-                    wire.tell("inner_call_ended", InnerCall(module, args, output))
+                    bus.tell("inner_call_ended", InnerCall(module, args, output))
                 return output
-            if "_parameters" not in vars(module):  # its class forgot super().__init__(), and this call is about to say so
+            if "_parameters" not in vars(
+                module
+            ):  # its class forgot super().__init__(), and this call is about to say so
                 return original(module, *args, **kwargs)
             output = None
             self._start(module, args, kwargs)
@@ -88,14 +91,14 @@ class ModuleTap(Tap):
             recalibration=_inside_update_bn(),
         )
         self._number += 1
-        self.wire.call = call
-        self.wire.tell("module_call_started", call)
+        self.bus.call = call
+        self.bus.tell("module_call_started", call)
 
     def _end(self, output: Any) -> None:
-        call, self.wire.call = self.wire.call, None
+        call, self.bus.call = self.bus.call, None
         if call is not None:
             call.output, call.failed = output, output is None
-            self.wire.tell("module_call_ended", call)
+            self.bus.tell("module_call_ended", call)
 
 
 def _inside_update_bn() -> bool:

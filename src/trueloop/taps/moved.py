@@ -1,4 +1,5 @@
-"""Models that are moved: to(), cuda(), cpu(), and the changes of type. Rare calls, unless somebody makes them in every step."""
+"""Models that are moved: to(), cuda(), cpu(), and the changes of type. Rare calls, unless somebody makes them in every
+step."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from trueloop.taps.moment import ModuleMove
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ModuleMove
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["MovedTap"]
 
@@ -23,8 +24,8 @@ _NAMES: Final = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "to
 class MovedTap(Tap):
     moments = ("module_moved",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -35,11 +36,12 @@ class MovedTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
 
         def moved(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            # Inside a call of a model it is the model's own way of working: layers that are brought in when they are needed.
-            if passes_by(wire) or wire.call is not None:
+            # Inside a call of a model it is the model's own way of working: layers that are brought in when they are
+            # needed.
+            if passes_by(bus) or bus.call is not None:
                 return original(module, *args, **kwargs)
             caller = sys._getframe(1)  # a library that moves a model knows why
             if not is_users(caller.f_code.co_filename):
@@ -47,7 +49,9 @@ class MovedTap(Tap):
             before, began = _whereabouts(module), perf_counter_ns()
             result = original(module, *args, **kwargs)
             took = perf_counter_ns() - began
-            wire.tell("module_moved", ModuleMove(module, function, _whereabouts(module) != before, place_in(caller), took))
+            bus.tell(
+                "module_moved", ModuleMove(module, function, _whereabouts(module) != before, place_in(caller), took)
+            )
             return result
 
         return moved

@@ -1,4 +1,5 @@
-"""Notes in graph nodes. A node carries a dictionary for such things (`metadata`) and drops it when it dies, so nothing is kept alive."""
+"""Notes in graph nodes. A node carries a dictionary for such things (`metadata`) and drops it when it dies, so nothing
+is kept alive."""
 
 from __future__ import annotations
 
@@ -6,7 +7,18 @@ from typing import Any, Final
 
 from torch import Tensor
 
-__all__ = ["ACTIVATION", "BATCH", "FORWARD", "KEPT", "LOOKED", "SCALED", "SCALER_OFF", "WALKED", "note_on", "write_note"]
+__all__ = [
+    "ACTIVATION",
+    "BATCH",
+    "FORWARD",
+    "KEPT",
+    "LOOKED",
+    "SCALED",
+    "SCALER_OFF",
+    "WALKED",
+    "note_on",
+    "write_note",
+]
 
 ACTIVATION: Final = "trueloop.activation"
 """On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
@@ -17,7 +29,8 @@ FORWARD: Final = "trueloop.forward"
 SCALED: Final = "trueloop.scaled"
 """On the node of a loss that a GradScaler multiplied: a weak reference to the scaler."""
 SCALER_OFF: Final = "trueloop.scaler_off"
-"""On the node of a loss that a GradScaler gave back as it was, because it is switched off: a weak reference to the scaler."""
+"""On the node of a loss that a GradScaler gave back as it was, because it is switched off: a weak reference to the
+scaler."""
 KEPT: Final = "trueloop.kept"
 """On the node of a loss: an object that is counted until it dies with the graph."""
 LOOKED: Final = "trueloop.looked"

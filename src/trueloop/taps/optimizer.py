@@ -13,11 +13,11 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from trueloop.taps.bus import Bus, StopTheRun
+from trueloop.taps.calls import BuiltOptimizer, StepCall
 from trueloop.taps.internals import compiler_listens, hide_from_compiler, steps_running
-from trueloop.taps.moment import BuiltOptimizer, StepCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import StopTheRun, Wire
 
 __all__ = ["OptimizerTap"]
 
@@ -27,16 +27,17 @@ _is_compiling = torch.compiler.is_compiling
 class OptimizerTap(Tap):
     moments = ("optimizer_built", "step_started", "step_ended")
 
-    def __init__(self, wire: Wire, after_step: Callable[[], None]) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus, after_step: Callable[[], None]) -> None:
+        super().__init__(bus)
         self._after_step = after_step
         """Called when a step has been counted: the budget decides here who sleeps."""
         self._handles: list[Any] = []
         self._patches: list[Patch] = []
-        self._taken: Counter[int] = wire.taken
+        self._taken: Counter[int] = bus.taken
         """Steps by the number of the optimizer."""
         self._calls: list[StepCall | None] = []
-        """The steps under way, outermost first: an optimizer may wrap another. None for one that began while the wire slept."""
+        """The steps under way, outermost first: an optimizer may wrap another. None for one that began while the bus
+        slept."""
 
     def install(self) -> None:
         self._patches = [Patch(Optimizer, "__init__", self._wrap_init)]
@@ -51,39 +52,39 @@ class OptimizerTap(Tap):
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
-            if not passes_by(self.wire):
-                self.wire.tell("optimizer_built", BuiltOptimizer(optimizer, here(2)))
+            if not passes_by(self.bus):
+                self.bus.tell("optimizer_built", BuiltOptimizer(optimizer, here(2)))
 
         return __init__
 
     def _before(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        wire = self.wire
-        if _is_compiling() or compiler_listens() is not None or wire.busy:
+        bus = self.bus
+        if _is_compiling() or compiler_listens() is not None or bus.busy:
             return
         if self._calls:
             del self._calls[steps_running() - 1 :]  # an earlier step raised, and the user went on
-        wire.in_step = len(self._calls) + 1
-        if not wire.awake:
+        bus.in_step = len(self._calls) + 1
+        if not bus.awake:
             self._calls.append(None)
             return
         closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
-        call = StepCall(optimizer, here(2), self._taken[wire.ordinal("optimizer", optimizer)], closure)
+        call = StepCall(optimizer, here(2), self._taken[bus.ordinal("optimizer", optimizer)], closure)
         self._calls.append(call)
-        wire.tell("step_started", call)
+        bus.tell("step_started", call)
 
     def _after(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        wire = self.wire
-        if _is_compiling() or compiler_listens() is not None or wire.busy:
+        bus = self.bus
+        if _is_compiling() or compiler_listens() is not None or bus.busy:
             return
         call = self._calls.pop() if self._calls else None
-        wire.in_step = len(self._calls)
-        if wire.awake and call is not None:
-            wire.tell("step_ended", call)
-        wire.step += 1
-        self._taken[wire.ordinal("optimizer", optimizer)] += 1
+        bus.in_step = len(self._calls)
+        if bus.awake and call is not None:
+            bus.tell("step_ended", call)
+        bus.step += 1
+        self._taken[bus.ordinal("optimizer", optimizer)] += 1
         self._after_step()
-        if wire.stop_asked:
-            raise StopTheRun(wire.stop_asked)
+        if bus.stop_asked:
+            raise StopTheRun(bus.stop_asked)
 
 
 for hook in (OptimizerTap._before, OptimizerTap._after):

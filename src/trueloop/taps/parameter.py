@@ -1,4 +1,5 @@
-"""Parameters given to modules, at first and later: `module.weight = parameter` ends here too. Told also while the wire sleeps."""
+"""Parameters given to modules, at first and later: `module.weight = parameter` ends here too. Told also while the bus
+sleeps."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from trueloop.taps.moment import ParameterSet
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ParameterSet
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
-from trueloop.taps.wire import Wire
 
 __all__ = ["ParameterTap"]
 
@@ -20,8 +21,8 @@ __all__ = ["ParameterTap"]
 class ParameterTap(Tap):
     moments = ("parameter_set",)
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
@@ -32,12 +33,12 @@ class ParameterTap(Tap):
             patch.undo()
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def register_parameter(module: nn.Module, name: str, param: Any) -> None:
             original(module, name, param)
-            if param is not None and not torch.compiler.is_compiling() and not wire.busy:
-                wire.tell("parameter_set", ParameterSet(module, name, param, here(2), _is_loading()))
+            if param is not None and not torch.compiler.is_compiling() and not bus.busy:
+                bus.tell("parameter_set", ParameterSet(module, name, param, here(2), _is_loading()))
 
         return register_parameter
 

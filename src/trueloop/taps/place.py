@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 
 from trueloop.event import Place
 from trueloop.taps.internals import UNSEEN
-from trueloop.written import claim, is_users
+from trueloop.usercode.ownership import claim, is_users
 
 __all__ = ["caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
 
@@ -39,7 +39,8 @@ def here(depth: int = 1) -> Place | None:
 
 
 def is_direct(depth: int = 1) -> bool:
-    """Is the caller itself the user's, with no library between? Depth 1 asks for the function that calls the one that asks."""
+    """Is the caller itself the user's, with no library between? Depth 1 asks for the function that calls the one that
+    asks."""
     return is_users(sys._getframe(depth + 1).f_code.co_filename)
 
 
@@ -49,5 +50,7 @@ def place_in(frame: FrameType) -> Place:
     place = _places.get(key)
     if place is None:
         name = key[0].co_filename
-        place = _places[key] = Place(name if name.startswith("<") else os.path.abspath(name), key[1], key[0].co_qualname)
+        place = _places[key] = Place(
+            name if name.startswith("<") else os.path.abspath(name), key[1], key[0].co_qualname
+        )
     return place

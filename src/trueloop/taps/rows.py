@@ -1,7 +1,9 @@
-"""The samples of a batch: which dimension counts them, a digest of each, and whether they follow one another like a series.
+"""The samples of a batch: which dimension counts them, a digest of each, and whether they follow one another like a
+series.
 
-A digest reads the bits of a sample, at most `WORDS` words of it spread over the whole: the same sample has the same digest in every
-batch and in every loader, also where another batch padded it with more zeros. No random number of the run's is drawn.
+A digest reads the bits of a sample, at most `WORDS` words of it spread over the whole: the same sample has the same
+digest in every batch and in every loader, also where another batch padded it with more zeros. No random number of the
+run's is drawn.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.moment import tensors_in
+from trueloop.taps.calls import tensors_in
 
 __all__ = ["are_windows", "bad_rows", "digests", "integers", "likeness", "rows_of"]
 
@@ -36,7 +38,11 @@ _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32}
 
 def rows_of(batch: Any, *, stacked: bool) -> list[Tensor]:
     """The tensors of a batch whose first dimension counts its samples; none where that is not certain."""
-    found = [t for t in tensors_in(batch, limit=PARTS) if t.dim() and t.layout is torch.strided and not t.is_meta and not t.is_quantized]
+    found = [
+        t
+        for t in tensors_in(batch, limit=PARTS)
+        if t.dim() and t.layout is torch.strided and not t.is_meta and not t.is_quantized
+    ]
     sizes = [tensor.shape[0] for tensor in found]
     size = sizes[0] if sizes else 0
     rows = [tensor for tensor in found if tensor.shape[0] == size][:PARTS]
@@ -77,7 +83,8 @@ def integers(tensor: Tensor) -> tuple[int, ...] | None:
 
 
 def likeness(tensor: Tensor) -> float:
-    """How far a sample is from the next, against any other of the batch: about 1 for samples in no order, less for a series."""
+    """How far a sample is from the next, against any other of the batch: about 1 for samples in no order, less for a
+    series."""
     size = min(tensor.shape[0], COMPARED)
     if size < 2 or tensor.is_complex() or not tensor[0].numel():
         return 1.0
@@ -89,7 +96,8 @@ def likeness(tensor: Tensor) -> float:
 
 
 def are_windows(rows: list[Tensor]) -> bool:
-    """Each sample is the one before, moved on by a few places: windows over a series; or one tensor is another moved on by one."""
+    """Each sample is the one before, moved on by a few places: windows over a series; or one tensor is another moved on
+    by one."""
     lead = rows[0]
     if lead.dim() < 2 or lead.shape[0] < 2 or lead.shape[1] < 3:
         return False
@@ -97,7 +105,11 @@ def are_windows(rows: list[Tensor]) -> bool:
         if other.shape == lead.shape and other.dtype == lead.dtype and torch.equal(other[:, :-1], lead[:, 1:]):
             return True
     most = min(8, lead.shape[1] - 1)
-    return any(torch.equal(lead[1:5, :-shift], lead[:4, shift:][: lead[1:5].shape[0]]) for shift in range(1, most + 1) if _varies(lead))
+    return any(
+        torch.equal(lead[1:5, :-shift], lead[:4, shift:][: lead[1:5].shape[0]])
+        for shift in range(1, most + 1)
+        if _varies(lead)
+    )
 
 
 def _varies(lead: Tensor) -> bool:
@@ -107,7 +119,13 @@ def _varies(lead: Tensor) -> bool:
 
 def bad_rows(tensor: Tensor) -> tuple[int, int, str] | None:
     """(the first sample that holds nan or infinity, how many do, which of the two). Minus infinity alone is a mask."""
-    if not tensor.is_floating_point() or tensor.layout is not torch.strided or not tensor.dim() or not tensor.numel() or tensor.is_meta:
+    if (
+        not tensor.is_floating_point()
+        or tensor.layout is not torch.strided
+        or not tensor.dim()
+        or not tensor.numel()
+        or tensor.is_meta
+    ):
         return None
     values = tensor.detach()
     if bool(torch.isfinite(values.sum())):

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from trueloop.taps.moment import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCall
 from trueloop.taps.note import SCALED, SCALER_OFF, write_note
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["ScalerTap"]
 
@@ -24,13 +24,13 @@ class ScalerTap(Tap):
         "backward_started", "schedule_stepped", "unscale_started", "unscale_ended", "scaler_built", "scaler_stepped", "scaler_updated",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
         wraps = {"scale": self._wrap_scale, "unscale_": self._wrap_unscale}
-        if self.wire.hears("scaler_built", "scaler_stepped", "scaler_updated"):
+        if self.bus.hears("scaler_built", "scaler_stepped", "scaler_updated"):
             wraps |= {"__init__": self._wrap_init, "step": self._wrap_step, "update": self._wrap_update}
         self._patches = [Patch(GradScaler, name, wrap) for name, wrap in wraps.items()]
 
@@ -41,17 +41,17 @@ class ScalerTap(Tap):
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(scaler: GradScaler, *args: Any, **kwargs: Any) -> None:
             original(scaler, *args, **kwargs)
-            if not passes_by(self.wire):
-                self.wire.tell("scaler_built", BuiltScaler(scaler, here(2)))
+            if not passes_by(self.bus):
+                self.bus.tell("scaler_built", BuiltScaler(scaler, here(2)))
 
         return __init__
 
     def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: GradScaler, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
-            if not passes_by(self.wire):
+            if not passes_by(self.bus):
                 on = scaler.is_enabled()
-                self.wire.scaler_used = self.wire.scaler_used or on
+                self.bus.scaler_used = self.bus.scaler_used or on
                 for loss in scaled if isinstance(scaled, (list, tuple)) else (scaled,):
                     if isinstance(loss, Tensor):
                         write_note(loss, SCALED if on else SCALER_OFF, weakref.ref(scaler))
@@ -61,27 +61,27 @@ class ScalerTap(Tap):
 
     def _wrap_unscale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def unscale_(scaler: GradScaler, optimizer: Optimizer) -> Any:
-            if passes_by(self.wire) or not scaler.is_enabled():
+            if passes_by(self.bus) or not scaler.is_enabled():
                 return original(scaler, optimizer)
             call = UnscaleCall(optimizer, here(2))
-            self.wire.tell("unscale_started", call)
+            self.bus.tell("unscale_started", call)
             result = original(scaler, optimizer)
-            self.wire.tell("unscale_ended", call)
+            self.bus.tell("unscale_ended", call)
             return result
 
         return unscale_
 
     def _wrap_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            if passes_by(wire) or not scaler.is_enabled():
+            if passes_by(bus) or not scaler.is_enabled():
                 return original(scaler, optimizer, *args, **kwargs)
-            taken, version = wire.step, _version(optimizer)
+            taken, version = bus.step, _version(optimizer)
             result = original(scaler, optimizer, *args, **kwargs)
             hidden = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
-            skipped = None if hidden else wire.step == taken and _version(optimizer) == version
-            wire.tell("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
+            skipped = None if hidden else bus.step == taken and _version(optimizer) == version
+            bus.tell("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
             return result
 
         return step
@@ -89,8 +89,8 @@ class ScalerTap(Tap):
     def _wrap_update(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def update(scaler: GradScaler, *args: Any, **kwargs: Any) -> Any:
             result = original(scaler, *args, **kwargs)
-            if not passes_by(self.wire) and scaler.is_enabled():
-                self.wire.tell("scaler_updated", ScalerUpdate(scaler))
+            if not passes_by(self.bus) and scaler.is_enabled():
+                self.bus.tell("scaler_updated", ScalerUpdate(scaler))
             return result
 
         return update

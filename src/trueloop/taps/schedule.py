@@ -1,4 +1,5 @@
-"""Learning-rate schedules: when they are built, and each step that is taken with them. Told also while the wire sleeps."""
+"""Learning-rate schedules: when they are built, and each step that is taken with them. Told also while the bus
+sleeps."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import LRScheduler
 
-from trueloop.taps.moment import BuiltSchedule, ScheduleCall
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltSchedule, ScheduleCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
-from trueloop.taps.wire import Wire
 
 __all__ = ["ScheduleTap"]
 
@@ -22,8 +23,8 @@ class ScheduleTap(Tap):
 
     moments = ("schedule_built", "schedule_stepped")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._patched: set[type] = set()
         self._building = 0
@@ -48,7 +49,7 @@ class ScheduleTap(Tap):
             patch.undo()
 
     def _quiet(self) -> bool:
-        return torch.compiler.is_compiling() or self.wire.busy
+        return torch.compiler.is_compiling() or self.bus.busy
 
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(scheduler: LRScheduler, *args: Any, **kwargs: Any) -> None:
@@ -64,7 +65,7 @@ class ScheduleTap(Tap):
             finally:
                 self._building -= 1
             if not self._building:
-                self.wire.tell("schedule_built", BuiltSchedule(scheduler, here(2)))
+                self.bus.tell("schedule_built", BuiltSchedule(scheduler, here(2)))
 
         return __init__
 
@@ -78,7 +79,7 @@ class ScheduleTap(Tap):
                 result = original(scheduler, *args, **kwargs)
             finally:
                 self._stepping.pop()
-            self.wire.tell("schedule_stepped", call)
+            self.bus.tell("schedule_stepped", call)
             return result
 
         return step

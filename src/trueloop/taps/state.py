@@ -1,6 +1,6 @@
 """Weights taken (`state_dict`), put back (`load_state_dict`), written (`torch.save`) and read (`torch.load`).
 
-Told also while the wire sleeps.
+Told also while the bus sleeps.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from trueloop.taps.moment import FileRead, Restored, StateLoad, StateSave, StateTaken
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import FileRead, Restored, StateLoad, StateSave, StateTaken
 from trueloop.taps.place import here, is_direct
 from trueloop.taps.tap import Patch, Tap
-from trueloop.taps.wire import Wire
 
 __all__ = ["StateTap"]
 
@@ -23,8 +23,8 @@ __all__ = ["StateTap"]
 class StateTap(Tap):
     moments = ("state_taken", "state_loading", "state_saving", "state_saved", "file_read", "state_restored")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
         self._inside = False
 
@@ -34,7 +34,7 @@ class StateTap(Tap):
             Patch(nn.Module, "load_state_dict", self._wrap_load),
             Patch(torch, "save", self._wrap_save),
         ]
-        if self.wire.hears("file_read", "state_restored"):
+        if self.bus.hears("file_read", "state_restored"):
             self._patches += [
                 Patch(torch, "load", self._wrap_read),
                 Patch(torch, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
@@ -47,7 +47,7 @@ class StateTap(Tap):
             patch.undo()
 
     def _quiet(self) -> bool:
-        return torch.compiler.is_compiling() or self._inside or self.wire.busy
+        return torch.compiler.is_compiling() or self._inside or self.bus.busy
 
     def _wrap_take(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def state_dict(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +58,7 @@ class StateTap(Tap):
                 state = original(module, *args, **kwargs)
             finally:
                 self._inside = False
-            self.wire.tell("state_taken", StateTaken(module, state, here(2)))
+            self.bus.tell("state_taken", StateTaken(module, state, here(2)))
             return state
 
         return state_dict
@@ -67,7 +67,7 @@ class StateTap(Tap):
         def load_state_dict(module: nn.Module, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if self._quiet():
                 return original(module, state_dict, *args, **kwargs)
-            self.wire.tell("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
+            self.bus.tell("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
             return original(module, state_dict, *args, **kwargs)
 
         return load_state_dict
@@ -77,9 +77,9 @@ class StateTap(Tap):
             if self._quiet():
                 return original(obj, f, *args, **kwargs)
             call = StateSave(obj, f, here(2), is_direct())
-            self.wire.tell("state_saving", call)
+            self.bus.tell("state_saving", call)
             result = original(obj, f, *args, **kwargs)
-            self.wire.tell("state_saved", call)
+            self.bus.tell("state_saved", call)
             return result
 
         return save
@@ -90,7 +90,7 @@ class StateTap(Tap):
             if not self._quiet():
                 asked = kwargs.get("weights_only")
                 unsafe = asked is False or (asked is None and pickle_module is not None)
-                self.wire.tell("file_read", FileRead(value, f, unsafe, here(2), is_direct()))
+                self.bus.tell("file_read", FileRead(value, f, unsafe, here(2), is_direct()))
             return value
 
         return load
@@ -99,7 +99,7 @@ class StateTap(Tap):
         def restore(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if not self._quiet() and is_direct():
-                self.wire.tell("state_restored", Restored(kind))
+                self.bus.tell("state_restored", Restored(kind))
             return result
 
         return restore

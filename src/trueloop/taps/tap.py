@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from trueloop.taps.bus import Bus
 from trueloop.taps.internals import UNSEEN, compiler_listens, forget_builtin, hide_from_compiler, record_builtin
-from trueloop.taps.wire import Wire
 
 __all__ = ["Patch", "Tap", "passes_by"]
 
@@ -24,8 +24,8 @@ class Tap(ABC):
     moments: ClassVar[tuple[str, ...]]
     """The moments it tells; a tap nobody listens to is not installed."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
 
     @abstractmethod
     def install(self) -> None: ...
@@ -34,13 +34,14 @@ class Tap(ABC):
     def remove(self) -> None: ...
 
     def sleep(self) -> None:
-        """The wire sleeps for some steps. Taps whose mere presence costs time override this."""
+        """The bus sleeps for some steps. Taps whose mere presence costs time override this."""
 
     def wake(self) -> None:
-        """The wire listens again."""
+        """The bus listens again."""
 
     def row_turned(self) -> None:
-        """A row of closely watched steps (`ROWS`) begins, or has ended. Taps that patch during those only override this."""
+        """A row of closely watched steps (`ROWS`) begins, or has ended. Taps that patch during those only override
+        this."""
 
 
 class Patch:
@@ -71,15 +72,18 @@ def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str
         wrapper.__code__ = wrapper.__code__.replace(co_filename=UNSEEN)
         hide_from_compiler(wrapper.__code__)
     if isinstance(owner, ModuleType) and not isinstance(original, FunctionType):
-        wrapper.__module__, wrapper.__qualname__ = owner.__name__, name  # a built-in function does not say where it can be found
+        wrapper.__module__, wrapper.__qualname__ = (
+            owner.__name__,
+            name,
+        )  # a built-in function does not say where it can be found
     # TorchScript compiles what it finds: it must find the original.
     wrapper.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
     return wrapper
 
 
-def passes_by(wire: Wire) -> bool:
+def passes_by(bus: Bus) -> bool:
     """Should a wrapper call the original and nothing else? Asked first of all, so that the compiler sees a constant."""
-    return _is_compiling() or compiler_listens() is not None or wire.ignores()
+    return _is_compiling() or compiler_listens() is not None or bus.ignores()
 
 
 hide_from_compiler(passes_by.__code__)

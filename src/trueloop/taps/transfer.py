@@ -1,8 +1,9 @@
 """Between host and device: values that the user's lines take from it, and tensors that are copied to it.
 
-The patches stand during a few rows of steps only, and never in the first ones: a warning that PyTorch gives once, from C++, names the frame
-that called, and must name the user's. With a torch that was built for the CPU alone nothing is patched. Whether there is a device is never
-asked: the first to ask decides which devices a process sees, and that is the script.
+The patches stand during a few rows of steps only, and never in the first ones: a warning that PyTorch gives once, from
+C++, names the frame that called, and must name the user's. With a torch that was built for the CPU alone nothing is
+patched. Whether there is a device is never asked: the first to ask decides which devices a process sees, and that is
+the script.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.moment import ROWS, DeviceCopy, DeviceRead
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ROWS, DeviceCopy, DeviceRead
 from trueloop.taps.place import caller_of, is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
-from trueloop.taps.wire import Wire
 
 __all__ = ["TransferTap"]
 
@@ -29,21 +30,21 @@ _WATCHED: Final = frozenset(step for row in ROWS for step in row)
 class TransferTap(Tap):
     moments = ("device_read", "device_copied")
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._patches: list[Patch] = []
 
     def install(self) -> None:
         """Nothing stands before the first row."""
 
     def row_turned(self) -> None:
-        if self.wire.step not in _WATCHED:
+        if self.bus.step not in _WATCHED:
             self.remove()
         elif torch.accelerator.current_accelerator() is not None:  # what torch was built for, not what the machine has
             self._put_in()
 
     def _put_in(self) -> None:
-        if self.wire.hears("device_read"):
+        if self.bus.hears("device_read"):
             self._patches += [Patch(Tensor, name, self._wrap_reader) for name in _READERS]
         self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
 
@@ -52,33 +53,39 @@ class TransferTap(Tap):
             self._patches.pop().undo()
 
     def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire, function = self.wire, original.__name__
+        bus, function = self.bus, original.__name__
 
         def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if wire.step not in _WATCHED or passes_by(wire) or tensor.is_cpu or tensor.is_meta:
+            if bus.step not in _WATCHED or passes_by(bus) or tensor.is_cpu or tensor.is_meta:
                 return original(tensor, *args, **kwargs)
             caller = caller_of(sys._getframe(1))  # a library's own reads are none of the user's doing
             device, began = tensor.device.type, perf_counter_ns()
             value = original(tensor, *args, **kwargs)
-            if is_users(caller.f_code.co_filename) and not wire.in_step and not _hurries(args, kwargs):
-                wire.tell("device_read", DeviceRead(function.strip("_"), device, place_in(caller), perf_counter_ns() - began))
+            if is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs):
+                bus.tell(
+                    "device_read", DeviceRead(function.strip("_"), device, place_in(caller), perf_counter_ns() - began)
+                )
             return value
 
         return read
 
     def _wrap_mover(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        wire = self.wire
+        bus = self.bus
 
         def move(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if wire.step not in _WATCHED or passes_by(wire) or tensor.is_meta:
+            if bus.step not in _WATCHED or passes_by(bus) or tensor.is_meta:
                 return original(tensor, *args, **kwargs)
             caller, began = caller_of(sys._getframe(1)), perf_counter_ns()
             moved = original(tensor, *args, **kwargs)
             if tensor.is_cpu:
                 if not moved.is_cpu:
-                    wire.tell("device_copied", DeviceCopy(tensor, moved.device.type))
-            elif moved.is_cpu and is_users(caller.f_code.co_filename) and not wire.in_step and not _hurries(args, kwargs):
-                wire.tell("device_read", DeviceRead("to", tensor.device.type, place_in(caller), perf_counter_ns() - began))
+                    bus.tell("device_copied", DeviceCopy(tensor, moved.device.type))
+            elif (
+                moved.is_cpu and is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs)
+            ):
+                bus.tell(
+                    "device_read", DeviceRead("to", tensor.device.type, place_in(caller), perf_counter_ns() - began)
+                )
             return moved
 
         return move

@@ -3,7 +3,8 @@
     digits ━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────  62%  step 470/760  epoch 24.7  0:04 left
            loss 0.0123  accuracy 0.9850  1,740 samples/s  data 1%  412 MB
 
-It is drawn when the loop logs, at most a few times a second, and never by a thread of its own: it costs the steps nothing.
+It is drawn when the loop logs, at most a few times a second, and never by a thread of its own: it costs the steps
+nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ LONGEST: Final = 40
 class Bar(Hook):
     """Shown from `started` to `ended`; notes that come earlier or later are printed as they are."""
 
-    def __init__(self, to: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic, width: int | None = None) -> None:
+    def __init__(
+        self, to: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic, width: int | None = None
+    ) -> None:
         self.console = Console(file=to or sys.stdout, highlight=False, markup=False, emoji=False, width=width)
         self.clock = clock
         self.start: Start | None = None
@@ -41,7 +44,8 @@ class Bar(Hook):
         self.valid: Row | None = None
         self.begun = self.drawn = clock()
         self.first: tuple[int, float] | None = None
-        """Step and time of the first row: the first steps are slow (compilers, caches) and say little about the rest."""
+        """Step and time of the first row: the first steps are slow (compilers, caches) and say little about the
+        rest."""
 
     def started(self, start: Start) -> None:
         self.start, self.begun = start, self.clock()
@@ -59,7 +63,9 @@ class Bar(Hook):
                 self._draw()
         elif row.kind == "valid":
             self.valid = row
-            self._print("  ".join([f"valid  step {row.step}", *metrics(row)]), "", "  best" if row.best else "", "green")
+            self._print(
+                "  ".join([f"valid  step {row.step}", *metrics(row)]), "", "  best" if row.best else "", "green"
+            )
 
     def noted(self, sentence: str) -> None:
         self._print(sentence, "yellow")
@@ -70,7 +76,9 @@ class Bar(Hook):
             self.live = None
         folder = self.start.folder if self.start else ""
         for line in closing(ending, folder, self.clock() - self.begun):
-            self._print(line, "red" if line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed") else "")
+            self._print(
+                line, "red" if line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed") else ""
+            )
 
     # -- ink --
 
@@ -115,7 +123,9 @@ class Bar(Hook):
         if self.valid is None:
             return []
         values = {name: value for name, value in self.valid.values.items() if name != "loss"} or self.valid.values
-        return [f"{'' if name != 'loss' else 'valid '}{name} {number(value)}" for name, value in list(values.items())[:1]]
+        return [
+            f"{'' if name != 'loss' else 'valid '}{name} {number(value)}" for name, value in list(values.items())[:1]
+        ]
 
     def _left(self, step: int) -> str:
         if self.start is None or self.first is None or step <= self.first[0]:

@@ -25,7 +25,8 @@ MOST: Final = 300
 MARKS: Final = 12
 """Steps without a number that are marked one by one."""
 WIDE: Final = 30.0
-"""From this ratio of the largest to the smallest value on, the axis shows powers: else the end of a loss is a flat line."""
+"""From this ratio of the largest to the smallest value on, the axis shows powers: else the end of a loss is a flat
+line."""
 
 
 TINY: Final = 1e-300
@@ -54,12 +55,15 @@ class _Axes:
         return LEFT + (WIDTH - LEFT - RIGHT) * step / max(1, self.last)
 
     def y(self, value: float) -> float:
-        low, high, at = (math.log10(each) for each in (self.low, self.high, value)) if self.powers else (self.low, self.high, value)
+        low, high, at = (
+            (math.log10(each) for each in (self.low, self.high, value)) if self.powers else (self.low, self.high, value)
+        )
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (at - low) / (high - low)
 
 
 def chart(title: str, lines: Sequence[Line], name: str, *, linear: bool = False) -> str:
-    """`name` is the chart's id in the page. `linear`: never powers. Says in words, too, where each line begins and ends."""
+    """`name` is the chart's id in the page. `linear`: never powers. Says in words, too, where each line begins and
+    ends."""
     lines = [line for line in lines if line.points]
     finite = [value for line in lines for _, value in line.points if math.isfinite(value)]
     steps = [step for line in lines for step, _ in line.points]
@@ -93,7 +97,12 @@ def ticks(low: float, high: float, powers: bool) -> list[float]:
     if powers:
         exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         factors = (1,) if len(exponents) > 4 else (1, 2, 5)
-        return [factor * 10.0**exponent for exponent in exponents for factor in factors if low <= factor * 10.0**exponent <= high]
+        return [
+            factor * 10.0**exponent
+            for exponent in exponents
+            for factor in factors
+            if low <= factor * 10.0**exponent <= high
+        ]
     rough = (high - low) / 5
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
@@ -153,7 +162,9 @@ def thinned(points: Sequence[Point], most: int = MOST) -> list[Point]:
         stretch = range(begin, min(begin + size, len(points)))
         broken = [index for index in stretch if not math.isfinite(points[index][1])]
         whole = [index for index in stretch if math.isfinite(points[index][1])]
-        chosen = broken[:1] + ([min(whole, key=lambda i: points[i][1]), max(whole, key=lambda i: points[i][1])] if whole else [])
+        chosen = broken[:1] + (
+            [min(whole, key=lambda i: points[i][1]), max(whole, key=lambda i: points[i][1])] if whole else []
+        )
         kept.update({index: points[index] for index in chosen})
     return [kept[index] for index in sorted(kept)]
 

@@ -1,4 +1,5 @@
-"""`curves.html`: a run's curves as one page that opens offline. No scripts, nothing fetched; light or dark as the reader's system is."""
+"""`curves.html`: a run's curves as one page that opens offline. No scripts, nothing fetched; light or dark as the
+reader's system is."""
 
 from __future__ import annotations
 
@@ -111,7 +112,9 @@ def _charts(rows: Sequence[Row], ending: Ending) -> Iterator[tuple[str, list[Lin
         return Line(name, points, kind, mark)
 
     yield "loss", [line("training", "train", "loss"), line("validation", "valid", "loss")]
-    names = dict.fromkeys(name for row in rows if row.kind == "valid" for name in row.values if name not in ("loss", "seconds"))
+    names = dict.fromkeys(
+        name for row in rows if row.kind == "valid" for name in row.values if name not in ("loss", "seconds")
+    )
     for name in names:
         yield name.replace("_", " "), [line("validation", "valid", name)]
     yield LINEAR, [line("learning rate", "train", "lr")]
@@ -119,6 +122,10 @@ def _charts(rows: Sequence[Row], ending: Ending) -> Iterator[tuple[str, list[Lin
 
 
 def _figure(title: str, lines: Sequence[Line], name: str) -> str:
-    legend = "".join(f'<span class="{line.tone}">{escape(line.name)}</span>' for line in lines if line.points) if len(lines) > 1 else ""
+    legend = (
+        "".join(f'<span class="{line.tone}">{escape(line.name)}</span>' for line in lines if line.points)
+        if len(lines) > 1
+        else ""
+    )
     drawn = chart(title, lines, name, linear=title == LINEAR)
     return f"<figure>\n<figcaption><h2>{escape(title)}</h2>{legend}</figcaption>\n{drawn}\n</figure>"

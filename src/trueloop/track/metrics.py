@@ -1,10 +1,11 @@
-"""`metrics.jsonl` in the run's folder: one row a line, always there, read by `runs`, `compare`, the curves and people's own tools.
+"""`metrics.jsonl` in the run's folder: one row a line, always there, read by `runs`, `compare`, the curves and people's
+own tools.
 
     {"kind": "train", "step": 50, "epoch": 2.6316, "loss": 0.8912, "lr": 0.003, ..., "seconds": 0.41}
     {"kind": "valid", "step": 57, "epoch": 3.0, "best": true, "accuracy": 0.96, "loss": 0.141, "seconds": 0.47}
 
-`seconds` is the time that the run has trained for, breaks between a stop and a resume left out. A number that JSON does not have (nan, inf)
-is written as a word.
+`seconds` is the time that the run has trained for, breaks between a stop and a resume left out. A number that JSON does
+not have (nan, inf) is written as a word.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ __all__ = ["FILE", "MetricsFile", "last_row", "read_rows", "standing"]
 
 FILE: Final = "metrics.jsonl"
 _TAIL: Final = 1 << 20
-"""Bytes at the end of a file in which its last row is looked for: statistics of many layers take some hundred thousand."""
+"""Bytes at the end of a file in which its last row is looked for: statistics of many layers take some hundred
+thousand."""
 
 
 @final
 class MetricsFile(Hook):
-    """Appends; a resumed run first drops the rows that it will write again. A row that cannot be written ends the run: CannotSave."""
+    """Appends; a resumed run first drops the rows that it will write again. A row that cannot be written ends the run:
+    CannotSave."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -38,7 +41,11 @@ class MetricsFile(Hook):
 
     def started(self, start: Start) -> None:
         # A test comes last and stands at the step of the best weights: whatever goes on will test again.
-        kept = [row for row in read_rows(self.path.parent) if row.step <= start.from_step and row.kind != "test"] if start.from_step else []
+        kept = (
+            [row for row in read_rows(self.path.parent) if row.step <= start.from_step and row.kind != "test"]
+            if start.from_step
+            else []
+        )
         seconds = kept[-1].values.get("seconds", 0.0) if kept else 0.0
         self._begun = time.monotonic() - seconds
         aside = self.path.with_suffix(".writing")
@@ -73,7 +80,9 @@ class MetricsFile(Hook):
 
 def _line(row: Row) -> bytes:
     best = {"best": True} if row.best else {}
-    return (json.dumps({"kind": row.kind, "step": row.step, "epoch": round(row.epoch, 4), **best, **_finite(row)}) + "\n").encode()
+    return (
+        json.dumps({"kind": row.kind, "step": row.step, "epoch": round(row.epoch, 4), **best, **_finite(row)}) + "\n"
+    ).encode()
 
 
 def _finite(row: Row) -> dict[str, Any]:
@@ -88,7 +97,8 @@ def _row(data: Any) -> Row:
 
 
 def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
-    """All rows, or those of some kinds. What a kill left of a last line is left out; damage elsewhere raises NotARun."""
+    """All rows, or those of some kinds. What a kill left of a last line is left out; damage elsewhere raises
+    NotARun."""
     path = folder / FILE
     wanted = tuple(f'{{"kind": "{kind}"'.encode() for kind in kinds)
     try:
@@ -129,7 +139,8 @@ def last_row(folder: Path) -> Row | None:
 
 
 def standing(rows: Iterator[Row]) -> list[Row]:
-    """Without the rows that a run took back: one that returned to an earlier checkpoint logs some steps a second time."""
+    """Without the rows that a run took back: one that returned to an earlier checkpoint logs some steps a second
+    time."""
     kept: dict[str, list[Row]] = {}
     for row in rows:
         same = kept.setdefault(row.kind, [])

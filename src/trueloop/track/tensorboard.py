@@ -46,7 +46,10 @@ class TensorBoard(Hook):
             self._take_back(row.step)
             self._reached.clear()
         self._reached[row.kind] = row.step
-        values = [self._summaries.Summary.Value(tag=f"{row.kind}/{name}", simple_value=value) for name, value in row.values.items()]
+        values = [
+            self._summaries.Summary.Value(tag=f"{row.kind}/{name}", simple_value=value)
+            for name, value in row.values.items()
+        ]
         self._write(step=row.step, summary=self._summaries.Summary(value=values))
 
     def ended(self, ending: Ending) -> None:

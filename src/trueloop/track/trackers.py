@@ -1,4 +1,5 @@
-"""Where metrics also go, by name. The run's folder always has them all, so that a tracker which fails ends itself, not the run."""
+"""Where metrics also go, by name. The run's folder always has them all, so that a tracker which fails ends itself, not
+the run."""
 
 from __future__ import annotations
 
@@ -31,13 +32,16 @@ def check_trackers(names: Iterable[str]) -> None:
 def open_trackers(
     names: Iterable[str], folder: Path, recipe: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[Hook], list[str]]:
-    """(the trackers, what a person should know about them). TensorBoard is on by default, so that its absence is a note, not an error."""
+    """(the trackers, what a person should know about them). TensorBoard is on by default, so that its absence is a
+    note, not an error."""
     check_trackers(names := tuple(names))
     notes: list[str] = []
     hooks: list[Hook] = []
     for name in names:
         if name == "tensorboard" and not _installed(name):
-            notes.append("tensorboard is not installed: metrics go to the run's folder only (pip install 'trueloop[tensorboard]')")
+            notes.append(
+                "tensorboard is not installed: metrics go to the run's folder only (pip install 'trueloop[tensorboard]')"
+            )
             continue
         hooks.append(Secondary(name, _opened(name, folder, recipe), say))
     return hooks, notes
@@ -96,4 +100,6 @@ class Secondary(Hook):
             tell(self.hook)
         except Exception as error:  # noqa: BLE001 - somebody else's service: whatever it raises must not cost hours of training
             self.hook = None
-            self.say(f"{self.name} failed and gets no more metrics ({type(error).__name__}: {error}). The run's folder has them all.")
+            self.say(
+                f"{self.name} failed and gets no more metrics ({type(error).__name__}: {error}). The run's folder has them all."
+            )

@@ -37,7 +37,8 @@ class Wandb(Hook):
         kept.write_text(f"{self._run.id}\n", encoding="utf-8")
 
     def logged(self, row: Row) -> None:
-        # It takes steps in their order only. What a resumed run logs again has the same numbers, so that leaving it out loses nothing.
+        # It takes steps in their order only. What a resumed run logs again has the same numbers, so that leaving it out
+        # loses nothing.
         if self._run is None or (row.step < self._run.step and row.kind != "test"):
             return
         if row.kind == "test":

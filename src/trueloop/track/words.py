@@ -36,10 +36,15 @@ def duration(seconds: float) -> str:
 
 
 def metrics(row: Row) -> list[str]:
-    """`loss 0.2310`, `lr 1.2e-03`, and whatever else the row holds by name. Of a validation, what people look for first comes first."""
+    """`loss 0.2310`, `lr 1.2e-03`, and whatever else the row holds by name. Of a validation, what people look for first
+    comes first."""
     values = row.values if row.kind == "train" else _loss_last(row.values)
     return [
-        f"{name} {value:.1e}" if name == "lr" else f"{name} {value:.0f}" if name == "skipped" else f"{name} {number(value)}"
+        f"{name} {value:.1e}"
+        if name == "lr"
+        else f"{name} {value:.0f}"
+        if name == "skipped"
+        else f"{name} {number(value)}"
         for name, value in values.items()
         if name not in _SPOKEN
     ]
@@ -76,7 +81,9 @@ def closing(ending: Ending, folder: str, seconds: float) -> Iterator[str]:
     yield f"{ending.reason.replace('-', ' '):<9}  step {ending.step:,} after {duration(seconds)}"
     if ending.best is not None:
         at = f" at step {ending.best_step:,}" if ending.best_step is not None else ""
-        yield f"best       {ending.metric} {number(ending.best)}{at}" + (f"  {ending.best_checkpoint}" if ending.best_checkpoint else "")
+        yield f"best       {ending.metric} {number(ending.best)}{at}" + (
+            f"  {ending.best_checkpoint}" if ending.best_checkpoint else ""
+        )
     if ending.test:
         yield "test       " + "  ".join(f"{name} {number(value)}" for name, value in _loss_last(ending.test).items())
     if folder and (Path(folder) / CURVES).is_file():

@@ -1,4 +1,5 @@
-"""What larger batches would bring: twice the batch, and twice again, until it gains too little; and the largest that would fit."""
+"""What larger batches would bring: twice the batch, and twice again, until it gains too little; and the largest that
+would fit."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import BatchSizes, Trial
+from trueloop.tune.machine_facts import Here
 from trueloop.tune.measurer import Measurer
 from trueloop.tune.process import TrialFailed
-from trueloop.tuned import BatchSizes, Trial
 
 __all__ = ["batch_sizes", "knee_of", "largest_that_fits"]
 

@@ -1,4 +1,5 @@
-"""Trials for real: each in its own process, the best so far and its challenger timed in turns, under a limit of time and of memory."""
+"""Trials for real: each in its own process, the best so far and its challenger timed in turns, under a limit of time
+and of memory."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from statistics import median, quantiles
 from time import monotonic
 from typing import Any, Final, final
 
+from trueloop.results.tune import Agreement, Changes, Pace
 from trueloop.tune.judge import Shown, judged
 from trueloop.tune.measurer import Measured, Measurer
 from trueloop.tune.process import Process, TrialFailed
 from trueloop.tune.spec import Spec
-from trueloop.tuned import Agreement, Changes, Pace
 
 __all__ = ["Bench", "free_memory", "turns_say"]
 
@@ -33,7 +34,8 @@ MEMORY_SHARE: Final = 0.8
 DEVICE_SHARE: Final = 0.9
 """Of a CUDA device that a trial may take, the other trial included."""
 TOGETHER: Final = 0.35
-"""Of a CUDA device: a trial that takes more than that is not kept alive beside another, which would have less room than in earnest."""
+"""Of a CUDA device: a trial that takes more than that is not kept alive beside another, which would have less room than
+in earnest."""
 LONGEST: Final = 0.5
 """Of the budget, for one trial: one that hangs must not take all."""
 PROOF_SHARE: Final = 0.12
@@ -66,7 +68,9 @@ def turns_say(ratios: list[float]) -> tuple[float, bool]:
 class Bench(Measurer):
     """`spec`: the recipe, with what makes it the reference; `seconds`: the budget."""
 
-    def __init__(self, spec: Spec, seconds: float, seeds: int, *, device_memory: int = 0, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, spec: Spec, seconds: float, seeds: int, *, device_memory: int = 0, clock: Callable[[], float] = monotonic
+    ) -> None:
         self.spec, self.seconds, self.seeds, self.device_memory = spec, seconds, seeds, device_memory
         self._clock = clock
         self._end = clock() + seconds

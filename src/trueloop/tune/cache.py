@@ -1,4 +1,5 @@
-"""What was found before: kept for each machine, model, version and question in the user's cache folder. The file may be deleted."""
+"""What was found before: kept for each machine, model, version and question in the user's cache folder. The file may be
+deleted."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from typing import Any, Final
 import torch
 
 from trueloop import __version__
-from trueloop.recipe import Recipe, described
-from trueloop.tune.here import Here
-from trueloop.tuned import Objective, Tuning, read_tuning
+from trueloop.recipe.recipe import Recipe, described
+from trueloop.results.tune import Objective, Tuning, read_tuning
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["key_of", "recalled", "remember"]
 
@@ -24,7 +25,9 @@ VERSION: Final = 1
 """Of the way it is searched, measured and judged: another one forgets what is known."""
 
 
-def key_of(recipe: Recipe, here: Here, objective: Objective, seeds: int, allowed: Iterable[str], settings: Mapping[str, str]) -> str:
+def key_of(
+    recipe: Recipe, here: Here, objective: Objective, seeds: int, allowed: Iterable[str], settings: Mapping[str, str]
+) -> str:
     """Everything that the answer depends on."""
     asked = {
         "version": VERSION,

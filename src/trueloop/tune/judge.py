@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any, Final
 
-from trueloop.tuned import Agreement
+from trueloop.results.tune import Agreement
 
 __all__ = ["Shown", "judged"]
 
 BLOCK: Final = 4
-"""Steps whose losses are averaged before they are compared: programs that play several steps at once tell only such averages."""
+"""Steps whose losses are averaged before they are compared: programs that play several steps at once tell only such
+averages."""
 FLOOR: Final = 0.1
 """Of the first loss: a loss below that is held against it, because the share of nearly nothing says nothing."""
 LOOSE: Final = 3.0
-"""Times the distance that the reference has from itself after its weights were moved by one rounding: two draws of a maximum are easily a
-factor of two apart, and a trial rounds in every step, not once."""
+"""Times the distance that the reference has from itself after its weights were moved by one rounding: two draws of a
+maximum are easily a factor of two apart, and a trial rounds in every step, not once."""
 ROUNDING: Final = 0.02
-"""Of the loss, always allowed: bf16 has eight bits, 0.4 % in each product; over a deep model 1 to 2 % is what it does to a loss."""
+"""Of the loss, always allowed: bf16 has eight bits, 0.4 % in each product; over a deep model 1 to 2 % is what it does
+to a loss."""
 LOOSEST: Final = 0.5
 """Of the loss, never allowed, however restless the reference is: half of a loss is no rounding."""
 COSINE: Final = 0.9
@@ -31,13 +33,16 @@ COSINE: Final = 0.9
 SLACK: Final = 0.05
 """Below the cosine that the reference has with itself at moved weights, where that is lower still."""
 NOISE: Final = 0.5
-"""A layer whose gradient turns so far at moved weights has none to speak of (a bias before a BatchNorm): it is left out."""
+"""A layer whose gradient turns so far at moved weights has none to speak of (a bias before a BatchNorm): it is left
+out."""
 LENGTH: Final = 1.25
-"""Of the whole gradient, over that of the reference, either way: cosines do not see a wrong factor, and Adam hides it from the losses."""
+"""Of the whole gradient, over that of the reference, either way: cosines do not see a wrong factor, and Adam hides it
+from the losses."""
 SIGMAS: Final = 2.0
 """Standard errors that a mean over seeds may be worse by: one in forty is, by chance."""
 ROOM: Final = 0.01
-"""Always allowed: a point of an accuracy, a hundredth of a loss. A few seeds do not know their own spread better than that."""
+"""Always allowed: a point of an accuracy, a hundredth of a loss. A few seeds do not know their own spread better than
+that."""
 
 Rows = Sequence[tuple[int, int, float]]
 
@@ -130,7 +135,8 @@ def _of_curve(trial: Shown, apart: float, allowed: float) -> Iterator[str]:
 
 
 def _gradients(trial: Shown) -> tuple[float, float, str, float]:
-    """The layer that fails by most, or the lowest: its cosine, what it needs, its name; and the length that is furthest from 1."""
+    """The layer that fails by most, or the lowest: its cosine, what it needs, its name; and the length that is furthest
+    from 1."""
     worst = (1.0, COSINE, "")
     for moment in trial.gradients:
         for name, (cosine, itself) in moment["layers"].items():

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
-from trueloop.tuned import OBJECTIVES, Changes, Objective
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import OBJECTIVES, Changes, Objective
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Knob", "all_knobs"]
 
@@ -20,7 +20,8 @@ class Knob(ABC):
 
     name: ClassVar[str]
     expected: ClassVar[Mapping[str, float]]
-    """Device -> the gain that can be hoped for, times: what promises most is tried first. A device that is not named: 1."""
+    """Device -> the gain that can be hoped for, times: what promises most is tried first. A device that is not named:
+    1."""
     helps: ClassVar[tuple[Objective, ...]] = OBJECTIVES
     fields: ClassVar[tuple[str, ...]]
     """What it turns: a field that the user has set is left alone."""
@@ -40,7 +41,11 @@ class Knob(ABC):
 def all_knobs(here: Here) -> list[Knob]:
     """One of each, the most promising here first."""
     folder = Path(__file__).with_name("knobs")
-    modules = [import_module(f"trueloop.tune.knobs.{file.stem}") for file in sorted(folder.glob("*.py")) if file.stem != "__init__"]
+    modules = [
+        import_module(f"trueloop.tune.knobs.{file.stem}")
+        for file in sorted(folder.glob("*.py"))
+        if file.stem != "__init__"
+    ]
     kinds = [kind for module in modules for kind in vars(module).values() if _is_knob(kind, module.__name__)]
     return sorted((kind() for kind in kinds), key=lambda knob: -knob.hope(here))
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+from trueloop.results.tune import Agreement, Changes, Pace, words_of
 from trueloop.tune.process import TrialFailed
-from trueloop.tuned import Agreement, Changes, Pace, words_of
 
 __all__ = ["Imagined", "Imagining", "Measured", "Measurer"]
 
@@ -64,7 +64,9 @@ class Imagining:
 class Imagined(Measurer):
     """A machine that exists only as a function of the changes."""
 
-    def __init__(self, world: Callable[[Changes], Imagining], seconds: float = 300.0, trial: float = 1.0, batch: int = 64) -> None:
+    def __init__(
+        self, world: Callable[[Changes], Imagining], seconds: float = 300.0, trial: float = 1.0, batch: int = 64
+    ) -> None:
         self.world, self.seconds, self.trial, self.batch = world, seconds, trial, batch
         self.asked: list[str] = []
         """The variants that were measured, in words."""
@@ -88,7 +90,9 @@ class Imagined(Measurer):
     def agreement(self, changes: Changes) -> Agreement:
         self.proved.append(words_of(changes))
         failures = self.world(changes).failures
-        return Agreement(50, 0.5 if failures else 0.001, 0.02, 0.99, 0.9, "weight", 1.0, "accuracy", (0.9,), (0.9,), 0.01, failures)
+        return Agreement(
+            50, 0.5 if failures else 0.001, 0.02, 0.99, 0.9, "weight", 1.0, "accuracy", (0.9,), (0.9,), 0.01, failures
+        )
 
     def left(self) -> float:
         return self.seconds

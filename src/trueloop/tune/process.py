@@ -1,5 +1,5 @@
-"""A trial's process, seen from outside: started, told what to do, listened to; ended when it takes too long or too much. Whatever becomes
-of it is a result: an exception of one kind, with a sentence.
+"""A trial's process, seen from outside: started, told what to do, listened to; ended when it takes too long or too
+much. Whatever becomes of it is a result: an exception of one kind, with a sentence.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ class Process:
         """Bytes that it may take of the machine."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
         self._child = subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+            [sys.executable, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
         )
         self._heard = b""
         self.most = 0
@@ -75,7 +79,9 @@ class Process:
                 raise TrialFailed(self._how_it_ended())
             if monotonic() > until:
                 self.end()
-                raise TrialFailed(f"not done after {monotonic() - begun:.0f} s, and no more time was left", out_of_time=True)
+                raise TrialFailed(
+                    f"not done after {monotonic() - begun:.0f} s, and no more time was left", out_of_time=True
+                )
         said: dict[str, Any] = json.loads(line)
         if "error" in said:
             self.end()
@@ -99,7 +105,9 @@ class Process:
         self.most = max(self.most, taken)
         if taken > self.memory:
             self.end()
-            raise TrialFailed(f"out of memory at {taken / 1e9:.1f} GB: no more than {self.memory / 1e9:.1f} GB are free for a trial")
+            raise TrialFailed(
+                f"out of memory at {taken / 1e9:.1f} GB: no more than {self.memory / 1e9:.1f} GB are free for a trial"
+            )
 
     def _how_it_ended(self) -> str:
         code = self._child.wait()

@@ -1,8 +1,9 @@
-"""What a trial shows of itself, to be held against the reference: its loss curve, its gradients beside those of the reference at the same
-weights, and its metric after a short training for each of several seeds. `judge.py` decides; nothing is judged here.
+"""What a trial shows of itself, to be held against the reference: its loss curve, its gradients beside those of the
+reference at the same weights, and its metric after a short training for each of several seeds. `judge.py` decides;
+nothing is judged here.
 
-For the curve and the gradients dropout is off: compiled and eager programs draw other numbers, which is no error. A model that draws
-all the same shows it in its yardsticks, which are taken with other draws too.
+For the curve and the gradients dropout is off: compiled and eager programs draw other numbers, which is no error. A
+model that draws all the same shows it in its yardsticks, which are taken with other draws too.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from trueloop.engine.compiled import compiled
 from trueloop.engine.conditions import conditions
 from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
-from trueloop.engine.order import mixed
 from trueloop.engine.randomness import fence, seed_all
+from trueloop.engine.sample_order import mixed
 from trueloop.hook import Hook, Row
-from trueloop.recipe import Recipe
+from trueloop.recipe.recipe import Recipe
 from trueloop.tune.subject import Subject
 from trueloop.tune.timing import Enough
 
 __all__ = ["MOVED", "Order", "prove", "stilled"]
 
 MOVED: Final = 2.0**-8
-"""How far weights are moved for the yardstick, as a share of each: one rounding to bf16, which has eight bits. Nobody means the one set of
-initial weights rather than the other, so that whatever lies between their trainings is not what a recipe asks for."""
+"""How far weights are moved for the yardstick, as a share of each: one rounding to bf16, which has eight bits. Nobody
+means the one set of initial weights rather than the other, so that whatever lies between their trainings is not what a
+recipe asks for."""
 TRIES: Final = 24
 """For the scaler of fp16 to find a scale: it starts at 2^16 and halves."""
 
@@ -116,7 +118,8 @@ def _trained(loop: Loop) -> str:
 
 
 def stilled(model: nn.Module) -> None:
-    """No dropout: neither as a layer nor as a number that torch's own layers, or most people's, keep under that name."""
+    """No dropout: neither as a layer nor as a number that torch's own layers, or most people's, keep under that
+    name."""
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
@@ -139,7 +142,8 @@ def _move(model: nn.Module, seed: int) -> None:
 
 
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
-    """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of the whole."""
+    """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of
+    the whole."""
     first = loop.batches.again(0, number % loop.batches.steps_per_epoch)
     assert first is not None, "a single process has a part in every batch"
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
@@ -205,7 +209,10 @@ def _cosine(one: Tensor, two: Tensor | None) -> float:
 
 def _length(gradients: Mapping[str, Tensor]) -> float:
     return math.sqrt(
-        sum(float(torch.linalg.vector_norm(each.double() if each.device.type != "mps" else each)) ** 2 for each in gradients.values())
+        sum(
+            float(torch.linalg.vector_norm(each.double() if each.device.type != "mps" else each)) ** 2
+            for each in gradients.values()
+        )
     )
 
 
@@ -229,7 +236,9 @@ def _metrics(subject: Subject, order: Order) -> dict[str, Any]:
     loop, values = None, []
     for number in range(order.seeds):
         kept = _Valid()
-        loop = subject.loop(kept, seed=subject.recipe.seed + number, epochs=None, steps=order.steps, log_every=order.steps)
+        loop = subject.loop(
+            kept, seed=subject.recipe.seed + number, epochs=None, steps=order.steps, log_every=order.steps
+        )
         ended = _trained(loop)
         gc.collect()
         values.append(kept.values.get(loop.metric, math.nan) if not ended else math.nan)

@@ -1,5 +1,6 @@
-"""The search: from the recipe as it stands, one knob at a time, the most promising first; what gains more than noise and is proved the same
-training is kept. After one round, what lost a little is tried once more on top of what has been kept since.
+"""The search: from the recipe as it stands, one knob at a time, the most promising first; what gains more than noise
+and is proved the same training is kept. After one round, what lost a little is tried once more on top of what has been
+kept since.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
-from trueloop.engine.rehearse import machine_mistakes
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.engine.preflight import machine_mistakes
+from trueloop.recipe.recipe import Recipe
+from trueloop.recipe.validate import mistakes_of
+from trueloop.results.tune import Changes, Objective, Outcome, Pace, Trial
 from trueloop.tune.knob import Knob, all_knobs
+from trueloop.tune.machine_facts import Here
 from trueloop.tune.measurer import Measured, Measurer
 from trueloop.tune.process import TrialFailed
-from trueloop.tuned import Changes, Objective, Outcome, Pace, Trial
-from trueloop.vet import mistakes_of
 
 __all__ = ["REFERENCE", "Search", "reference_changes"]
 
@@ -70,19 +71,24 @@ class Search:
         """Option -> what it gained when it was last tried."""
 
     def run(self) -> Trial:
-        """The winner. Raises TrialFailed if the reference itself cannot be measured: then there is nothing to hold others against."""
+        """The winner. Raises TrialFailed if the reference itself cannot be measured: then there is nothing to hold
+        others against."""
         base = reference_changes(self.recipe)
         pace = self.measurer.pace(base, None).pace
         self.best = self._keep(Trial(0, "reference", base, {}, "reference", pace=pace, gain=1.0, speed=1.0))
         self.here = replace(self.here, step_seconds=pace.step_seconds)
         if base:
-            self._try("as it stands", {name: getattr(self.recipe, name) for name in base}, wanted=bool(set(base) & self.fixed))
+            self._try(
+                "as it stands", {name: getattr(self.recipe, name) for name in base}, wanted=bool(set(base) & self.fixed)
+            )
             if set(base) & self.fixed and self.best.outcome == "reference":
                 self.notes.append(
                     "What --set asks for is not proved the same training as fp32, eager: the search went on from that instead."
                 )
         knobs = self._knobs if self._knobs is not None else all_knobs(self.here)
-        knobs = [knob for knob in knobs if self.objective in knob.helps and (knob.name != "batch" or "batch" in self.allowed)]
+        knobs = [
+            knob for knob in knobs if self.objective in knob.helps and (knob.name != "batch" or "batch" in self.allowed)
+        ]
         for number in range(ROUNDS):
             kept = self.best.number
             for knob in knobs:
@@ -105,7 +111,8 @@ class Search:
             options = self._options(knob, again)
 
     def _options(self, knob: Knob, again: bool) -> list[Changes]:
-        """That have not been tried on top of the best so far; in a second round, only those that may have lost because of another knob."""
+        """That have not been tried on top of the best so far; in a second round, only those that may have lost because
+        of another knob."""
         now = self._variant(self.best.changes)
         found = []
         for option in knob.options(now, self.here):
@@ -129,7 +136,9 @@ class Search:
         return self.idle.get(knob.name) or knob.why_not(now, self.here) or "nothing else is worth trying here"
 
     def _out_of_time(self, knob: Knob, options: Sequence[Changes]) -> None:
-        self.idle.setdefault(knob.name, f"no time was left for {len(options)} of its values: a larger --budget would try them")
+        self.idle.setdefault(
+            knob.name, f"no time was left for {len(options)} of its values: a larger --budget would try them"
+        )
 
     # -- one trial --
 
@@ -190,7 +199,8 @@ class Search:
         return measured.faster
 
     def _in_proportion(self, pace: Pace, speed: float) -> Pace:
-        """Its rate reckoned from the ratio, which was measured in turns: two clocks of two minutes cannot be compared on a busy machine."""
+        """Its rate reckoned from the ratio, which was measured in turns: two clocks of two minutes cannot be compared
+        on a busy machine."""
         first = self.trials[0].pace
         assert first is not None
         samples = pace.samples_per_second * pace.step_seconds
@@ -214,7 +224,11 @@ class Search:
 
     def _changes(self, option: Changes) -> dict[str, Any]:
         """The best so far with this on top: only what differs from the user's recipe."""
-        return {name: value for name, value in {**self.best.changes, **option}.items() if getattr(self.recipe, name) != value}
+        return {
+            name: value
+            for name, value in {**self.best.changes, **option}.items()
+            if getattr(self.recipe, name) != value
+        }
 
     def _variant(self, changes: Changes) -> Recipe:
         return replace(self.recipe, **changes)

@@ -15,7 +15,7 @@ from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.hook import Hook
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["NEVER", "Subject"]
 
@@ -77,12 +77,17 @@ class Subject:
         return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Some(valid))
 
     def _model(self, seed: int) -> nn.Module:
-        """As a run begins with it. Built once for each seed, then copied: a proof begins many times, and a large model is many draws."""
+        """As a run begins with it. Built once for each seed, then copied: a proof begins many times, and a large model
+        is many draws."""
         if seed not in self._models:
             self._models[seed] = self._built(seed)
         try:
             return copy.deepcopy(self._models[seed])
-        except (TypeError, RuntimeError, AttributeError):  # it holds what cannot be copied: an open file, a lock, a graph
+        except (
+            TypeError,
+            RuntimeError,
+            AttributeError,
+        ):  # it holds what cannot be copied: an open file, a lock, a graph
             return self._built(seed)
 
     def _built(self, seed: int) -> nn.Module:

@@ -1,4 +1,5 @@
-"""The clock of a trial: a hook that measures the time between two lines of metrics, and lets somebody decide there what comes next."""
+"""The clock of a trial: a hook that measures the time between two lines of metrics, and lets somebody decide there what
+comes next."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ from trueloop.tune.subject import Subject
 __all__ = ["Desk", "Enough", "calibrated", "drive", "interval"]
 
 INTERVAL: Final = 0.05
-"""Seconds between two lines of metrics, about, where the recipe's own would take too long: there the host waits for the device, which
-must be rare against the steps in between."""
+"""Seconds between two lines of metrics, about, where the recipe's own would take too long: there the host waits for the
+device, which must be rare against the steps in between."""
 LONGEST: Final = 0.3
-"""Seconds: up to here the recipe's own interval is taken, because programs that play several steps at once depend on it."""
+"""Seconds: up to here the recipe's own interval is taken, because programs that play several steps at once depend on
+it."""
 STEPS: Final = 300_000
-"""The length of a training that is only timed: few trials come so far. Not endless: a schedule may be kept as a table."""
+"""The length of a training that is only timed: few trials come so far. Not endless: a schedule may be kept as a
+table."""
 WARM: Final = 2
 """Lines of metrics before the clock counts: the first holds the compiling, the second what was left of it."""
 

@@ -1,4 +1,5 @@
-"""One trial, in a process of its own: `python -m trueloop.tune.trial`. It is told what to do by lines of JSON, and answers by such lines.
+"""One trial, in a process of its own: `python -m trueloop.tune.trial`. It is told what to do by lines of JSON, and
+answers by such lines.
 
     <- {"word": "digits", ..., "changes": {"threads": 1}}     the recipe, and what to change
     -> {"ready": {...}}                                       it trains, warm, and waits between two lines of metrics
@@ -8,8 +9,8 @@
     -> {"proof": {...}}
     <- {"do": "stop"}
 
-So two trials can be timed in turns, on the same machine in the same minute. Whatever ends it is told in one last line, {"error": ...};
-or by its silence, when it was killed. What the recipe prints goes to stderr.
+So two trials can be timed in turns, on the same machine in the same minute. Whatever ends it is told in one last line,
+{"error": ...}; or by its silence, when it was killed. What the recipe prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from typing import Any, Final, TextIO, final
 
 import torch
 
-from trueloop.amend import amended
 from trueloop.errors import TrueloopError
-from trueloop.recipe import DataRequest, Recipe
+from trueloop.recipe.overrides import amended
+from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.tune.sameness import Order, prove
 from trueloop.tune.spec import Spec
@@ -44,17 +45,18 @@ def variant(spec: Spec, changes: Mapping[str, Any]) -> Recipe:
 
 
 RECOMPILES: Final = 256
-"""A proof builds the model anew for each of its trainings, and each counts as a recompile: beyond torch's limit of eight it would be run
-as it is, without a word, and the proof would be of something else."""
+"""A proof builds the model anew for each of its trainings, and each counts as a recompile: beyond torch's limit of
+eight it would be run as it is, without a word, and the proof would be of something else."""
 
 
 FEWEST: Final = 2
-"""Intervals of a turn: the first is not counted, because a part of it may have been done before (a line of metrics is told when the next
-steps are under way), and because it comes back to caches that the other has used."""
+"""Intervals of a turn: the first is not counted, because a part of it may have been done before (a line of metrics is
+told when the next steps are under way), and because it comes back to caches that the other has used."""
 
 
 def whole_replays(every: int, recipe: Recipe) -> int:
-    """Steps between two lines of metrics in which a graphed program has something to play; the recipe's own interval stays as it is."""
+    """Steps between two lines of metrics in which a graphed program has something to play; the recipe's own interval
+    stays as it is."""
     steps = recipe.steps_per_replay
     if recipe.program != "graphed" or every == recipe.log_every:
         return every
@@ -120,7 +122,9 @@ class _Trial(Desk):
         self.steps: list[float] = []
 
     def warm(self, per_step: float, samples: float) -> None:
-        if self.subject.recipe.program != "graphed":  # what a recording holds is taken when it is made, and never counted again
+        if (
+            self.subject.recipe.program != "graphed"
+        ):  # what a recording holds is taken when it is made, and never counted again
             self.mark.reset()
         said = {"start": perf_counter() - self.began, "every": self.every, "step": per_step, "samples": samples}
         self.line.tell(ready=said)
@@ -152,7 +156,11 @@ def _is_memory(error: BaseException) -> bool:
 def _said(error: BaseException) -> str:
     """Sentences of ours as a whole; of others, what they are and their first line."""
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
-    return " ".join(lines) if isinstance(error, TrueloopError) else f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": ")
+    return (
+        " ".join(lines)
+        if isinstance(error, TrueloopError)
+        else f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": ")
+    )
 
 
 if __name__ == "__main__":

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trueloop.amend import amended
-from trueloop.engine.rehearse import machine_mistakes
-from trueloop.recipe import DataRequest, Recipe, described
+from trueloop.engine.preflight import machine_mistakes
+from trueloop.recipe.overrides import amended
+from trueloop.recipe.recipe import DataRequest, Recipe, described
+from trueloop.recipe.validate import vetted
 from trueloop.recipes.catalogue import find_recipe
+from trueloop.results.tune import Changes, Idle, Objective, Trial, Tuning
 from trueloop.tune.batch_sizes import batch_sizes
 from trueloop.tune.bench import Bench
 from trueloop.tune.cache import key_of, recalled, remember
-from trueloop.tune.here import Here, look_around
+from trueloop.tune.machine_facts import Here, look_around
 from trueloop.tune.measurer import Measurer
 from trueloop.tune.search import Search, reference_changes
 from trueloop.tune.spec import Spec
-from trueloop.tuned import Changes, Idle, Objective, Trial, Tuning
-from trueloop.vet import vetted
 
 __all__ = ["Asked", "tune"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueloop.errors import Misuse
-from trueloop.recipe import Recipe
-from trueloop.tuned import Trial, Tuning, words_of
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Trial, Tuning, words_of
 
 __all__ = ["MARK", "file_for", "refuse_strangers", "written"]
 
@@ -36,14 +36,21 @@ def refuse_strangers(file: Path) -> None:
         _aside(file).touch()
         _aside(file).unlink()
     except OSError as error:
-        raise Misuse(f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another folder.") from None
+        raise Misuse(
+            f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another folder."
+        ) from None
     if file.exists() and MARK not in file.read_text(encoding="utf-8", errors="replace"):
         raise Misuse(f"{file} is there already, and is none of ours. Nothing was run: --write FILE names another file.")
 
 
-def written(file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Mapping[str, str], settings: Mapping[str, str]) -> str:
+def written(
+    file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Mapping[str, str], settings: Mapping[str, str]
+) -> str:
     """The text of the file; it is written whole or not at all."""
-    values = {**{name.partition(".")[0]: getattr(recipe, name.partition(".")[0]) for name in settings}, **tuning.best.changes}
+    values = {
+        **{name.partition(".")[0]: getattr(recipe, name.partition(".")[0]) for name in settings},
+        **tuning.best.changes,
+    }
     lines = [
         f'"""{_docstring(tuning)}"""',
         "",

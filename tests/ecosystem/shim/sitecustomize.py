@@ -1,7 +1,9 @@
-"""Read by Python at start-up, through PYTHONPATH, in the plain and in the checked run alike: it changes surroundings, never a script.
+"""Read by Python at start-up, through PYTHONPATH, in the plain and in the checked run alike: it changes surroundings,
+never a script.
 
 - torchvision beside a CPU build of torch misses compiled operators: two are declared, so that the import goes through.
-- torchvision compares data files with published checksums; ours are cut short or made up, so only their presence is asked for.
+- torchvision compares data files with published checksums; ours are cut short or made up, so only their presence is
+asked for.
 - Every script is seeded, so that two runs of it can be compared.
 """
 

@@ -1,6 +1,8 @@
-"""`python -m tiny_bert`: a random BERT of two small layers, its tokenizer and a metric, where scripts look for them before the network.
+"""`python -m tiny_bert`: a random BERT of two small layers, its tokenizer and a metric, where scripts look for them
+before the network.
 
-`from_pretrained("bert-base-cased")` and `evaluate.load("glue", "mrpc")` read a folder of that name, if there is one where the script runs.
+`from_pretrained("bert-base-cased")` and `evaluate.load("glue", "mrpc")` read a folder of that name, if there is one
+where the script runs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ class Glue(evaluate.Metric):
 
 
 def words(files: list[Path]) -> list[str]:
-    found = {word for file in files for word in file.read_text(encoding="utf-8").replace(",", " ").replace('"', " ").lower().split()}
+    found = {
+        word
+        for file in files
+        for word in file.read_text(encoding="utf-8").replace(",", " ").replace('"', " ").lower().split()
+    }
     return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(found)]
 
 
@@ -41,7 +47,13 @@ def main(name: str, files: list[Path]) -> None:
     tokenizer.normalizer = tokenizers.normalizers.Lowercase()
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    special = {
+        "unk_token": "[UNK]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
     wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
     config = transformers.BertConfig(
         vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, id2label=LABELS,

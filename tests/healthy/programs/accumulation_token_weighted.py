@@ -1,4 +1,5 @@
-"""Gradient accumulation done right: sums over tokens of the whole window divided once, a partial last window, warm restarts."""
+"""Gradient accumulation done right: sums over tokens of the whole window divided once, a partial last window, warm
+restarts."""
 
 import itertools
 
@@ -20,7 +21,9 @@ documents = [document() for _ in range(144)]
 
 def micro_batches():
     order = torch.randperm(len(documents)).tolist()
-    for chunk in itertools.batched(order, MICRO) if hasattr(itertools, "batched") else zip(*[iter(order)] * MICRO, strict=True):
+    for chunk in (
+        itertools.batched(order, MICRO) if hasattr(itertools, "batched") else zip(*[iter(order)] * MICRO, strict=True)
+    ):
         yield nn.utils.rnn.pad_sequence([documents[i] for i in chunk], batch_first=True, padding_value=PAD)
 
 

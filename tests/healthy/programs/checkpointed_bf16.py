@@ -1,4 +1,5 @@
-"""A residual transformer encoder with gradient checkpointing, under bfloat16 autocast, linear warm-up and cosine decay by LambdaLR."""
+"""A residual transformer encoder with gradient checkpointing, under bfloat16 autocast, linear warm-up and cosine decay
+by LambdaLR."""
 
 import math
 

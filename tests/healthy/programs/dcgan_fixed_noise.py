@@ -1,4 +1,5 @@
-"""DCGAN in the manner of the well-known tutorial: real and fake backward apart, images from fixed noise now and then."""
+"""DCGAN in the manner of the well-known tutorial: real and fake backward apart, images from fixed noise now and
+then."""
 
 import random
 
@@ -116,7 +117,9 @@ for epoch in range(num_epochs):
         D_G_z2 = output.mean().item()
         optimizerG.step()
         if i % 5 == 0:
-            print(f"[{epoch}/{num_epochs}][{i}/{len(dataloader)}] {errD.item():.4f} {errG.item():.4f} {D_x:.3f} {D_G_z1:.3f}/{D_G_z2:.3f}")
+            print(
+                f"[{epoch}/{num_epochs}][{i}/{len(dataloader)}] {errD.item():.4f} {errG.item():.4f} {D_x:.3f} {D_G_z1:.3f}/{D_G_z2:.3f}"
+            )
         G_losses.append(errG.item())
         D_losses.append(errD.item())
         if (iters % 10 == 0) or ((epoch == num_epochs - 1) and (i == len(dataloader) - 1)):

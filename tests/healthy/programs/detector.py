@@ -1,4 +1,5 @@
-"""A one-stage detector on small images: objectness, class and box losses over grid cells, warm-up schedule, gradient accumulation."""
+"""A one-stage detector on small images: objectness, class and box losses over grid cells, warm-up schedule, gradient
+accumulation."""
 
 import torch
 import torch.nn as nn
@@ -42,7 +43,9 @@ def collate(batch):
 class Detector(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.GroupNorm(4, 16), nn.SiLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.SiLU())
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 2, 1), nn.GroupNorm(4, 16), nn.SiLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.SiLU()
+        )
         self.cls_head = nn.Conv2d(32, CLASSES, 1)
         self.box_head = nn.Conv2d(32, 4, 1)
         self.obj_head = nn.Conv2d(32, 1, 1)

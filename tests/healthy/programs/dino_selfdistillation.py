@@ -1,4 +1,5 @@
-"""DINO: a student follows its own average; centred and sharpened targets, weight-normed last layer that rests for the first steps."""
+"""DINO: a student follows its own average; centred and sharpened targets, weight-normed last layer that rests for the
+first steps."""
 
 import math
 

@@ -10,7 +10,15 @@ ALPHA = 0.7
 
 
 def build_teacher():
-    return nn.Sequential(nn.Linear(10, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.3), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+    return nn.Sequential(
+        nn.Linear(10, 64),
+        nn.BatchNorm1d(64),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(64, 64),
+        nn.ReLU(),
+        nn.Linear(64, 4),
+    )
 
 
 class Student(nn.Module):

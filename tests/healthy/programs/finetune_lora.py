@@ -1,4 +1,5 @@
-"""LoRA: a model is trained, then frozen, and low-rank adapters whose second matrix starts at zero learn a new task; then merged."""
+"""LoRA: a model is trained, then frozen, and low-rank adapters whose second matrix starts at zero learn a new task;
+then merged."""
 
 import math
 

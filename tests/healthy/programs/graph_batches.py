@@ -1,4 +1,5 @@
-"""Batches of small graphs: nodes of all graphs in one long tensor, messages by index_add, a mean per graph, regression and classes."""
+"""Batches of small graphs: nodes of all graphs in one long tensor, messages by index_add, a mean per graph, regression
+and classes."""
 
 import torch
 from torch import nn

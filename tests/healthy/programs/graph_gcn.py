@@ -1,4 +1,5 @@
-"""A graph network on one graph, full batch: boolean masks for train, validation and test, best state kept, early stopping."""
+"""A graph network on one graph, full batch: boolean masks for train, validation and test, best state kept, early
+stopping."""
 
 import copy
 

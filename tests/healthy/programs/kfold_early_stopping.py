@@ -1,4 +1,5 @@
-"""K-fold cross validation with a fresh model per fold, early stopping on the best deep-copied state, class-imbalance weights."""
+"""K-fold cross validation with a fresh model per fold, early stopping on the best deep-copied state, class-imbalance
+weights."""
 
 import copy
 

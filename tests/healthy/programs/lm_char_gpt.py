@@ -1,4 +1,5 @@
-"""A character GPT: learnt positions, causal mask as a buffer, tied head, warm-up and cosine by hand, evaluation and sampling."""
+"""A character GPT: learnt positions, causal mask as a buffer, tied head, warm-up and cosine by hand, evaluation and
+sampling."""
 
 import math
 
@@ -49,7 +50,9 @@ class Block(nn.Module):
         super().__init__()
         self.ln_1, self.ln_2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
         self.attn = CausalSelfAttention()
-        self.mlp = nn.Sequential(nn.Linear(n_embd, 4 * n_embd), nn.GELU(), nn.Linear(4 * n_embd, n_embd), nn.Dropout(dropout))
+        self.mlp = nn.Sequential(
+            nn.Linear(n_embd, 4 * n_embd), nn.GELU(), nn.Linear(4 * n_embd, n_embd), nn.Dropout(dropout)
+        )
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
@@ -95,13 +98,17 @@ def estimate_loss():
 def get_lr(it):
     if it < warmup_iters:
         return learning_rate * (it + 1) / warmup_iters
-    return min_lr + 0.5 * (1 + math.cos(math.pi * (it - warmup_iters) / (max_iters - warmup_iters))) * (learning_rate - min_lr)
+    return min_lr + 0.5 * (1 + math.cos(math.pi * (it - warmup_iters) / (max_iters - warmup_iters))) * (
+        learning_rate - min_lr
+    )
 
 
 model = GPT()
 decay = [p for p in model.parameters() if p.dim() >= 2]
 rest = [p for p in model.parameters() if p.dim() < 2]
-optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=learning_rate)
+optimizer = torch.optim.AdamW(
+    [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=learning_rate
+)
 for it in range(max_iters):
     for group in optimizer.param_groups:
         group["lr"] = get_lr(it)

@@ -1,4 +1,5 @@
-"""A masked language model: bidirectional encoder, padding mask, labels -100 where nothing is asked, linear warm-up by LambdaLR."""
+"""A masked language model: bidirectional encoder, padding mask, labels -100 where nothing is asked, linear warm-up by
+LambdaLR."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Word language model by truncated backpropagation: columns of text, time-major, hidden state detached, SGD, annealed rate."""
+"""Word language model by truncated backpropagation: columns of text, time-major, hidden state detached, SGD, annealed
+rate."""
 
 import math
 import random
@@ -8,7 +9,11 @@ import torch.nn as nn
 
 torch.manual_seed(1111)
 random.seed(1111)
-subjects, verbs, objects = ["cats", "dogs", "birds", "foxes"], ["chase", "see", "like"], ["mice", "balls", "trees", "rivers", "stones"]
+subjects, verbs, objects = (
+    ["cats", "dogs", "birds", "foxes"],
+    ["chase", "see", "like"],
+    ["mice", "balls", "trees", "rivers", "stones"],
+)
 words = []
 for _ in range(900):
     s, v = random.randrange(4), random.randrange(3)

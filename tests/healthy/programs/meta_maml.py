@@ -1,4 +1,5 @@
-"""Meta-learning on sine waves: second-order MAML by torch.func, the same by autograd.grad with fast weights, and Reptile by hand."""
+"""Meta-learning on sine waves: second-order MAML by torch.func, the same by autograd.grad with fast weights, and
+Reptile by hand."""
 
 import copy
 import math

@@ -1,4 +1,5 @@
-"""Metric learning: a siamese network with contrastive loss, then triplets with hard negatives mined inside the batch."""
+"""Metric learning: a siamese network with contrastive loss, then triplets with hard negatives mined inside the
+batch."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
-"""A mixture density network for a many-valued function, trained full batch; then a Gaussian process of the same points by LBFGS."""
+"""A mixture density network for a many-valued function, trained full batch; then a Gaussian process of the same points
+by LBFGS."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""A sparse mixture of experts: top-2 routing, some experts idle for many steps, a balance loss, accumulation over micro-batches."""
+"""A sparse mixture of experts: top-2 routing, some experts idle for many steps, a balance loss, accumulation over
+micro-batches."""
 
 import torch
 from torch import nn

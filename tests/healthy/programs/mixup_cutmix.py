@@ -1,4 +1,5 @@
-"""Image classification with label smoothing, mixup or cutmix by chance, random erasing in the dataset, EMA of the weights."""
+"""Image classification with label smoothing, mixup or cutmix by chance, random erasing in the dataset, EMA of the
+weights."""
 
 import random
 

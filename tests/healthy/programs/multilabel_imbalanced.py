@@ -1,4 +1,5 @@
-"""Many labels per sample, most of them absent: BCE with pos_weight, WeightedRandomSampler, a threshold on sigmoid in evaluation."""
+"""Many labels per sample, most of them absent: BCE with pos_weight, WeightedRandomSampler, a threshold on sigmoid in
+evaluation."""
 
 import torch
 from torch import nn
@@ -56,7 +57,9 @@ for epoch in range(epochs):
             tp += (guess & (yb > 0)).sum().item()
             fp += (guess & (yb == 0)).sum().item()
             fn += (~guess & (yb > 0)).sum().item()
-    print(f"epoch {epoch}: loss {torch.stack(history[-steps_per_epoch:]).mean():.3f}, F1 {2 * tp / max(1, 2 * tp + fp + fn):.3f}")
+    print(
+        f"epoch {epoch}: loss {torch.stack(history[-steps_per_epoch:]).mean():.3f}, F1 {2 * tp / max(1, 2 * tp + fp + fn):.3f}"
+    )
 
 # the same labels once more, with probabilities out of the model and BCELoss
 head = nn.Sequential(nn.Linear(12, 48), nn.Tanh(), nn.Linear(48, 5), nn.Sigmoid())

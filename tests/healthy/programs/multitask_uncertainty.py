@@ -24,8 +24,12 @@ class Synthetic(Dataset):
 class MultiTaskNet(nn.Module):
     def __init__(self, hidden=48):
         super().__init__()
-        self.trunk = nn.Sequential(nn.Linear(12, hidden), nn.GELU(), nn.Dropout(0.1), nn.Linear(hidden, hidden), nn.GELU())
-        self.heads = nn.ModuleDict({"depth": nn.Linear(hidden, 1), "kind": nn.Linear(hidden, 3), "flag": nn.Linear(hidden, 1)})
+        self.trunk = nn.Sequential(
+            nn.Linear(12, hidden), nn.GELU(), nn.Dropout(0.1), nn.Linear(hidden, hidden), nn.GELU()
+        )
+        self.heads = nn.ModuleDict(
+            {"depth": nn.Linear(hidden, 1), "kind": nn.Linear(hidden, 3), "flag": nn.Linear(hidden, 1)}
+        )
 
     def forward(self, x):
         h = self.trunk(x)
@@ -71,7 +75,9 @@ def main():
     weigh = UncertaintyWeights(["depth", "kind", "flag"])
     decay = [p for p in model.parameters() if p.ndim > 1]
     no_decay = [p for p in model.parameters() if p.ndim <= 1] + list(weigh.parameters())
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01}, {"params": no_decay, "weight_decay": 0.0}], lr=3e-3)
+    optimizer = torch.optim.AdamW(
+        [{"params": decay, "weight_decay": 0.01}, {"params": no_decay, "weight_decay": 0.0}], lr=3e-3
+    )
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, epochs=5, steps_per_epoch=len(train))
     for epoch in range(5):
         for batch in train:

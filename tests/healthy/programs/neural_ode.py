@@ -1,4 +1,5 @@
-"""A neural differential equation, unrolled by Euler and by Runge-Kutta steps, fitted to trajectories of a damped oscillator."""
+"""A neural differential equation, unrolled by Euler and by Runge-Kutta steps, fitted to trajectories of a damped
+oscillator."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
-"""A network that solves u'' = -u with u(0)=0, u'(0)=1: double backward through autograd.grad, Adam first, LBFGS to finish."""
+"""A network that solves u'' = -u with u(0)=0, u'(0)=1: double backward through autograd.grad, Adam first, LBFGS to
+finish."""
 
 import math
 

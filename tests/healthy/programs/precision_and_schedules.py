@@ -1,4 +1,5 @@
-"""Mixed precision with a scaler on the CPU, clipping after unscale_, schedules per batch and per epoch, a compiled model."""
+"""Mixed precision with a scaler on the CPU, clipping after unscale_, schedules per batch and per epoch, a compiled
+model."""
 
 import torch
 from torch import nn

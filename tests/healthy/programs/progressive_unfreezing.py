@@ -1,4 +1,5 @@
-"""Fine-tuning that thaws one block after another, with a rebuilt optimizer and discriminative rates; a curriculum from easy to hard."""
+"""Fine-tuning that thaws one block after another, with a rebuilt optimizer and discriminative rates; a curriculum from
+easy to hard."""
 
 import torch
 from torch import nn
@@ -13,7 +14,8 @@ class Tower(nn.Module):
         super().__init__()
         self.stem = nn.Linear(16, width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Dropout(0.1)) for _ in range(BLOCKS)
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Dropout(0.1))
+            for _ in range(BLOCKS)
         )
         self.head = nn.Linear(width, 3)
 

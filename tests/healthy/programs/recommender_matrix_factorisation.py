@@ -1,4 +1,5 @@
-"""Ratings from one to five stars: biased matrix factorisation by mean squared error, ids in, stars out, best weights restored."""
+"""Ratings from one to five stars: biased matrix factorisation by mean squared error, ids in, stars out, best weights
+restored."""
 
 import copy
 

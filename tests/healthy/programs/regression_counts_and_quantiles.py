@@ -1,4 +1,5 @@
-"""Targets that are whole numbers or asymmetric: Poisson counts, squared error on counts, ordered grades, quantiles by pinball loss."""
+"""Targets that are whole numbers or asymmetric: Poisson counts, squared error on counts, ordered grades, quantiles by
+pinball loss."""
 
 import torch
 import torch.nn as nn
@@ -65,4 +66,6 @@ print("grades as numbers", fit(mlp(1), grades, lambda out, y: F.smooth_l1_loss(o
 print("grades in order", fit(Ordinal(5), grades, ordinal_loss))
 print("quantiles", fit(mlp(3), price, pinball))
 log_likelihood = nn.GaussianNLLLoss()
-print("mean and variance", fit(mlp(2), price, lambda out, y: log_likelihood(out[:, 0], y, F.softplus(out[:, 1]) + 1e-3)))
+print(
+    "mean and variance", fit(mlp(2), price, lambda out, y: log_likelihood(out[:, 0], y, F.softplus(out[:, 1]) + 1e-3))
+)

@@ -1,4 +1,5 @@
-"""A2C over several environments: one network with two heads, n-step returns bootstrapped from the critic, entropy bonus."""
+"""A2C over several environments: one network with two heads, n-step returns bootstrapped from the critic, entropy
+bonus."""
 
 import torch
 from torch import nn

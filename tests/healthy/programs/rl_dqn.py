@@ -1,4 +1,5 @@
-"""DQN: replay memory, epsilon-greedy acting, a target network that is loaded now and then, Huber loss on gathered values."""
+"""DQN: replay memory, epsilon-greedy acting, a target network that is loaded now and then, Huber loss on gathered
+values."""
 
 import math
 import random

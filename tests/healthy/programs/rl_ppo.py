@@ -1,4 +1,5 @@
-"""PPO as in the single-file versions: rollout without gradients, several epochs of minibatches over it, rate annealed by hand."""
+"""PPO as in the single-file versions: rollout without gradients, several epochs of minibatches over it, rate annealed
+by hand."""
 
 import numpy as np
 import torch

@@ -1,4 +1,5 @@
-"""REINFORCE on a corridor: episodes of different length, log-probabilities kept on the policy until the episode ends."""
+"""REINFORCE on a corridor: episodes of different length, log-probabilities kept on the policy until the episode
+ends."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Soft actor-critic: twin critics, a squashed Gaussian actor, a learnt temperature, three optimizers, soft target updates."""
+"""Soft actor-critic: twin critics, a squashed Gaussian actor, a learnt temperature, three optimizers, soft target
+updates."""
 
 import copy
 import itertools

@@ -1,4 +1,5 @@
-"""Sequence to sequence, time-major, GRU with dot attention; teacher forcing by chance per batch; greedy decoding in evaluation."""
+"""Sequence to sequence, time-major, GRU with dot attention; teacher forcing by chance per batch; greedy decoding in
+evaluation."""
 
 import random
 
@@ -19,7 +20,9 @@ def make_pair():
 
 def make_batch(n=32):
     pairs = [make_pair() for _ in range(n)]
-    return pad_sequence([p[0] for p in pairs], padding_value=PAD), pad_sequence([p[1] for p in pairs], padding_value=PAD)
+    return pad_sequence([p[0] for p in pairs], padding_value=PAD), pad_sequence(
+        [p[1] for p in pairs], padding_value=PAD
+    )
 
 
 class Encoder(nn.Module):

@@ -1,4 +1,5 @@
-"""Encoder-decoder transformer, batch first: teacher forcing with shifted targets, label smoothing, the Noam schedule, DataLoader."""
+"""Encoder-decoder transformer, batch first: teacher forcing with shifted targets, label smoothing, the Noam schedule,
+DataLoader."""
 
 import torch
 import torch.nn as nn
@@ -29,13 +30,17 @@ class Translator(nn.Module):
         self.generator = nn.Linear(D, VOCAB)
 
     def encode(self, src):
-        return self.transformer.encoder(self.src_tok(src) * D**0.5 + self.pos[:, : src.size(1)], src_key_padding_mask=src == PAD)
+        return self.transformer.encoder(
+            self.src_tok(src) * D**0.5 + self.pos[:, : src.size(1)], src_key_padding_mask=src == PAD
+        )
 
     def decode(self, tgt, memory, src):
         mask = nn.Transformer.generate_square_subsequent_mask(tgt.size(1))
         x = self.tgt_tok(tgt) * D**0.5 + self.pos[:, : tgt.size(1)]
         padding = torch.zeros(tgt.shape).masked_fill(tgt == PAD, float("-inf"))
-        out = self.transformer.decoder(x, memory, tgt_mask=mask, tgt_key_padding_mask=padding, memory_key_padding_mask=src == PAD)
+        out = self.transformer.decoder(
+            x, memory, tgt_mask=mask, tgt_key_padding_mask=padding, memory_key_padding_mask=src == PAD
+        )
         return self.generator(out)
 
     def forward(self, src, tgt):
@@ -56,7 +61,9 @@ for p in model.parameters():
         nn.init.xavier_uniform_(p)
 criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
 optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
-scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.6 * D**-0.5 * min((s + 1) ** -0.5, (s + 1) * 20**-1.5))
+scheduler = torch.optim.lr_scheduler.LambdaLR(
+    optimizer, lambda s: 0.6 * D**-0.5 * min((s + 1) ** -0.5, (s + 1) * 20**-1.5)
+)
 train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
 test_loader = DataLoader(test_set, batch_size=32)
 for epoch in range(3):

@@ -1,4 +1,5 @@
-"""Models of sets: DeepSets on sums, and attention with a learnt seed that pools each set; samples stay apart, members do not."""
+"""Models of sets: DeepSets on sums, and attention with a learnt seed that pools each set; samples stay apart, members
+do not."""
 
 import torch
 import torch.nn as nn
@@ -65,5 +66,7 @@ for net in (DeepSet(), SetTransformer()):
         schedule.step()
         net.eval()
         with torch.inference_mode():
-            error = sum(F.l1_loss(net(x), t, reduction="sum").item() for x, t in DataLoader(val_set, batch_size=80)) / len(val_set)
+            error = sum(
+                F.l1_loss(net(x), t, reduction="sum").item() for x, t in DataLoader(val_set, batch_size=80)
+            ) / len(val_set)
         print(f"{type(net).__name__} epoch {epoch}: train {loss.item():.4f}, validation error {error:.4f}")

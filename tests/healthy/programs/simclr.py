@@ -30,7 +30,9 @@ class Net(nn.Module):
     def __init__(self, feature_dim=16):
         super().__init__()
         self.f = nn.Sequential(nn.Linear(DIM, 64, bias=False), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32))
-        self.g = nn.Sequential(nn.Linear(32, 32, bias=False), nn.BatchNorm1d(32), nn.ReLU(inplace=True), nn.Linear(32, feature_dim))
+        self.g = nn.Sequential(
+            nn.Linear(32, 32, bias=False), nn.BatchNorm1d(32), nn.ReLU(inplace=True), nn.Linear(32, feature_dim)
+        )
 
     def forward(self, x):
         feature = self.f(x)

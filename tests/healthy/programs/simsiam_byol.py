@@ -20,11 +20,15 @@ def augment(x):
 
 
 def projector(dim):
-    return nn.Sequential(nn.Linear(DIM, dim), nn.BatchNorm1d(dim), nn.ReLU(), nn.Linear(dim, dim), nn.BatchNorm1d(dim, affine=False))
+    return nn.Sequential(
+        nn.Linear(DIM, dim), nn.BatchNorm1d(dim), nn.ReLU(), nn.Linear(dim, dim), nn.BatchNorm1d(dim, affine=False)
+    )
 
 
 def predictor(dim):
-    return nn.Sequential(nn.Linear(dim, dim // 2), nn.BatchNorm1d(dim // 2), nn.ReLU(inplace=True), nn.Linear(dim // 2, dim))
+    return nn.Sequential(
+        nn.Linear(dim, dim // 2), nn.BatchNorm1d(dim // 2), nn.ReLU(inplace=True), nn.Linear(dim // 2, dim)
+    )
 
 
 class SimSiam(nn.Module):

@@ -47,7 +47,9 @@ class Normalization(nn.Module):
         return (img - self.mean) / self.std
 
 
-cnn = nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)).eval()
+cnn = nn.Sequential(
+    nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)
+).eval()
 
 
 def build(cnn):

@@ -1,4 +1,5 @@
-"""Two text classifiers side by side: a convolution over padded ids, and a bag of words with sparse gradients and two optimizers."""
+"""Two text classifiers side by side: a convolution over padded ids, and a bag of words with sparse gradients and two
+optimizers."""
 
 import torch
 import torch.nn as nn
@@ -73,7 +74,9 @@ for epoch in range(3):
     cnn.eval()
     with torch.no_grad():
         texts, labels = collate_padded(test_set)
-        print(f"cnn epoch {epoch}: {loss.item():.3f}, accuracy {(cnn(texts).argmax(1) == labels).float().mean().item():.2f}")
+        print(
+            f"cnn epoch {epoch}: {loss.item():.3f}, accuracy {(cnn(texts).argmax(1) == labels).float().mean().item():.2f}"
+        )
 
 bag = BagOfWords()
 sparse_optimizer = torch.optim.SparseAdam(list(bag.embedding.parameters()), lr=0.02)
@@ -92,4 +95,6 @@ for epoch in range(4):
     bag.eval()
     with torch.no_grad():
         texts, offsets, labels = collate_offsets(test_set)
-        print(f"bag epoch {epoch}: {loss.item():.3f}, accuracy {(bag(texts, offsets).argmax(1) == labels).float().mean().item():.2f}")
+        print(
+            f"bag epoch {epoch}: {loss.item():.3f}, accuracy {(bag(texts, offsets).argmax(1) == labels).float().mean().item():.2f}"
+        )

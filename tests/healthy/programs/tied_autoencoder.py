@@ -1,4 +1,5 @@
-"""A denoising autoencoder whose decoder uses the encoder's weights, transposed; layers pretrained greedily, then all together."""
+"""A denoising autoencoder whose decoder uses the encoder's weights, transposed; layers pretrained greedily, then all
+together."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
-"""Transfer learning: pretrain, freeze the backbone and its batch norms, train a new head, then fine-tune the last block gently."""
+"""Transfer learning: pretrain, freeze the backbone and its batch norms, train a new head, then fine-tune the last block
+gently."""
 
 import torch
 import torch.nn as nn
@@ -17,7 +18,9 @@ def stripes(count, kinds):
 class Backbone(nn.Module):
     def __init__(self):
         super().__init__()
-        self.block1 = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+        self.block1 = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)
+        )
         self.block2 = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
         self.pool = nn.AdaptiveAvgPool2d((1, 4))
         self.fc = nn.Linear(64, 3)
@@ -79,7 +82,8 @@ for epoch in range(4):
 for param in model.block2.parameters():
     param.requires_grad = True
 optimizer_ft = torch.optim.AdamW(
-    [{"params": model.block2.parameters(), "lr": 1e-4}, {"params": model.fc.parameters(), "lr": 1e-3}], weight_decay=0.01
+    [{"params": model.block2.parameters(), "lr": 1e-4}, {"params": model.fc.parameters(), "lr": 1e-3}],
+    weight_decay=0.01,
 )
 for epoch in range(2):
     train_stats = run_epoch(model, train_loader, criterion, optimizer_ft, frozen_bn=True)

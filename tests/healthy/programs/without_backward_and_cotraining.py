@@ -1,4 +1,5 @@
-"""Odd but sound loops: evolution strategies that write p.grad, two networks that teach each other, learning one sample at a time."""
+"""Odd but sound loops: evolution strategies that write p.grad, two networks that teach each other, learning one sample
+at a time."""
 
 import torch
 import torch.nn as nn

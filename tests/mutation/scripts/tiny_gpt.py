@@ -21,7 +21,10 @@ class Block(nn.Module):
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+        q, k, v = (
+            part.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+            for part in self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
         return x + self.mlp(self.norm2(x))

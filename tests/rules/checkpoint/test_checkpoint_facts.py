@@ -72,7 +72,12 @@ def test_a_module_in_a_file_is_reported_and_not_one_in_memory_or_by_a_library() 
 
 def test_only_an_unsafe_load_of_a_strange_file_by_the_user_is_reported() -> None:
     assert len(judged(UnsafeLoad, [OPENED])) == 1
-    for silent in (replace(OPENED, unsafe=False), replace(OPENED, direct=False), replace(OPENED, own=True), replace(OPENED, file="")):
+    for silent in (
+        replace(OPENED, unsafe=False),
+        replace(OPENED, direct=False),
+        replace(OPENED, own=True),
+        replace(OPENED, file=""),
+    ):
         assert not judged(UnsafeLoad, [silent])
 
 
@@ -101,7 +106,12 @@ def test_a_state_in_the_file_that_nobody_loads_is_reported() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [replace(RESUMED, fresh=False), replace(RESUMED, stateful=False), replace(RESUMED, key=()), replace(RESUMED, same_settings=False)],
+    [
+        replace(RESUMED, fresh=False),
+        replace(RESUMED, stateful=False),
+        replace(RESUMED, key=()),
+        replace(RESUMED, same_settings=False),
+    ],
     ids=["it was loaded", "it has no state", "it is not in the file", "another training"],
 )
 def test_it_is_not_reported_where_nothing_is_lost_or_nothing_goes_on(event: Resumed) -> None:
@@ -113,7 +123,9 @@ def test_other_settings_are_reported_once_the_same_file_is_written_again() -> No
     (finding,) = judged(OptimizerLeftOut, [other, WRITTEN])
     assert finding.place == HERE
     assert not judged(OptimizerLeftOut, [other, replace(WRITTEN, file="/runs/other.pt")])
-    assert not judged(OptimizerLeftOut, [other, replace(WRITTEN, contents=Contents(counters=(KeptNumber("epoch", 4),)))])
+    assert not judged(
+        OptimizerLeftOut, [other, replace(WRITTEN, contents=Contents(counters=(KeptNumber("epoch", 4),)))]
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,9 @@ def test_other_settings_are_reported_once_the_same_file_is_written_again() -> No
         ('kept["epoch"] = 0', 0),
     ],
 )
-def test_other_settings_are_reported_if_the_counter_is_read_into_the_program(line: str, count: int, tmp_path: Path) -> None:
+def test_other_settings_are_reported_if_the_counter_is_read_into_the_program(
+    line: str, count: int, tmp_path: Path
+) -> None:
     script = tmp_path / "train.py"
     script.write_text(line.replace('{kept["epoch"]}', "{kept['epoch']}") + "\n", encoding="utf-8")
     event = replace(RESUMED, same_settings=False, place=Place(str(script), 1, "train"))

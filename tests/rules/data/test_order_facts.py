@@ -138,7 +138,9 @@ EIGHT = list(range(1, 9))
         ([EIGHT] * 3, {"order": "random", "likeness": ()}, True),
     ],
 )
-def test_three_passes_alike_of_samples_in_no_order(orders: list[list[int]], changes: dict[str, object], speaks: bool) -> None:
+def test_three_passes_alike_of_samples_in_no_order(
+    orders: list[list[int]], changes: dict[str, object], speaks: bool
+) -> None:
     assert bool(judged(SameOrderEveryEpoch, passes(*orders, **changes))) is speaks
 
 
@@ -156,7 +158,9 @@ def test_a_loader_that_is_built_in_each_epoch_is_one_loader() -> None:
 def test_sorted_classes_explain_the_same_order() -> None:
     first = [replace(batch, rows=(batch.index,)) for batch in labelled(SORTED)]
     events = [replace(batch, passes=number) for number in (1, 2, 3) for batch in first]
-    assert [finding.name for finding in judged([NotShuffled, SameOrderEveryEpoch, OneClassBatches], events)] == ["not-shuffled"]
+    assert [finding.name for finding in judged([NotShuffled, SameOrderEveryEpoch, OneClassBatches], events)] == [
+        "not-shuffled"
+    ]
 
 
 def test_too_few_passes_are_said() -> None:
@@ -183,7 +187,10 @@ def test_most_batches_know_one_class_and_chance_does_not_explain_it(labels: list
 
 
 def test_batches_that_move_the_weights_together_count_as_one() -> None:
-    batches = [replace(batch, stepped=batch.index // 2) for batch in labelled([0] * 16 + [1] * 16 + [0] * 16 + [1] * 16, order="other")]
+    batches = [
+        replace(batch, stepped=batch.index // 2)
+        for batch in labelled([0] * 16 + [1] * 16 + [0] * 16 + [1] * 16, order="other")
+    ]
     assert not judged(OneClassBatches, batches)
 
 
@@ -204,12 +211,27 @@ def training(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
     rows = list(rows)
     for index in range(0, len(rows), 16):
         part = tuple(rows[index : index + 16])
-        facts = {"index": index // 16, "rows": part, "size": len(part), "samples": len(rows), "order": "random", **changes}
+        facts = {
+            "index": index // 16,
+            "rows": part,
+            "size": len(part),
+            "samples": len(rows),
+            "order": "random",
+            **changes,
+        }
         yield replace(BATCH, **facts)  # type: ignore[arg-type]
 
 
 def validation(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
-    facts = {"loader": 1, "dataset": 1, "built": VALID, "step": 50, "stepped": None, "fate": "evaluated", "order": "sequential"}
+    facts = {
+        "loader": 1,
+        "dataset": 1,
+        "built": VALID,
+        "step": 50,
+        "stepped": None,
+        "fate": "evaluated",
+        "order": "sequential",
+    }
     return training(rows, **{**facts, **changes})
 
 
@@ -241,7 +263,11 @@ def test_data_of_few_values_has_twins_everywhere(values: int, speaks: bool) -> N
 
 @pytest.mark.parametrize(("passes", "speaks"), [(1, True), (6, False)])
 def test_rows_that_are_changed_in_each_pass_have_more_chances_to_meet_a_twin(passes: int, speaks: bool) -> None:
-    changed = [batch for number in range(passes) for batch in training(range(1000 * number, 1000 * number + 256), passes=number + 1)]
+    changed = [
+        batch
+        for number in range(passes)
+        for batch in training(range(1000 * number, 1000 * number + 256), passes=number + 1)
+    ]
     assert bool(judged(TrainRowsInValidation, [*changed, *validation([*range(8), *range(9000, 9200)])])) is speaks
 
 
@@ -298,7 +324,9 @@ def test_rows_drawn_twice_by_the_sampler_are_no_twins() -> None:
     assert not judged(TrainRowsInValidation, [*training(rows), *validation(range(100, 260))])
 
 
-SHARED = RowsShared(step=0, place=LOOP, loader=0, other=1, dataset="Noisy", samples=240, other_samples=100, shared=40, other_built=VALID)
+SHARED = RowsShared(
+    step=0, place=LOOP, loader=0, other=1, dataset="Noisy", samples=240, other_samples=100, shared=40, other_built=VALID
+)
 
 
 @pytest.mark.parametrize(("shared", "speaks"), [(1, False), (2, True), (40, True)])
@@ -310,7 +338,9 @@ def test_numbers_tell_what_augmented_samples_do_not(shared: int, speaks: bool) -
 def test_samples_that_never_come_twice_are_said() -> None:
     events = [*training(range(320)), *training(range(1000, 1320), passes=2), *validation(range(2000, 2100))]
     assert "augmentation" in because(TrainRowsInValidation, events)[0][1]
-    assert not because(TrainRowsInValidation, [*training(range(320)), *training(range(320), passes=2), *validation(range(2000, 2100))])
+    assert not because(
+        TrainRowsInValidation, [*training(range(320)), *training(range(320), passes=2), *validation(range(2000, 2100))]
+    )
 
 
 def test_a_run_without_evaluation_is_said() -> None:
@@ -337,7 +367,9 @@ def test_one_finding_for_one_batch() -> None:
 
 
 def test_what_arose_in_the_model_is_another_rules() -> None:
-    assert [finding.name for finding in judged([NotFiniteInputs, NotFiniteValue], [replace(SPOILT, origin="layer")])] == ["not-finite"]
+    assert [
+        finding.name for finding in judged([NotFiniteInputs, NotFiniteValue], [replace(SPOILT, origin="layer")])
+    ] == ["not-finite"]
 
 
 def test_a_step_that_was_left_out_is_a_warning() -> None:
@@ -345,7 +377,9 @@ def test_a_step_that_was_left_out_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
-@pytest.mark.parametrize(("bad", "evaluating", "words"), [(1, False, "in sample 7 of 16"), (3, True, "in sample 7 and 2 more of 16")])
+@pytest.mark.parametrize(
+    ("bad", "evaluating", "words"), [(1, False, "in sample 7 of 16"), (3, True, "in sample 7 and 2 more of 16")]
+)
 def test_the_sample_is_named(bad: int, evaluating: bool, words: str) -> None:
     (finding,) = judged(NotFiniteInputs, [replace(HELD, bad_samples=bad, evaluating=evaluating)])
     assert words in finding.message

@@ -95,7 +95,9 @@ def test_a_loader_that_only_measures_is_left_alone() -> None:
         ("", 2, False, 3, False),
     ],
 )
-def test_it_speaks_when_the_draws_have_really_been_repeated(alike: str, workers: int, persistent: bool, passes: int, spoken: bool) -> None:
+def test_it_speaks_when_the_draws_have_really_been_repeated(
+    alike: str, workers: int, persistent: bool, passes: int, spoken: bool
+) -> None:
     rehearsed = replace(REHEARSED, alike=alike, workers=workers, persistent=persistent)  # type: ignore[arg-type]
     events = [rehearsed, *[event for _ in range(passes) for event in (PASS, STEP, STEP)]]
     assert bool(judged(WorkersShareASeed, events)) == spoken
@@ -112,7 +114,9 @@ def test_a_refused_rehearsal_is_said(rule: type[Rule]) -> None:
 
 
 def test_a_rewritten_sample_is_told_with_its_numbers() -> None:
-    [finding] = judged(SampleChanges, [replace(REHEARSED, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)])
+    [finding] = judged(
+        SampleChanges, [replace(REHEARSED, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)]
+    )
     assert finding.place == THERE
     assert "was 0.99 at one draw and 0.0039 at the next" in finding.message
     assert not judged(SampleChanges, [REHEARSED])
@@ -120,7 +124,10 @@ def test_a_rewritten_sample_is_told_with_its_numbers() -> None:
 
 def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("for i, (x, y) in enumerate(loader):\n    z = x - 1\n    z *= 3\n    x[:, 0] *= 2\n    model(x)\n", encoding="utf-8")
+    script.write_text(
+        "for i, (x, y) in enumerate(loader):\n    z = x - 1\n    z *= 3\n    x[:, 0] *= 2\n    model(x)\n",
+        encoding="utf-8",
+    )
     event = BatchRewritten(3, Place(str(script), 1), 0, "Batches", "x", 1.0, 2.0)
     [finding] = judged(SampleChanges, [event])
     assert finding.place is not None
@@ -152,7 +159,14 @@ def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
 
 @pytest.mark.parametrize(
     ("narrow", "wide", "spoken"),
-    [(0.8, 16_000.0, True), (1.0, 1000.0, True), (1.0, 999.0, False), (0.05, 99.0, False), (0.05, 100.0, True), (500.0, 16_000.0, False)],
+    [
+        (0.8, 16_000.0, True),
+        (1.0, 1000.0, True),
+        (1.0, 999.0, False),
+        (0.05, 99.0, False),
+        (0.05, 100.0, True),
+        (500.0, 16_000.0, False),
+    ],
 )
 def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
     assert bool(judged(InputsNotNormalised, [replace(TABLE, narrow=(2, narrow), wide=(1, wide))])) == spoken
@@ -226,7 +240,9 @@ def test_means_of_means_are_read_in_the_source(tmp_path: Path, gather: str, resu
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(gather=gather, result=result), encoding="utf-8")
     call, gathered = Place(str(script), 4, "validate"), Place(str(script), 5, "validate")
-    findings = judged(MetricAveragedOverBatches, [replace(SCORED, place=call, loss_place=gathered if "criterion" in gather else call)])
+    findings = judged(
+        MetricAveragedOverBatches, [replace(SCORED, place=call, loss_place=gathered if "criterion" in gather else call)]
+    )
     assert [finding.place.line for finding in findings if finding.place] == ([7] if spoken else [])
 
 
@@ -237,7 +253,9 @@ def test_only_a_smaller_last_batch_counts(tmp_path: Path, sizes: tuple[int, ...]
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(gather="total += loss.item()", result="total / len(valid)"), encoding="utf-8")
     call = Place(str(script), 4, "validate")
-    assert bool(judged(MetricAveragedOverBatches, [replace(SCORED, sizes=sizes, place=call, loss_place=call)])) == spoken
+    assert (
+        bool(judged(MetricAveragedOverBatches, [replace(SCORED, sizes=sizes, place=call, loss_place=call)])) == spoken
+    )
 
 
 # -- seeds --
@@ -253,7 +271,9 @@ def test_seedless(seeded: bool, late: bool, drawn: bool, spoken: bool) -> None:
 
 def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text('"""Doc."""\nimport os\nimport torch\nfrom torch import nn\n\nnet = Net()\nimport sys\n', encoding="utf-8")
+    script.write_text(
+        '"""Doc."""\nimport os\nimport torch\nfrom torch import nn\n\nnet = Net()\nimport sys\n', encoding="utf-8"
+    )
     [finding] = judged(Seedless, [replace(SEED, place=Place(str(script), 6))])
     assert "from torch import nn\n \n+torch.manual_seed(0)\n" in finding.diff
     assert finding.place is not None

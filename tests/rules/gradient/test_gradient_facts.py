@@ -9,7 +9,18 @@ from typing import Literal
 
 import pytest
 
-from trueloop.event import Backward, Clipped, Event, GradientsMeasured, GraphsAlive, LayerGradient, ModelSeen, Place, RunEnded, Stepped
+from trueloop.event import (
+    Backward,
+    Clipped,
+    Event,
+    GradientsMeasured,
+    GraphsAlive,
+    LayerGradient,
+    ModelSeen,
+    Place,
+    RunEnded,
+    Stepped,
+)
 from trueloop.finding import Finding, Severity
 from trueloop.rules.gradient.accumulation_not_averaged import AccumulationNotAveraged
 from trueloop.rules.gradient.clipped_too_late import ClippedTooLate
@@ -67,7 +78,9 @@ def written(folder: Path, text: str) -> str:
         (["same"], False),
     ],
 )
-def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(found: list[Literal["new", "same", "none"]], speaks: bool) -> None:
+def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(
+    found: list[Literal["new", "same", "none"]], speaks: bool
+) -> None:
     events = [event for gradients in found for event in (BACKWARD, replace(STEP, gradients=gradients))]
     assert bool(judged(StepWithoutGradient, [*events, END])) is speaks
 
@@ -93,7 +106,9 @@ def windows(path: str, count: int, **changes: object) -> list[Stepped]:
     return [replace(step, index=index, **changes) for index in range(count)]  # type: ignore[arg-type]
 
 
-def test_two_windows_are_enough_and_the_diff_divides_by_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_windows_are_enough_and_the_diff_divides_by_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, WINDOW)
     assert not judged(AccumulationNotAveraged, windows(path, 1))
@@ -130,7 +145,9 @@ def test_adam_makes_it_an_advice_unless_clipped(tmp_path: Path, clipped: bool, s
 
 
 def test_without_a_window_in_the_source_nothing_is_said(tmp_path: Path) -> None:
-    unconditional = WINDOW.replace("    if (i + 1) % every == 0:\n        optimizer", "    if True: pass\n    optimizer")
+    unconditional = WINDOW.replace(
+        "    if (i + 1) % every == 0:\n        optimizer", "    if True: pass\n    optimizer"
+    )
     assert not judged(AccumulationNotAveraged, windows(written(tmp_path, unconditional), 4))
 
 
@@ -159,7 +176,10 @@ def test_a_clip_that_is_useful_at_times_is_left_alone() -> None:
 
 def test_the_diff_moves_the_clip_before_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path, "for x in xs:\n    f(x).backward()\n    opt.step()\n    opt.zero_grad()\n    clip_grad_norm_(ps, 1.0)\n")
+    path = written(
+        tmp_path,
+        "for x in xs:\n    f(x).backward()\n    opt.step()\n    opt.zero_grad()\n    clip_grad_norm_(ps, 1.0)\n",
+    )
     (finding,) = judged(ClippedTooLate, late([1, 2], place=Place(path, 5), step_place=Place(path, 3)))
     body = [line for line in finding.diff.splitlines() if line[0] in "+-" and line[1] not in "+-"]
     assert body == ["+    clip_grad_norm_(ps, 1.0)", "-    clip_grad_norm_(ps, 1.0)"]
@@ -193,7 +213,11 @@ def test_a_fall_of_five_orders_over_five_layers() -> None:
 
 def test_it_must_be_seen_four_times_in_a_row() -> None:
     assert not vanishing(falling(6, 8), times=3)
-    broken = [measured(falling(6, 8), 0), measured(falling(1, 8), 1), *(measured(falling(6, 8), i) for i in (2, 25, 50))]
+    broken = [
+        measured(falling(6, 8), 0),
+        measured(falling(1, 8), 1),
+        *(measured(falling(6, 8), i) for i in (2, 25, 50)),
+    ]
     assert not judged(GradientsVanish, broken)
 
 
@@ -212,7 +236,17 @@ def test_zeros_count_only_behind_what_has_almost_left_single_precision() -> None
 
 
 def test_where_the_model_is_written_is_where_it_is_shown() -> None:
-    seen = ModelSeen(0, HERE, model=0, name="Net", parameters=9, dropouts=0, batch_norms=0, compiled=False, defined=Place("net.py", 3))
+    seen = ModelSeen(
+        0,
+        HERE,
+        model=0,
+        name="Net",
+        parameters=9,
+        dropouts=0,
+        batch_norms=0,
+        compiled=False,
+        defined=Place("net.py", 3),
+    )
     (finding,) = judged(GradientsVanish, [seen, *(measured(falling(6, 8), i) for i in range(4))])
     assert finding.place == Place("net.py", 3)
 
@@ -314,7 +348,10 @@ def test_which_lines_keep_a_graph(tmp_path: Path, kept: str, is_kept: bool) -> N
 
 def chain(*spans: int, nodes: Iterable[int] = ()) -> list[Event]:
     sizes = list(nodes) or [10 + 4 * span for span in spans]
-    return [replace(BACKWARD, step=i, spanned_steps=span, nodes=size) for i, (span, size) in enumerate(zip(spans, sizes, strict=True))]
+    return [
+        replace(BACKWARD, step=i, spanned_steps=span, nodes=size)
+        for i, (span, size) in enumerate(zip(spans, sizes, strict=True))
+    ]
 
 
 def test_a_chain_is_reported_at_the_end_of_a_short_run() -> None:

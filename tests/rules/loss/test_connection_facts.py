@@ -35,12 +35,16 @@ def stepped(gradients: Literal["new", "none"]) -> Stepped:
     return Stepped(0, STEP, 0, "SGD", 0, gradients, True, 1, (BACKWARD,), 1, True, False, False, (0.1,), False)
 
 
-def accounted(steps: int, *accounts: ParameterAccount, in_order: int = 2, cuts: tuple[Place, ...] = ()) -> ParametersAccounted:
+def accounted(
+    steps: int, *accounts: ParameterAccount, in_order: int = 2, cuts: tuple[Place, ...] = ()
+) -> ParametersAccounted:
     return ParametersAccounted(steps, STEP, 0, "Net", steps, accounts, in_order, 0, (), None, cuts)
 
 
 @pytest.mark.parametrize(("times", "at_once", "at_the_end"), [(3, 1, 1), (2, 0, 1), (1, 0, 0)])
-def test_a_loss_that_reaches_nothing_is_told_after_three_steps_or_at_the_end_of_two(times: int, at_once: int, at_the_end: int) -> None:
+def test_a_loss_that_reaches_nothing_is_told_after_three_steps_or_at_the_end_of_two(
+    times: int, at_once: int, at_the_end: int
+) -> None:
     events = [backward(0), stepped("none")] * times
     assert len(said(*events)) == at_once
     assert len(said(*events, END)) == at_the_end

@@ -50,7 +50,9 @@ def findings(rule: type[Rule], *events: Event) -> list[Finding]:
 
 # -- LOS101 --
 
-PROBABILITIES = replace(LOSS, rows="probabilities", input_range=(0.1, 0.8), behind=("SoftmaxBackward0",), behind_place=THERE)
+PROBABILITIES = replace(
+    LOSS, rows="probabilities", input_range=(0.1, 0.8), behind=("SoftmaxBackward0",), behind_place=THERE
+)
 
 
 def test_probabilities_are_reported_at_the_softmax_from_the_second_call_on() -> None:
@@ -101,7 +103,9 @@ BINARY = replace(
         ((), (0.05, 0.95), 9, False),
     ],
 )
-def test_a_sigmoid_by_graph_or_by_value(behind: tuple[str, ...], interval: tuple[float, float], calls: int, speaks: bool) -> None:
+def test_a_sigmoid_by_graph_or_by_value(
+    behind: tuple[str, ...], interval: tuple[float, float], calls: int, speaks: bool
+) -> None:
     event = replace(BINARY, behind=behind, input_range=interval)
     assert bool(findings(SigmoidBeforeBceWithLogits, *[event] * calls)) is speaks
 
@@ -140,7 +144,10 @@ def test_what_is_no_probability(change: dict[str, object], speaks: bool) -> None
         ({"target_shape": (8, 1)}, Severity.ERROR),
         ({"target_shape": (8, 1), "target_range": (0.0, 3.0)}, None),
         ({"target_shape": (8, 1), "target_distinct": 2, "target_range": (0.0, 1.0)}, None),
-        ({"target_shape": (8, 1), "target_distinct": 2, "target_range": (0.0, 1.0), "target_used_as_class": True}, Severity.ERROR),
+        (
+            {"target_shape": (8, 1), "target_distinct": 2, "target_range": (0.0, 1.0), "target_used_as_class": True},
+            Severity.ERROR,
+        ),
         ({"input_shape": (8,)}, None),
         ({"input_shape": (8,), "target_used_as_class": True}, Severity.WARNING),
         ({"input_shape": (8,), "target_used_as_class": True, "target_distinct": 2}, None),
@@ -180,7 +187,13 @@ def test_shapes_that_cross(given: tuple[int, ...], target: tuple[int, ...], redu
 
 @pytest.mark.parametrize(
     ("prediction", "made", "speaks"),
-    [((8, 1), (8, 8), True), ((8,), (8, 8), True), ((1,), (8,), False), ((1, 3), (8, 3), False), ((8, 1), (8, 3), False)],
+    [
+        ((8, 1), (8, 8), True),
+        ((8,), (8, 8), True),
+        ((1,), (8,), False),
+        ((1, 3), (8, 3), False),
+        ((8, 1), (8, 3), False),
+    ],
 )
 def test_a_loss_by_hand(prediction: tuple[int, ...], made: tuple[int, ...], speaks: bool) -> None:
     found = findings(ShapesBroadcastInLoss, replace(BACKWARD, broadcast=(prediction, made), broadcast_place=THERE))
@@ -285,7 +298,9 @@ def test_a_loss_over_more_and_more_terms_may_climb(length: int, speaks: bool) ->
     climb = run_of(*[1.0] * 5, *[20.0] * 8)
     shapes = [replace(LOSS, input_shape=(8, 3)), replace(LOSS, input_shape=(length, 3))]
     assert bool(findings(LossDiverges, *shapes, *climb)) is speaks
-    assert findings(LossDiverges, *(replace(shape, grad=False) for shape in shapes), *climb), "validation sets may be of any size"
+    assert findings(LossDiverges, *(replace(shape, grad=False) for shape in shapes), *climb), (
+        "validation sets may be of any size"
+    )
 
 
 def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:

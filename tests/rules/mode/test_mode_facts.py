@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from trueloop.event import DropoutWhileEvaluating, Event, Forward, Place, RunEnded, Stepped, SteppedWhileEvaluating
-from trueloop.rewrite import says_monte_carlo
 from trueloop.rules.judge import Judge
 from trueloop.rules.mode.dropout_always_on import DropoutAlwaysOn
 from trueloop.rules.mode.evaluated_in_train_mode import RARE, EvaluatedInTrainMode
 from trueloop.rules.mode.graph_built_while_evaluating import GraphBuiltWhileEvaluating
 from trueloop.rules.mode.trained_in_eval_mode import STEPS, TrainedInEvalMode
 from trueloop.rules.rule import Rule
+from trueloop.usercode.rewrite import says_monte_carlo
 
 TRAIN, VALID = Place("/gone.py", 10, "train"), Place("/gone.py", 20, "valid")
 END = RunEnded(9, None, "finished", 0, 0, 0)
@@ -140,7 +140,9 @@ def test_dropout_on_purpose_is_not_reported() -> None:
     assert found(DropoutAlwaysOn, [replace(event, on_purpose=True)]) == []
 
 
-@pytest.mark.parametrize("name", ["MCDropout", "mc_predict", "Net.forward_mc", "MonteCarlo", "predict_with_uncertainty", "BayesianNet"])
+@pytest.mark.parametrize(
+    "name", ["MCDropout", "mc_predict", "Net.forward_mc", "MonteCarlo", "predict_with_uncertainty", "BayesianNet"]
+)
 def test_names_that_say_chance_is_meant(name: str) -> None:
     assert says_monte_carlo(name)
 

@@ -1,4 +1,5 @@
-"""Dead units, saturated activations, collapsed outputs, broken ties and unrepeatable evaluations on facts written by hand."""
+"""Dead units, saturated activations, collapsed outputs, broken ties and unrepeatable evaluations on facts written by
+hand."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from typing import Literal
 
 import pytest
 
-from trueloop.event import ActivationsMeasured, EvaluationRepeated, Event, LayerActivations, OutputsCompared, Place, RunEnded, TieBroken
+from trueloop.event import (
+    ActivationsMeasured,
+    EvaluationRepeated,
+    Event,
+    LayerActivations,
+    OutputsCompared,
+    Place,
+    RunEnded,
+    TieBroken,
+)
 from trueloop.finding import Finding
 from trueloop.rules.judge import Judge
 from trueloop.rules.mode.evaluation_not_repeatable import EvaluationNotRepeatable
@@ -39,7 +49,9 @@ def relu(backward: int = 24, units: int = 40, silent: int = 32) -> ActivationsMe
     ("backward", "units", "silent", "findings"),
     [(24, 40, 32, 1), (24, 40, 31, 0), (24, 24, 24, 1), (24, 23, 23, 0), (20, 40, 40, 1), (19, 40, 40, 0)],
 )
-def test_four_fifths_of_a_layer_are_dead_after_twenty_steps(backward: int, units: int, silent: int, findings: int) -> None:
+def test_four_fifths_of_a_layer_are_dead_after_twenty_steps(
+    backward: int, units: int, silent: int, findings: int
+) -> None:
     assert len(said(UnitsDead, relu(backward, units, silent))) == findings
 
 
@@ -50,13 +62,16 @@ def test_units_that_come_back_before_the_end_are_alive() -> None:
     assert "32 of the 40" in finding.message
 
 
-def curve(railed: float, looks: int = 9, backward: int = 24, function: Literal["sigmoid", "tanh"] = "tanh") -> ActivationsMeasured:
+def curve(
+    railed: float, looks: int = 9, backward: int = 24, function: Literal["sigmoid", "tanh"] = "tanh"
+) -> ActivationsMeasured:
     layer = LayerActivations("Net", "first", function, 40, 64, 0, railed, looks, LAYER)
     return ActivationsMeasured(backward, LINE, backward, (layer,))
 
 
 @pytest.mark.parametrize(
-    ("railed", "looks", "backward", "findings"), [(0.9, 5, 20, 1), (0.89, 5, 20, 0), (1.0, 4, 20, 0), (1.0, 5, 19, 0), (1.0, 5, 20, 1)]
+    ("railed", "looks", "backward", "findings"),
+    [(0.9, 5, 20, 1), (0.89, 5, 20, 0), (1.0, 4, 20, 0), (1.0, 5, 19, 0), (1.0, 5, 20, 1)],
 )
 def test_nine_tenths_at_the_ends_at_every_look(railed: float, looks: int, backward: int, findings: int) -> None:
     assert len(said(ActivationsSaturated, curve(railed, looks, backward))) == findings
@@ -68,7 +83,9 @@ def test_what_comes_to_saturate_by_training_is_left_alone() -> None:
     assert said(ActivationsSaturated, curve(1.0, 1, 1, "sigmoid"), curve(0.95, function="sigmoid"))
 
 
-def outputs(step: int, spread: float = 0.0, scale: float = 2.0, different: int = 31, *, training: bool = True) -> OutputsCompared:
+def outputs(
+    step: int, spread: float = 0.0, scale: float = 2.0, different: int = 31, *, training: bool = True
+) -> OutputsCompared:
     return OutputsCompared(step, LINE, 0, "Net", training, 32, different, spread, scale)
 
 
@@ -108,7 +125,11 @@ def test_a_broken_tie_is_told_where_it_broke_else_where_it_was_made() -> None:
     assert "before training began" in finding.message
 
 
-@pytest.mark.parametrize(("change", "sampling", "findings"), [(2e-4, False, 1), (1e-4, False, 0), (0.0, False, 0), (0.5, True, 0)])
-def test_outputs_must_change_by_more_than_rounding_and_not_by_sampling(change: float, sampling: bool, findings: int) -> None:
+@pytest.mark.parametrize(
+    ("change", "sampling", "findings"), [(2e-4, False, 1), (1e-4, False, 0), (0.0, False, 0), (0.5, True, 0)]
+)
+def test_outputs_must_change_by_more_than_rounding_and_not_by_sampling(
+    change: float, sampling: bool, findings: int
+) -> None:
     event = EvaluationRepeated(9, LINE, 0, "Net", 8, change, ("randn_like",), LAYER, sampling)
     assert [finding.place for finding in said(EvaluationNotRepeatable, event)] == [LAYER] * findings

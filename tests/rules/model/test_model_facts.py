@@ -51,8 +51,12 @@ def future(change: float, repeat: float = 0.0) -> FutureCompared:
     return FutureCompared(1, LINE, 0, "Net", 6, 12, change, repeat, "attention (Attention)", LAYER)
 
 
-@pytest.mark.parametrize(("change", "repeat", "findings"), [(0.002, 0.0, 1), (0.0009, 0.0, 0), (0.5, 1e-5, 0), (0.5, 1e-7, 1)])
-def test_a_change_counts_if_it_is_more_than_rounding_and_the_model_repeats_itself(change: float, repeat: float, findings: int) -> None:
+@pytest.mark.parametrize(
+    ("change", "repeat", "findings"), [(0.002, 0.0, 1), (0.0009, 0.0, 0), (0.5, 1e-5, 0), (0.5, 1e-7, 1)]
+)
+def test_a_change_counts_if_it_is_more_than_rounding_and_the_model_repeats_itself(
+    change: float, repeat: float, findings: int
+) -> None:
     assert len(said(SamplesMixed, samples(change, repeat))) == findings
     assert len(said(FutureVisible, future(change, repeat))) == findings
 
@@ -100,7 +104,9 @@ def accounted(steps: int, *accounts: ParameterAccount, in_order: int = 4) -> Par
 
 
 @pytest.mark.parametrize(("steps", "at_once", "at_the_end"), [(10, 1, 1), (9, 0, 1), (5, 0, 1), (4, 0, 0)])
-def test_a_parameter_without_a_gradient_is_told_after_ten_steps_or_at_the_end_of_five(steps: int, at_once: int, at_the_end: int) -> None:
+def test_a_parameter_without_a_gradient_is_told_after_ten_steps_or_at_the_end_of_five(
+    steps: int, at_once: int, at_the_end: int
+) -> None:
     event = accounted(steps, ACCOUNT)
     assert len(said(ParametersNeverTrained, event)) == at_once
     assert len(said(ParametersNeverTrained, event, END)) == at_the_end

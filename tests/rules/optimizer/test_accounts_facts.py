@@ -31,7 +31,9 @@ def said(*events: Event) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("steps", "at_once", "at_the_end"), [(5, 1, 1), (4, 0, 1), (3, 0, 1), (2, 0, 0)])
-def test_a_forgotten_parameter_is_told_after_five_steps_or_at_the_end_of_three(steps: int, at_once: int, at_the_end: int) -> None:
+def test_a_forgotten_parameter_is_told_after_five_steps_or_at_the_end_of_three(
+    steps: int, at_once: int, at_the_end: int
+) -> None:
     event = accounted(steps, FORGOTTEN)
     assert len(said(event)) == at_once
     assert len(said(event, END)) == at_the_end

@@ -83,7 +83,10 @@ def test_far_steps_and_a_loss_that_jumped_are_both_needed() -> None:
 
 def test_far_steps_later_on_must_be_the_rule() -> None:
     slow = {"travelled": 0.1}
-    far, near = [moved(s, update=0.2, **slow) for s in (17, 33, 65)], [moved(s, update=0.01, **slow) for s in (17, 33, 65, 129)]
+    far, near = (
+        [moved(s, update=0.2, **slow) for s in (17, 33, 65)],
+        [moved(s, update=0.01, **slow) for s in (17, 33, 65, 129)],
+    )
     assert too_high(looks=far)
     assert not too_high(looks=far[: high.LOOKS - 1])
     assert not too_high(looks=[*far, *near])
@@ -166,9 +169,13 @@ COMPARED = ChanceCompared(
 PASS = EpochStarted(0, LINE, 0, 100, 1)
 
 
-def at_chance(steps: int = chance.STEPS, passes: int = chance.PASSES, followed: LossFollowed = STILL, **changes: object) -> bool:
+def at_chance(
+    steps: int = chance.STEPS, passes: int = chance.PASSES, followed: LossFollowed = STILL, **changes: object
+) -> bool:
     compared = replace(COMPARED, **changes)  # type: ignore[arg-type]
-    return bool(judged(LossAtChance, [*[PASS] * passes, compared, replace(followed, step=steps)], replace(END, step=steps)))
+    return bool(
+        judged(LossAtChance, [*[PASS] * passes, compared, replace(followed, step=steps)], replace(END, step=steps))
+    )
 
 
 def test_the_run_must_be_long() -> None:
@@ -218,7 +225,8 @@ BACKWARD = Backward(
 
 
 def windows(script: str, batches: int = 5, **step: object) -> list[Event]:
-    """`E` a pass begins, `b` a backward, `n` one of a loss that is no number, a figure: a step that used so many backwards."""
+    """`E` a pass begins, `b` a backward, `n` one of a loss that is no number, a figure: a step that used so many
+    backwards."""
     events: list[Event] = []
     steps = 0
     for sign in script.replace(" ", ""):
@@ -263,7 +271,9 @@ def test_a_pass_of_another_loader_in_the_middle_of_a_window() -> None:
     assert fates("E bbbb4 bb E bb4 bbbb4 bb E bb4 bbbb4", batches=16) == []
 
 
-@pytest.mark.parametrize("change", [{"closure": True}, {"gradients": "cleared"}, {"backward_places": (LINE, STEP.place)}])
+@pytest.mark.parametrize(
+    "change", [{"closure": True}, {"gradients": "cleared"}, {"backward_places": (LINE, STEP.place)}]
+)
 def test_other_ways_to_step_are_not_judged(change: dict[str, object]) -> None:
     assert fates("E bbbb4 b E bbbb4 b E bbbb4", reason="cut", **change) == []  # type: ignore[arg-type]
 
@@ -271,13 +281,18 @@ def test_other_ways_to_step_are_not_judged(change: dict[str, object]) -> None:
 def test_losses_that_are_no_numbers_and_several_optimizers_are_let_be() -> None:
     assert fates("E bbbb4 n E bbbb4 n E bbbb4", reason="cut") == []
     other = [
-        replace(event, optimizer=1) if isinstance(event, Stepped) and not event.index else event for event in windows("E1bbbb4bEbbbb4")
+        replace(event, optimizer=1) if isinstance(event, Stepped) and not event.index else event
+        for event in windows("E1bbbb4bEbbbb4")
     ]
     assert not judged(LastWindowDropped, [*other, *windows("E bbbb4 b E bbbb4")])
 
 
 def test_steps_that_nobody_saw_end_the_count() -> None:
-    events = [event for event in windows("E bbbb4 bbbb4 b E bbbb4 b E bbbb4") if not (isinstance(event, Stepped) and event.index == 1)]
+    events = [
+        event
+        for event in windows("E bbbb4 bbbb4 b E bbbb4 b E bbbb4")
+        if not (isinstance(event, Stepped) and event.index == 1)
+    ]
     assert not judged(LastWindowDropped, events[:-5], replace(END, reason="cut"))
 
 
@@ -299,16 +314,28 @@ FED = PlateauFed(
 
 
 def told(
-    folder: Path, given: str, values: Sequence[float], mode: str = "min", *, whole: bool = False, before: str = "pass", anew: bool = True
+    folder: Path,
+    given: str,
+    values: Sequence[float],
+    mode: str = "min",
+    *,
+    whole: bool = False,
+    before: str = "pass",
+    anew: bool = True,
 ) -> list[Finding]:
     """The values, told in a loop that computes them anew in each turn, or does not."""
     script = folder / f"train{len(list(folder.iterdir()))}.py"  # what has been read of a file is kept
     name = given.split(".")[0] if anew else "other"
-    script.write_text(f"{before}\nfor epoch in range(9):\n    {name} = measure()\n    scheduler.step({given})\n", encoding="utf-8")
+    script.write_text(
+        f"{before}\nfor epoch in range(9):\n    {name} = measure()\n    scheduler.step({given})\n", encoding="utf-8"
+    )
     place = Place(str(script), 4)
     return judged(
         PlateauWatchesWrongWay,
-        [replace(FED, place=place, index=i, value=value, mode=mode, whole=whole, optimizer_steps=i + 1) for i, value in enumerate(values)],
+        [
+            replace(FED, place=place, index=i, value=value, mode=mode, whole=whole, optimizer_steps=i + 1)
+            for i, value in enumerate(values)
+        ],
     )
 
 

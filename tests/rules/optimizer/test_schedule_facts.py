@@ -55,7 +55,9 @@ def test_the_early_line_must_come_again_after_a_step() -> None:
     assert found(ScheduleBeforeStep, [built, stepped(0, 0), stepped(1, 0), stepped(2, 4)]) == []
 
 
-@pytest.mark.parametrize("change", [{"explicit": True}, {"built_in_view": False}, {"name": "ReduceLROnPlateau"}, {"step": 3}])
+@pytest.mark.parametrize(
+    "change", [{"explicit": True}, {"built_in_view": False}, {"name": "ReduceLROnPlateau"}, {"step": 3}]
+)
 def test_early_steps_that_are_in_order(change: dict[str, object]) -> None:
     assert found(ScheduleBeforeStep, [stepped(0, 0, **change), stepped(1, 4)]) == []
 

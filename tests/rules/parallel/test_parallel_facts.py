@@ -39,7 +39,15 @@ from trueloop.rules.rule import Rule
 HERE, THERE = Place("gone.py", 7), Place("gone.py", 9)
 END = RunEnded(step=99, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 SHARED = GradientsShared(
-    step=9, place=HERE, rank=0, by="DistributedDataParallel", members=(0, 1), sharded=False, averaged=False, swapped=False, broadcasts=0
+    step=9,
+    place=HERE,
+    rank=0,
+    by="DistributedDataParallel",
+    members=(0, 1),
+    sharded=False,
+    averaged=False,
+    swapped=False,
+    broadcasts=0,
 )
 
 
@@ -66,7 +74,9 @@ def on_both(*digests: str) -> list[Event]:
     return [*batches(*digests), *batches(*digests, rank=1)]
 
 
-@pytest.mark.parametrize(("digests", "speaks"), [("abcd", True), ("abc", False), ("abab", False), ("abca", True), ("aaaaaaaa", False)])
+@pytest.mark.parametrize(
+    ("digests", "speaks"), [("abcd", True), ("abc", False), ("abab", False), ("abca", True), ("aaaaaaaa", False)]
+)
 def test_four_equal_batches_of_which_three_are_distinct(digests: str, speaks: bool) -> None:
     assert bool(judged(RanksSeeSameBatches, [*on_both(*digests), *shared()])) is speaks
 
@@ -75,7 +85,9 @@ def test_one_batch_that_differs_is_enough_to_be_silent() -> None:
     assert not judged(RanksSeeSameBatches, [*batches(*"abcde"), *batches(*"abcdf", rank=1), *shared()])
 
 
-@pytest.mark.parametrize("changes", [{"by": ""}, {"sharded": True}, {"swapped": True}, {"members": (0, 2)}, {"broadcasts": 4}])
+@pytest.mark.parametrize(
+    "changes", [{"by": ""}, {"sharded": True}, {"swapped": True}, {"members": (0, 2)}, {"broadcasts": 4}]
+)
 def test_ranks_that_must_or_mean_to_see_the_same_are_left_alone(changes: dict[str, Any]) -> None:
     assert not judged(RanksSeeSameBatches, [*on_both(*"abcde"), *shared(**changes)])
 
@@ -103,7 +115,9 @@ def passes(*epochs: int, trained: int = 4, seeds: tuple[int, ...] = ()) -> list[
     ]
 
 
-@pytest.mark.parametrize(("epochs", "speaks"), [((0,), False), ((0, 0), True), ((0, 0, 0), True), ((0, 1), False), ((0, 0, 1), False)])
+@pytest.mark.parametrize(
+    ("epochs", "speaks"), [((0,), False), ((0, 0), True), ((0, 0, 0), True), ((0, 1), False), ((0, 0, 1), False)]
+)
 def test_the_epoch_never_moves(epochs: tuple[int, ...], speaks: bool) -> None:
     assert bool(judged(SamplerEpochNeverSet, passes(*epochs))) is speaks
 
@@ -152,11 +166,15 @@ def looks(*distances: float, exchanged: bool = True) -> list[Event]:
         ((0, APART / 2, APART / 2), False),
     ],
 )
-def test_weights_differ_in_the_last_looks_and_were_never_equal_again(distances: tuple[float, ...], speaks: bool) -> None:
+def test_weights_differ_in_the_last_looks_and_were_never_equal_again(
+    distances: tuple[float, ...], speaks: bool
+) -> None:
     assert bool(judged(ParametersDriftApart, [*looks(*distances), *shared()])) is speaks
 
 
-@pytest.mark.parametrize("changes", [{"by": ""}, {"sharded": True}, {"averaged": True}, {"swapped": True}, {"members": (0,)}])
+@pytest.mark.parametrize(
+    "changes", [{"by": ""}, {"sharded": True}, {"averaged": True}, {"swapped": True}, {"members": (0,)}]
+)
 def test_ranks_that_need_not_be_equal_are_left_alone(changes: dict[str, Any]) -> None:
     assert not judged(ParametersDriftApart, [*looks(0, 0.1, 0.1), *shared(**changes)])
 
@@ -193,11 +211,14 @@ def test_a_prefix_is_fine_where_it_is_loaded_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['model.load_state_dict(torch.load("x"))', 'strip = "module."', "consume_prefix_in_state_dict_if_present(s, p)"]
+    "line",
+    ['model.load_state_dict(torch.load("x"))', 'strip = "module."', "consume_prefix_in_state_dict_if_present(s, p)"],
 )
 def test_a_script_that_knows_the_prefix_is_left_alone(tmp_path: Path, line: str) -> None:
     script = tmp_path / "train.py"
-    saved = PrefixSaved(3, Place(str(script), 1), "DataParallel", "module.", 4, "module.fc.weight", None, loaded_back=False)
+    saved = PrefixSaved(
+        3, Place(str(script), 1), "DataParallel", "module.", 4, "module.fc.weight", None, loaded_back=False
+    )
     script.write_text("torch.save(model.state_dict(), path)\n", encoding="utf-8")
     (found,) = judged(PrefixInCheckpoint, [saved])
     assert "+torch.save(model.module.state_dict(), path)" in found.diff
@@ -270,7 +291,8 @@ def test_what_the_wrapper_does_may_differ_where_all_went_well() -> None:
 
 def test_other_groups_are_not_compared() -> None:
     assert not judged(
-        CollectivesDisagree, [told(0, call(1, group="a", members=(0,))), told(1, call(1, "barrier", group="b", members=(1,)))]
+        CollectivesDisagree,
+        [told(0, call(1, group="a", members=(0,))), told(1, call(1, "barrier", group="b", members=(1,)))],
     )
 
 
@@ -280,7 +302,9 @@ def test_other_groups_are_not_compared() -> None:
 ])  # fmt: skip
 def test_a_rank_that_waits_for_one_that_will_never_come(ended: str, speaks: bool) -> None:
     waiting = told(0, call(1), call(2, state="inside", seconds=WAITING), ended="running")
-    assert bool(judged(CollectivesDisagree, [waiting, told(1, call(1), ended=ended, exception="ValueError: x")])) is speaks
+    assert (
+        bool(judged(CollectivesDisagree, [waiting, told(1, call(1), ended=ended, exception="ValueError: x")])) is speaks
+    )
 
 
 @pytest.mark.parametrize(("seconds", "speaks"), [(WAITING * 0.9, False), (WAITING * 1.1, True)])
@@ -290,7 +314,9 @@ def test_who_has_just_entered_does_not_wait_yet(seconds: float, speaks: bool) ->
 
 
 def test_a_rank_that_has_made_the_call_is_not_missed() -> None:
-    assert not judged(CollectivesDisagree, [told(0, call(2, state="failed"), ended="exception"), told(1, call(2), ended="died")])
+    assert not judged(
+        CollectivesDisagree, [told(0, call(2, state="failed"), ended="exception"), told(1, call(2), ended="died")]
+    )
 
 
 def test_two_groups_crossed_wait_for_one_another() -> None:
@@ -303,14 +329,18 @@ def test_two_groups_crossed_wait_for_one_another() -> None:
 
 
 def lost(
-    rank: int, doing: Literal["unreachable", "silent"] = "unreachable", node: str = "node 1 (10.0.0.2): No route to host"
+    rank: int,
+    doing: Literal["unreachable", "silent"] = "unreachable",
+    node: str = "node 1 (10.0.0.2): No route to host",
 ) -> RankStood:
     return RankStood(9, None, rank, doing, 60.0, "12:30:00", node)
 
 
 @pytest.mark.parametrize("made", [(), (call(2, state="inside", seconds=0.0),)])
 @pytest.mark.parametrize(("seconds", "speaks"), [(WAITING * 0.9, False), (WAITING * 1.1, True)])
-def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(seconds: float, speaks: bool, made: tuple[Collective, ...]) -> None:
+def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(
+    seconds: float, speaks: bool, made: tuple[Collective, ...]
+) -> None:
     """Also where its rank has made the call: the cable was pulled while both were in it."""
     waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
     found = judged(CollectivesDisagree, [waiting, told(1, *made, ended="running"), lost(1)])
@@ -323,7 +353,10 @@ def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(seconds: 
 def test_all_ranks_of_a_lost_machine_are_named_and_those_of_another_are_not() -> None:
     waiting = told(0, call(2, state="inside", seconds=9.0, members=(0, 1, 2, 3, 4)), ended="running")
     elsewhere = [lost(4, node="node 2 (10.0.0.3): timed out")]
-    (found,) = judged(CollectivesDisagree, [waiting, *(told(rank, ended="running") for rank in (2, 3, 4)), lost(2), lost(3), *elsewhere])
+    (found,) = judged(
+        CollectivesDisagree,
+        [waiting, *(told(rank, ended="running") for rank in (2, 3, 4)), lost(2), lost(3), *elsewhere],
+    )
     assert "Rank 0 waits in all_reduce #2 (gone.py:7) for ranks 2 and 3 on node 1 (10.0.0.2), and " in found.message
     assert found.fix.startswith("Bring back the connection to node 1 (10.0.0.2) and go on")
 
@@ -331,7 +364,10 @@ def test_all_ranks_of_a_lost_machine_are_named_and_those_of_another_are_not() ->
 def test_a_rank_that_gives_no_answer_is_not_called_unreachable() -> None:
     waiting = told(0, call(2, state="inside", seconds=9.0), ended="running")
     (found,) = judged(CollectivesDisagree, [waiting, told(1, ended="running"), lost(1, "silent")])
-    assert "nothing is heard of it since 12:30:00, though that machine can be reached: its process is stopped, or stuck." in found.message
+    assert (
+        "nothing is heard of it since 12:30:00, though that machine can be reached: its process is stopped, or stuck."
+        in found.message
+    )
     assert found.fix.startswith("Bring back node 1 (10.0.0.2) and")
 
 
@@ -357,11 +393,14 @@ def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: f
 
 def test_a_stopped_rank_that_nobody_waits_for_is_no_finding() -> None:
     stopped = RankStood(9, None, 1, "stopped", 60.0, "12:30:00", "")
-    assert not judged(CollectivesDisagree, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped])
+    assert not judged(
+        CollectivesDisagree, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped]
+    )
     waiting = told(0, call(1), call(2, state="inside", seconds=9.0), ended="running")
     (found,) = judged(CollectivesDisagree, [waiting, told(1, call(1), ended="running"), stopped])
     assert (
-        "its process is stopped (SIGSTOP), and nothing is heard of it since 12:30:00, when it was at a line of a library" in found.message
+        "its process is stopped (SIGSTOP), and nothing is heard of it since 12:30:00, when it was at a line of a library"
+        in found.message
     )
     assert "`kill -CONT`" in found.fix
 
@@ -381,7 +420,9 @@ def test_a_loop_that_one_rank_has_left_is_the_cause(tmp_path: Path, line: int, u
     inside = told(1, call(1, state="inside", seconds=9.0, places=(Place(str(script), 3),)), ended="hung")
     other = told(0, call(1, "barrier", state="inside", seconds=9.0, places=(Place(str(script), line),)), ended="hung")
     (found,) = judged(CollectivesDisagree, [other, inside])
-    assert ("rank 1 is still in the loop of line 1, which rank 0 has left: it has more batches" in found.message) is uneven
+    assert (
+        "rank 1 is still in the loop of line 1, which rank 0 has left: it has more batches" in found.message
+    ) is uneven
 
 
 SCRIPT = """\
@@ -408,7 +449,9 @@ def test_the_condition_on_the_rank_is_found(tmp_path: Path, lines: tuple[int, ..
     script.write_text(SCRIPT, encoding="utf-8")
     places = tuple(Place(str(script), line) for line in lines)
     odd = told(0, call(1, "barrier", state="inside", seconds=9.0, places=places), ended="hung")
-    (found,) = judged(CollectivesDisagree, [odd, told(1, call(1, places=places if not condition else ()), ended="hung")])
+    (found,) = judged(
+        CollectivesDisagree, [odd, told(1, call(1, places=places if not condition else ()), ended="hung")]
+    )
     assert found.place is not None
     assert found.place.line == place
     assert ("condition" in found.evidence) is bool(condition)

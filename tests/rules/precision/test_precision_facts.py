@@ -86,7 +86,9 @@ def test_gradients_that_no_step_uses_are_fine() -> None:
 
 def test_a_line_that_scales_some_of_its_losses_knows_how() -> None:
     scaled = replace(HALF, scaling="scaler", scaler=0)
-    assert not said(HalfWithoutScaler, HALF, stepped(0, BACKWARD), scaled, *(stepped(index, BACKWARD) for index in range(1, 6)))
+    assert not said(
+        HalfWithoutScaler, HALF, stepped(0, BACKWARD), scaled, *(stepped(index, BACKWARD) for index in range(1, 6))
+    )
 
 
 @pytest.mark.parametrize(("zeros", "told"), [(None, "below 6e-5"), (0.0, "below 6e-5"), (0.4, "40.0%")])
@@ -132,7 +134,9 @@ def test_two_backwards_in_a_region_are_worth_a_word(calls: int, findings: int) -
 
 
 def rounded(*looks: tuple[float, float]) -> list[UpdateRounded]:
-    return [replace(ROUNDED, index=2 << n, unchanged=share, learning_rate=rate) for n, (share, rate) in enumerate(looks)]
+    return [
+        replace(ROUNDED, index=2 << n, unchanged=share, learning_rate=rate) for n, (share, rate) in enumerate(looks)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -254,19 +258,26 @@ def test_a_guard_is_told_if_its_lines_say_nothing(name: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("left", "end", "findings"),
-    [("return", "pass", 1), ("return 0.0", "return loss.item()", 1), ("return None", "return loss.item()", 0), ("return", "return 1", 0)],
+    [
+        ("return", "pass", 1),
+        ("return 0.0", "return loss.item()", 1),
+        ("return None", "return loss.item()", 0),
+        ("return", "return 1", 0),
+    ],
 )
 def test_a_function_that_returns_none_may_tell_its_caller(left: str, end: str, findings: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        f"def update(x):\n    loss = net(x)\n    if torch.isnan(loss):\n        {left}\n    loss.backward()\n    {end}\n", encoding="utf-8"
+        f"def update(x):\n    loss = net(x)\n    if torch.isnan(loss):\n        {left}\n    loss.backward()\n    {end}\n",
+        encoding="utf-8",
     )
     asked = LossHidden(1, Place(str(script), 3), "loss", "left out")
     assert len(said(NanHidden, asked, replace(asked, step=4))) == findings
 
 
 @pytest.mark.parametrize(
-    ("ahead", "findings"), [("pass", 1), ("value = loss.item()", 1), ("total += loss.item()", 0), ("log(loss.item())", 0)]
+    ("ahead", "findings"),
+    [("pass", 1), ("value = loss.item()", 1), ("total += loss.item()", 0), ("log(loss.item())", 0)],
 )
 def test_a_value_that_reaches_a_log_before_the_guard_is_not_hidden(ahead: str, findings: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
@@ -296,6 +307,8 @@ CLIP = ClippedScaled(3, STEP, "clip_grad_norm_", 1.0, 65536.0, 0, BACKWARD)
         (replace(CLIP, limit=math.inf), [Severity.WARNING]),
     ],
 )
-def test_a_limit_below_the_scale_is_an_error_and_no_limit_reads_a_wrong_norm(event: ClippedScaled, severities: list[Severity]) -> None:
+def test_a_limit_below_the_scale_is_an_error_and_no_limit_reads_a_wrong_norm(
+    event: ClippedScaled, severities: list[Severity]
+) -> None:
     assert not said(ClippedBeforeUnscale, event)
     assert [finding.severity for finding in said(ClippedBeforeUnscale, event, event, event)] == severities

@@ -1,4 +1,5 @@
-"""The speed rules on events made by hand: each threshold from both sides, and what a device would say on machines that have none."""
+"""The speed rules on events made by hand: each threshold from both sides, and what a device would say on machines that
+have none."""
 
 from __future__ import annotations
 
@@ -56,11 +57,19 @@ ON_CUDA = replace(ON_CPU, device="cuda", step_ms=20.0, waited_ms=10.0, computed_
 LINE = ReadLine(HERE, ("item",), 11, 3.0)
 READS = DeviceReads(step=16, place=None, device="cuda", steps=11, step_ms=10.0, waited_ms=3.0, lines=(LINE,))
 COPIED = BatchesCopied(step=7, place=None, loader=0, steps=3, megabytes=MEGABYTES, copies=2)
-COMPILED = CompilerRan(step=9, place=None, graphs=3, breaks=(GraphBreak(HERE, "a branch", on_purpose=False),), recompilations=())
+COMPILED = CompilerRan(
+    step=9, place=None, graphs=3, breaks=(GraphBreak(HERE, "a branch", on_purpose=False),), recompilations=()
+)
 AGAINST = Recompilation(THERE, "forward", AGAIN, ("self.calls == 0", "self.calls == 1"))
-PATH = UpdatePath(step=0, place=HERE, optimizer=0, name="AdamW", device="cuda", tensors=40, one_by_one=MANY, differentiable=False)
-MOVED = ModelMoved(step=4, place=HERE, model=0, name="Net", function="to", moves=4, changed=True, tensors=9, took_ms=1.5)
-MODEL = ModelSeen(step=0, place=HERE, model=0, name="Net", parameters=9, dropouts=0, batch_norms=0, compiled=False, defined=None)
+PATH = UpdatePath(
+    step=0, place=HERE, optimizer=0, name="AdamW", device="cuda", tensors=40, one_by_one=MANY, differentiable=False
+)
+MOVED = ModelMoved(
+    step=4, place=HERE, model=0, name="Net", function="to", moves=4, changed=True, tensors=9, took_ms=1.5
+)
+MODEL = ModelSeen(
+    step=0, place=HERE, model=0, name="Net", parameters=9, dropouts=0, batch_norms=0, compiled=False, defined=None
+)
 END = RunEnded(step=99, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 
 
@@ -128,7 +137,9 @@ def test_the_advice_fits_the_loader() -> None:
 
 
 def test_a_short_run_is_not_judged() -> None:
-    assert unjudged(LoaderStarvesDevice, [LOADER, replace(ON_CPU, steps=3)]) == "no loader fed enough steps to time them"
+    assert (
+        unjudged(LoaderStarvesDevice, [LOADER, replace(ON_CPU, steps=3)]) == "no loader fed enough steps to time them"
+    )
     assert unjudged(LoaderStarvesDevice, [LOADER, ON_CPU]) == ""
     assert unjudged(LoaderStarvesDevice, []) == "no loader was used"
 
@@ -295,7 +306,10 @@ def test_copies_are_told_from_a_megabyte_on(spoken: bool, copied: BatchesCopied,
     ("built", "mended"),
     [
         ("loader = DataLoader(data, batch_size=8)", "loader = DataLoader(data, batch_size=8, pin_memory=True)"),
-        ("loader = data.DataLoader(rows, 8, num_workers=2,)", "loader = data.DataLoader(rows, 8, num_workers=2, pin_memory=True)"),
+        (
+            "loader = data.DataLoader(rows, 8, num_workers=2,)",
+            "loader = data.DataLoader(rows, 8, num_workers=2, pin_memory=True)",
+        ),
         ("loader = DataLoader(data, **settings)", ""),
         ("loader = DataLoader(data, pin_memory=use_cuda)", ""),
         ("loader = DataLoader(\n    data)", ""),
@@ -323,8 +337,12 @@ def test_without_copies_there_is_nothing_to_judge() -> None:
 def test_each_cut_and_each_habit_of_compiling_again_is_told() -> None:
     assert [f.place for f in judged(CompiledInPieces, COMPILED)] == [HERE]
     assert not judged(CompiledInPieces, replace(COMPILED, breaks=(GraphBreak(HERE, "asked for", on_purpose=True),)))
-    assert [f.place for f in judged(CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(AGAINST,)))] == [THERE]
-    assert not judged(CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(replace(AGAINST, times=AGAIN - 1),)))
+    assert [f.place for f in judged(CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(AGAINST,)))] == [
+        THERE
+    ]
+    assert not judged(
+        CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(replace(AGAINST, times=AGAIN - 1),))
+    )
     assert unjudged(CompiledInPieces, [END]) == "nothing was compiled"
 
 
@@ -345,10 +363,14 @@ def test_many_tensors_one_by_one(spoken: bool, path: UpdatePath) -> None:
 
 
 def test_foreach_is_given_back_its_default(tmp_path: Path) -> None:
-    place = Place(written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), foreach=False, lr=1e-3)\n"), 1, "")
+    place = Place(
+        written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), foreach=False, lr=1e-3)\n"), 1, ""
+    )
     (finding,) = judged(OptimizerOneByOne, replace(PATH, place=place))
     assert "+optimizer = torch.optim.AdamW(model.parameters(), foreach=None, lr=1e-3)" in finding.diff
-    place = Place(written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), **settings)\n", "other.py"), 1, "")
+    place = Place(
+        written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), **settings)\n", "other.py"), 1, ""
+    )
     assert not judged(OptimizerOneByOne, replace(PATH, place=place))[0].diff
 
 

@@ -2,17 +2,18 @@
 
 What it sees
 ------------
-A `state_dict()` that is kept for later and then loaded back into its model, or saved, after further optimizer steps, while its tensors
-still are the model's own memory. By identity: copies, clones and files are not touched by it.
+A `state_dict()` that is kept for later and then loaded back into its model, or saved, after further optimizer steps,
+while its tensors still are the model's own memory. By identity: copies, clones and files are not touched by it.
 
 Why it hurts
 ------------
-`state_dict()` does not copy. The "best" weights change with every step, so that loading them back changes nothing, and the file named
-best holds the last weights: the result is that of the last epoch, however much worse it was.
+`state_dict()` does not copy. The "best" weights change with every step, so that loading them back changes nothing, and
+the file named best holds the last weights: the result is that of the last epoch, however much worse it was.
 
 Evidence
 --------
-The step at which the state was taken, the step and the line at which it was used, and how many of its tensors are shared.
+The step at which the state was taken, the step and the line at which it was used, and how many of its tensors are
+shared.
 
 Use instead
 -----------
@@ -20,8 +21,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states that are loaded into another model (target
-networks, averages), states that come from a file.
+Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states that are loaded into
+another model (target networks, averages), states that come from a file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import final
 from trueloop.event import Place, StateReused, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, diff, shown_path, source_of
+from trueloop.usercode.source import Source, diff, shown_path, source_of
 
 __all__ = ["BestWeightsNotCopied"]
 
@@ -58,7 +59,9 @@ class BestWeightsNotCopied(Rule):
             evidence={
                 "taken_at_step": event.taken_step,
                 "used_at_step": event.step,
-                "used_at": "" if event.use_place is None else f"{shown_path(event.use_place.path)}:{event.use_place.line}",
+                "used_at": ""
+                if event.use_place is None
+                else f"{shown_path(event.use_place.path)}:{event.use_place.line}",
                 "use": event.use,
                 "shared_tensors": event.shared,
                 "tensors": event.tensors,
@@ -89,5 +92,6 @@ def _copied(place: Place | None) -> str:
 
 def _imports_copy(source: Source) -> bool:
     return any(
-        isinstance(node, ast.Import) and any(alias.name == "copy" and not alias.asname for alias in node.names) for node in source.tree.body
+        isinstance(node, ast.Import) and any(alias.name == "copy" and not alias.asname for alias in node.names)
+        for node in source.tree.body
     )

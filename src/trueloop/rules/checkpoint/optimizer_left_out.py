@@ -2,18 +2,20 @@
 
 What it sees
 ------------
-A model that had not been trained in this run gets all its weights from a file, by a line of the user's, and is then trained by an optimizer
-that has state (momentum, Adam's averages) and had none before the first step. And one of these:
+A model that had not been trained in this run gets all its weights from a file, by a line of the user's, and is then
+trained by an optimizer that has state (momentum, Adam's averages) and had none before the first step. And one of these:
 
-- the file holds the state of an optimizer for these very parameters, and the script goes on with it: its settings are the same, or the
+- the file holds the state of an optimizer for these very parameters, and the script goes on with it: its settings are
+the same, or the
   script reads the file's counter (`start = checkpoint["epoch"]`), or it writes the same file again;
-- the script writes the same file again, with a counter that goes on from the one it read, and never puts an optimizer's state into it.
+- the script writes the same file again, with a counter that goes on from the one it read, and never puts an optimizer's
+state into it.
 
 Why it hurts
 ------------
-Adam without its averages takes its first steps as if at the very beginning: full learning rate in every coordinate, whatever the gradient's
-size, with no warm-up. Momentum is gone. The loss jumps, and a run that was interrupted three times is not the run that was not:
-results depend on when the machine was restarted.
+Adam without its averages takes its first steps as if at the very beginning: full learning rate in every coordinate,
+whatever the gradient's size, with no warm-up. Momentum is gone. The loss jumps, and a run that was interrupted three
+times is not the run that was not: results depend on when the machine was restarted.
 
 Evidence
 --------
@@ -28,12 +30,13 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: inference and evaluation; fine-tuning from weights (a file without an optimizer's state, a new head, a part of a model, other
-settings); optimizers without state (SGD without momentum); weights put back into a model that was trained here (the best ones, another
-stage); files that a library reads.
+Not reported: inference and evaluation; fine-tuning from weights (a file without an optimizer's state, a new head, a
+part of a model, other settings); optimizers without state (SGD without momentum); weights put back into a model that
+was trained here (the best ones, another stage); files that a library reads.
 
-A checkpoint that keeps model and optimizer in two files, of which only one is read, looks like a file of weights and is not seen. A restart
-with a fresh optimizer and the same settings that is meant so can be allowed: `# trueloop: allow[optimizer-left-out]`.
+A checkpoint that keeps model and optimizer in two files, of which only one is read, looks like a file of weights and is
+not seen. A restart with a fresh optimizer and the same settings that is meant so can be allowed: `# trueloop:
+allow[optimizer-left-out]`.
 """
 
 from __future__ import annotations
@@ -43,10 +46,10 @@ from typing import final
 
 from trueloop.event import FileWritten, KeptNumber, Place, Resumed
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import after, block_of, owns_its_lines, sole_call
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, diff, shown_path, source_of
-from trueloop.verdict import counted
+from trueloop.usercode.rewrite import after, block_of, owns_its_lines, sole_call
+from trueloop.usercode.source import Source, called_name, diff, shown_path, source_of
 
 __all__ = ["OptimizerLeftOut"]
 
@@ -77,7 +80,10 @@ class OptimizerLeftOut(Rule):
         del self._doubtful[event.file]
         if resumed.key:
             yield self._left_behind(resumed)
-        elif not event.contents.optimizers and (counter := _grown(resumed.contents.counters, event.contents.counters)) is not None:
+        elif (
+            not event.contents.optimizers
+            and (counter := _grown(resumed.contents.counters, event.contents.counters)) is not None
+        ):
             yield self._never_kept(event, resumed, counter)
 
     def _left_behind(self, event: Resumed) -> Finding:
@@ -121,17 +127,21 @@ def _value(resumed: Resumed, name: str) -> int:
 
 
 def _grown(before: tuple[KeptNumber, ...], now: tuple[KeptNumber, ...]) -> KeptNumber | None:
-    """A number that goes on from the one in the file: the first file that is written after the load has a larger one."""
+    """A number that goes on from the one in the file: the first file that is written after the load has a larger
+    one."""
     old = {counter.name: counter.value for counter in before}
     return next((counter for counter in now if counter.name in old and counter.value > old[counter.name]), None)
 
 
 def _goes_on(event: Resumed) -> bool:
-    """Does the script read a number of the file's into a variable, or into the head of a loop? Words that only print it do not count."""
+    """Does the script read a number of the file's into a variable, or into the head of a loop? Words that only print it
+    do not count."""
     if event.place is None:
         return False
     source, names = source_of(event.place.path), {counter.name for counter in event.contents.counters}
-    return any(_is_read(node, names) and _is_used(source, node) for node in ast.walk(source.tree) if isinstance(node, ast.expr))
+    return any(
+        _is_read(node, names) and _is_used(source, node) for node in ast.walk(source.tree) if isinstance(node, ast.expr)
+    )
 
 
 def _is_read(node: ast.expr, names: set[str]) -> bool:
@@ -152,8 +162,14 @@ def _is_used(source: Source, node: ast.expr) -> bool:
 
 
 def _loaded_too(event: Resumed) -> str:
-    """`optimizer.load_state_dict(checkpoint["optimizer"])` behind the lines that load the model and build the optimizer."""
-    if event.place is None or event.optimizer_place is None or event.optimizer_place.path != event.place.path or len(event.key) != 1:
+    """`optimizer.load_state_dict(checkpoint["optimizer"])` behind the lines that load the model and build the
+    optimizer."""
+    if (
+        event.place is None
+        or event.optimizer_place is None
+        or event.optimizer_place.path != event.place.path
+        or len(event.key) != 1
+    ):
         return ""
     source = source_of(event.place.path)
     load, optimizer = sole_call(source, event.place, "load_state_dict"), _variable(source, event.optimizer_place)
@@ -165,14 +181,25 @@ def _loaded_too(event: Resumed) -> str:
     if built not in block or not owns_its_lines(source, built):
         return ""
     return diff(
-        source.path, [after(source, max(load[0], built, key=block.index), f'{optimizer}.load_state_dict({checkpoint}["{event.key[0]}"])')]
+        source.path,
+        [
+            after(
+                source,
+                max(load[0], built, key=block.index),
+                f'{optimizer}.load_state_dict({checkpoint}["{event.key[0]}"])',
+            )
+        ],
     )
 
 
 def _variable(source: Source, place: Place) -> str:
     """The name that the optimizer built there is given."""
     statement = source.statement(place.line)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.value, ast.Call):
+    if (
+        not isinstance(statement, ast.Assign)
+        or len(statement.targets) != 1
+        or not isinstance(statement.value, ast.Call)
+    ):
         return ""
     return statement.targets[0].id if isinstance(statement.targets[0], ast.Name) else ""
 

@@ -2,19 +2,20 @@
 
 What it sees
 ------------
-A model that had not been trained in this run gets all its weights from a file, its optimizer gets its state, and when the first step
-comes,
+A model that had not been trained in this run gets all its weights from a file, its optimizer gets its state, and when
+the first step comes,
 
-- a schedule of that optimizer stands at its beginning, and is then stepped, though the file keeps a schedule that had been stepped, or
+- a schedule of that optimizer stands at its beginning, and is then stepped, though the file keeps a schedule that had
+been stepped, or
   an optimizer whose learning rate a schedule had moved;
 - a GradScaler is in use whose state nothing has put back;
 - the state of torch's random generator is in the file, and nothing has put it back.
 
 Why it hurts
 ------------
-A schedule that begins anew warms up a second time, or decays from the full learning rate again: the run's last part is another run. A
-scaler that begins anew skips steps until it has found its factor. Without the random state the order of the data and the dropout masks
-of the first epochs come again.
+A schedule that begins anew warms up a second time, or decays from the full learning rate again: the run's last part is
+another run. A scaler that begins anew skips steps until it has found its factor. Without the random state the order of
+the data and the dropout masks of the first epochs come again.
 
 Evidence
 --------
@@ -22,7 +23,8 @@ What begins anew, what the file keeps, and whether torch's random state was put 
 
 Use instead
 -----------
-    torch.save({..., "schedule": schedule.state_dict(), "scaler": scaler.state_dict(), "random": torch.get_rng_state()}, path)
+    torch.save({..., "schedule": schedule.state_dict(), "scaler": scaler.state_dict(), "random": torch.get_rng_state()},
+    path)
 
     schedule.load_state_dict(checkpoint["schedule"])
     scaler.load_state_dict(checkpoint["scaler"])
@@ -30,9 +32,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: schedules that were told where they are by other means (`last_epoch=`, steps taken before training, `step(epoch)`, a function
-of the user's where the file keeps no schedule); a constant learning rate; fine-tuning, which leaves the optimizer fresh; a random state
-that was never saved: most runs go on without it, and then it is only mentioned.
+Not reported: schedules that were told where they are by other means (`last_epoch=`, steps taken before training,
+`step(epoch)`, a function of the user's where the file keeps no schedule); a constant learning rate; fine-tuning, which
+leaves the optimizer fresh; a random state that was never saved: most runs go on without it, and then it is only
+mentioned.
 
 The random states of Python and NumPy, and that of a device, are not looked for in the file.
 """
@@ -45,7 +48,7 @@ from typing import Final, final
 from trueloop.event import Resumed, RunEnded, ScheduleAtResume, ScheduleStepped
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, calls_in, shown_path, source_of
+from trueloop.usercode.source import called_name, calls_in, shown_path, source_of
 
 __all__ = ["ScheduleOrRngLeftOut"]
 
@@ -120,4 +123,8 @@ def _others(event: Resumed) -> list[str]:
 def _puts_back_by_hand(event: Resumed) -> bool:
     if event.place is None:
         return False
-    return any(called_name(call) in PUTS_BACK for call in calls_in(source_of(event.place.path).tree) if isinstance(call, ast.Call))
+    return any(
+        called_name(call) in PUTS_BACK
+        for call in calls_in(source_of(event.place.path).tree)
+        if isinstance(call, ast.Call)
+    )

@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-A line of the user's calls `torch.load` with `weights_only=False` (or with an unpickler of its own) on a file that this run has not
-written itself. The file is looked through, without running anything of it, for what a safe load would refuse.
+A line of the user's calls `torch.load` with `weights_only=False` (or with an unpickler of its own) on a file that this
+run has not written itself. The file is looked through, without running anything of it, for what a safe load would
+refuse.
 
 Why it hurts
 ------------
-A pickle is a program. With `weights_only=False` it is run with all rights of the process: whoever wrote the file, or could change it on its
-way, decides what happens. Weights from the internet are a known way into other people's machines. And a file that needs it breaks when
-the classes it names move.
+A pickle is a program. With `weights_only=False` it is run with all rights of the process: whoever wrote the file, or
+could change it on its way, decides what happens. Weights from the internet are a known way into other people's
+machines. And a file that needs it breaks when the classes it names move.
 
 Evidence
 --------
@@ -23,9 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: loads that are safe by argument or by default, files that this very run has written, buffers in memory, and loads that a
-library makes on the user's behalf. A setting of the environment (`TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`) is not on any line and is not reported
-either.
+Not reported: loads that are safe by argument or by default, files that this very run has written, buffers in memory,
+and loads that a library makes on the user's behalf. A setting of the environment (`TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`)
+is not on any line and is not reported either.
 
 For a file that you wrote yourself and that must hold objects, allow it on the line: `# trueloop: allow[unsafe-load]`.
 """
@@ -38,7 +39,7 @@ from typing import final
 from trueloop.event import FileOpened, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, shown_path, source_of
+from trueloop.usercode.source import diff, shown_path, source_of
 
 __all__ = ["UnsafeLoad"]
 
@@ -57,7 +58,11 @@ class UnsafeLoad(Rule):
         if needless:
             holds = "and holds nothing but tensors and plain values, which a safe load reads as well"
         else:
-            holds = f"and names {', '.join(event.foreign[:3])}" if event.foreign else "and is of a format that cannot be looked through"
+            holds = (
+                f"and names {', '.join(event.foreign[:3])}"
+                if event.foreign
+                else "and is of a format that cannot be looked through"
+            )
         yield self.finding(
             event,
             f"{shown_path(event.file)} was loaded with the right to run any code, {holds}.",

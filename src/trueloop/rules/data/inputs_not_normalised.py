@@ -2,15 +2,17 @@
 
 What it sees
 ------------
-The tensor that really enters the first layer with weights of a model that is trained, in its first steps: what the data and the model's own
-arithmetic have made of it, before any parameter had a part in it. Two things are told: pixels that still run from 0 to 255, and a table
-whose columns are spread so differently (a thousandfold, from the tenth to the ninetieth percentile) that one of them drowns the others.
+The tensor that really enters the first layer with weights of a model that is trained, in its first steps: what the data
+and the model's own arithmetic have made of it, before any parameter had a part in it. Two things are told: pixels that
+still run from 0 to 255, and a table whose columns are spread so differently (a thousandfold, from the tenth to the
+ninetieth percentile) that one of them drowns the others.
 
 Why it hurts
 ------------
-A weight's gradient is proportional to its input. With one column in the ten thousands and one below one, no learning rate suits both: a
-rate that is safe for the first leaves the second unused, and the model learns from the wrong column or blows up. Initial weights are drawn
-for inputs around one; with pixels up to 255 the first outputs are a hundred times too large, and units saturate or die at the first steps.
+A weight's gradient is proportional to its input. With one column in the ten thousands and one below one, no learning
+rate suits both: a rate that is safe for the first leaves the second unused, and the model learns from the wrong column
+or blows up. Initial weights are drawn for inputs around one; with pixels up to 255 the first outputs are a hundred
+times too large, and units saturate or die at the first steps.
 
 Evidence
 --------
@@ -23,9 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-A normalisation as the first or second layer does the same work, and so does arithmetic in forward(): what is looked at is what reaches the
-layer. Ids that go into an embedding, one-hot and sparse counts, columns that are large alike, and the scale of the targets are not its
-concern. Only Linear and convolution layers are looked at, and tables need 16 rows in a batch before their columns are compared.
+A normalisation as the first or second layer does the same work, and so does arithmetic in forward(): what is looked at
+is what reaches the layer. Ids that go into an embedding, one-hot and sparse counts, columns that are large alike, and
+the scale of the targets are not its concern. Only Linear and convolution layers are looked at, and tables need 16 rows
+in a batch before their columns are compared.
 """
 
 from __future__ import annotations
@@ -39,11 +42,13 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["InputsNotNormalised"]
 
 BRIGHT: Final = 50
-"""Whole numbers up to this may be counts, grades or colours of a palette; pixels of real images reach further in any batch."""
+"""CompiledStep numbers up to this may be counts, grades or colours of a palette; pixels of real images reach further in
+any batch."""
 BYTE: Final = 255
 """The largest number of a byte."""
 WHOLE: Final = 0.99
-"""The share of whole numbers among raw pixels; resizing makes fractions of them, but then the brightest is still 255."""
+"""The share of whole numbers among raw pixels; resizing makes fractions of them, but then the brightest is still
+255."""
 TYPICAL: Final = 16
 """The median of the pixels that are not black lies far above this; that of word counts lies at one or two."""
 APART: Final = 1e3
@@ -51,7 +56,8 @@ APART: Final = 1e3
 COLUMNS: Final = 64
 """Columns of a picture laid flat, at least: 8 by 8. Tables have fewer that are all whole numbers up to 255."""
 LARGE: Final = 100.0
-"""The wide column must be large in itself: a column of tiny numbers beside normalised ones is only ignored, and may well be meant so."""
+"""The wide column must be large in itself: a column of tiny numbers beside normalised ones is only ignored, and may
+well be meant so."""
 
 
 @final
@@ -77,7 +83,9 @@ class InputsNotNormalised(Rule):
                     "share_of_whole_numbers": round(event.whole, 3),
                 },
             )
-        elif event.narrow is not None and event.wide is not None and event.wide[1] >= max(LARGE, APART * event.narrow[1]):
+        elif (
+            event.narrow is not None and event.wide is not None and event.wide[1] >= max(LARGE, APART * event.narrow[1])
+        ):
             ratio = event.wide[1] / event.narrow[1]
             yield self.finding(
                 event,

@@ -2,18 +2,19 @@
 
 What it sees
 ------------
-Two things that hold by themselves. Equal inputs with different labels: over the first pass of a training loader, samples whose inputs are
-equal bit for bit have the same label no more often than two samples drawn at random. And halves that were shuffled apart: the model's
-input is the batch of one loader, the target of its loss is the batch of another one, and each of the two shuffles in an order of its own.
+Two things that hold by themselves. Equal inputs with different labels: over the first pass of a training loader,
+samples whose inputs are equal bit for bit have the same label no more often than two samples drawn at random. And
+halves that were shuffled apart: the model's input is the batch of one loader, the target of its loss is the batch of
+another one, and each of the two shuffles in an order of its own.
 
-Labels that were shuffled once, before they met their inputs in one dataset, cannot be told from labels that are hard to predict unless some
-inputs repeat: a small probe model that learns nothing proves nothing about the labels. That case is not seen here; a loss that stays at
-chance is what shows it.
+Labels that were shuffled once, before they met their inputs in one dataset, cannot be told from labels that are hard to
+predict unless some inputs repeat: a small probe model that learns nothing proves nothing about the labels. That case is
+not seen here; a loss that stays at chance is what shows it.
 
 Why it hurts
 ------------
-The model can only learn how often each label occurs. The loss falls a little and stops there, and the search for the reason goes to the
-learning rate and the architecture, where it is not.
+The model can only learn how often each label occurs. The loss falls a little and stops there, and the search for the
+reason goes to the learning rate and the architecture, where it is not.
 
 Evidence
 --------
@@ -26,10 +27,10 @@ Use instead
 
 When it is fine
 ---------------
-Noisy labels agree far more often than chance, and a few contradictions are the nature of data. Short or discrete inputs (fewer than 16
-numbers that are not zero, or ids) repeat with different labels for good reasons. Samplers of one's own (episodes of few-shot learning give
-one image a new label in each), sequences, and batches of more than inputs and labels are left alone; so are two loaders whose generators
-have the same seed, and so the same order.
+Noisy labels agree far more often than chance, and a few contradictions are the nature of data. Short or discrete inputs
+(fewer than 16 numbers that are not zero, or ids) repeat with different labels for good reasons. Samplers of one's own
+(episodes of few-shot learning give one image a new label in each), sequences, and batches of more than inputs and
+labels are left alone; so are two loaders whose generators have the same seed, and so the same order.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ __all__ = ["LabelsDoNotFollowInputs"]
 REPEATED: Final = 20
 """Repeated inputs that it takes to tell chance from habit."""
 MOST_AGREEMENT: Final = 0.3
-"""Agreement beyond chance, as a share of what is possible, that must be ruled out. Labels of which one in five is wrong reach 0.36 with two
-classes, 0.6 with ten."""
+"""Agreement beyond chance, as a share of what is possible, that must be ruled out. Labels of which one in five is wrong
+reach 0.36 with two classes, 0.6 with ten."""
 
 
 @final

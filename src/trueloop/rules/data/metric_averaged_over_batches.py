@@ -1,19 +1,23 @@
-"""DAT110 metric-averaged-over-batches: the mean of the batches' means, though the last batch is smaller than the others.
+"""DAT110 metric-averaged-over-batches: the mean of the batches' means, though the last batch is smaller than the
+others.
 
 What it sees
 ------------
-A pass that only measured, in this run, over batches of one size and a smaller last one. In the loop around it a batch's mean (a loss with
-reduction='mean', or a `.mean()`) is added up or collected, and that sum is then divided by the number of batches, or the collection is
-averaged. Both are read in the source: a sum that is weighted by the size of the batch, or divided by the number of samples, is right.
+A pass that only measured, in this run, over batches of one size and a smaller last one. In the loop around it a batch's
+mean (a loss with reduction='mean', or a `.mean()`) is added up or collected, and that sum is then divided by the number
+of batches, or the collection is averaged. Both are read in the source: a sum that is weighted by the size of the batch,
+or divided by the number of samples, is right.
 
 Why it hurts
 ------------
-Each sample of the last batch counts as many times more than the others as the batch is smaller: with 32 samples to a batch and one left
-over, that one weighs as much as 32 others. The number changes when only the batch size does, so that two runs cannot be compared by it.
+Each sample of the last batch counts as many times more than the others as the batch is smaller: with 32 samples to a
+batch and one left over, that one weighs as much as 32 others. The number changes when only the batch size does, so that
+two runs cannot be compared by it.
 
 Evidence
 --------
-The size of the batches and of the last one; and, where the losses were seen, the mean over batches and the mean over samples.
+The size of the batches and of the last one; and, where the losses were seen, the mean over batches and the mean over
+samples.
 
 Use instead
 -----------
@@ -23,8 +27,9 @@ Use instead
 
 When it is fine
 ---------------
-Batches of one size, `drop_last=True`, sums, weighted sums, metrics that keep their own counts. What is averaged in another function than
-the loop's is not seen; nor is the running loss of a training epoch looked at, which is only a rough sign anyway.
+Batches of one size, `drop_last=True`, sums, weighted sums, metrics that keep their own counts. What is averaged in
+another function than the loop's is not seen; nor is the running loss of a training epoch looked at, which is only a
+rough sign anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ from typing import final
 from trueloop.event import PassScored
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["MetricAveragedOverBatches"]
 
@@ -84,7 +89,11 @@ def _means_of_means(source: Source, event: PassScored) -> Iterator[ast.expr]:
     if place is None or statement is None:
         return
     for node in ast.walk(statement) if not isinstance(statement, (ast.For, ast.FunctionDef)) else ():
-        if isinstance(node, Comprehension) and node.lineno <= place.line <= (node.end_lineno or 0) and _is_mean(node.elt, set(), event):
+        if (
+            isinstance(node, Comprehension)
+            and node.lineno <= place.line <= (node.end_lineno or 0)
+            and _is_mean(node.elt, set(), event)
+        ):
             yield from _averages(source, statement, node, _names_in(node.generators[0].iter))
     loop = source.enclosing_loop(place.line)
     if not isinstance(loop, ast.For):
@@ -92,7 +101,9 @@ def _means_of_means(source: Source, event: PassScored) -> Iterator[ast.expr]:
     around: ast.AST = source.enclosing_function(place.line) or source.tree
     losses = _assigned_losses(source, loop, event)
     drawn = _names_in(loop.iter)
-    counters = {text for text, value in _added(loop) if isinstance(value, ast.Constant) and value.value == 1} | _lengths(around, drawn)
+    counters = {
+        text for text, value in _added(loop) if isinstance(value, ast.Constant) and value.value == 1
+    } | _lengths(around, drawn)
     for text, value in _added(loop):
         if _is_mean(value, losses, event):
             yield from _divisions(around, text, drawn, counters)
@@ -133,7 +144,9 @@ def _assigned_losses(source: Source, loop: ast.For, event: PassScored) -> set[st
 def _is_mean(value: ast.expr, losses: set[str], event: PassScored) -> bool:
     """A batch's mean as it is: not multiplied by a size, not summed."""
     for node in ast.walk(value):
-        if isinstance(node, (ast.Mult, ast.Div)) or (isinstance(node, ast.Call) and called_name(node) in ("sum", "len", "size", "numel")):
+        if isinstance(node, (ast.Mult, ast.Div)) or (
+            isinstance(node, ast.Call) and called_name(node) in ("sum", "len", "size", "numel")
+        ):
             return False
     if any(isinstance(node, ast.Name) and node.id in losses for node in ast.walk(value)):
         return True
@@ -157,7 +170,12 @@ def _lengths(around: ast.AST, drawn: set[str]) -> set[str]:
 
 
 def _is_length(node: ast.expr, of: set[str]) -> bool:
-    return isinstance(node, ast.Call) and called_name(node) == "len" and len(node.args) == 1 and ast.unparse(node.args[0]) in of
+    return (
+        isinstance(node, ast.Call)
+        and called_name(node) == "len"
+        and len(node.args) == 1
+        and ast.unparse(node.args[0]) in of
+    )
 
 
 def _quotients(around: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
@@ -171,7 +189,9 @@ def _quotients(around: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]
 
 def _divisions(around: ast.AST, total: str, drawn: set[str], counters: set[str]) -> Iterator[ast.expr]:
     for whole, above, below in _quotients(around):
-        holds = any(isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == total for node in ast.walk(above))
+        holds = any(
+            isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == total for node in ast.walk(above)
+        )
         if holds and (_is_length(below, drawn) or ast.unparse(below) in counters):
             yield whole
 
@@ -179,7 +199,11 @@ def _divisions(around: ast.AST, total: str, drawn: set[str], counters: set[str])
 def _averages_of_list(around: ast.AST, items: str) -> Iterator[ast.expr]:
     """`sum(losses) / len(losses)`, `np.mean(losses)`, `torch.stack(losses).mean()`."""
     for whole, above, below in _quotients(around):
-        sums = isinstance(above, ast.Call) and called_name(above) in ("sum", "fsum") and ast.unparse(above.args[0]) == items
+        sums = (
+            isinstance(above, ast.Call)
+            and called_name(above) in ("sum", "fsum")
+            and ast.unparse(above.args[0]) == items
+        )
         if sums and _is_length(below, {items}):
             yield whole
     for call in calls_in(around):
@@ -188,12 +212,18 @@ def _averages_of_list(around: ast.AST, items: str) -> Iterator[ast.expr]:
 
 
 def _averages(source: Source, statement: ast.stmt, items: Comprehension, drawn: set[str]) -> Iterator[ast.expr]:
-    """`sum(... for x, y in valid) / len(valid)`, `np.mean([... for x, y in valid])`; or a list that is averaged later."""
+    """`sum(... for x, y in valid) / len(valid)`, `np.mean([... for x, y in valid])`; or a list that is averaged
+    later."""
     parent = next(source.parents(items), None)
     if isinstance(parent, ast.Call) and called_name(parent) in ("mean", "fmean", "average"):
         yield parent
     for whole, above, below in _quotients(statement):
-        if isinstance(parent, ast.Call) and above is parent and called_name(parent) in ("sum", "fsum") and _is_length(below, drawn):
+        if (
+            isinstance(parent, ast.Call)
+            and above is parent
+            and called_name(parent) in ("sum", "fsum")
+            and _is_length(below, drawn)
+        ):
             yield whole
     if isinstance(statement, ast.Assign) and statement.value is items:
         around: ast.AST = source.enclosing_function(statement.lineno) or source.tree

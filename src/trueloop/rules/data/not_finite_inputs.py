@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-When a loss or a gradient is no number any more, what went into the model and into the loss function is looked at first: nan, or
-infinity, was already there. Some batches of each loader are looked at as they are drawn; if one holds such a value, and a loss or a
-decision (argmax) is then taken from what the model made of it, that is told too, in an evaluation as well.
+When a loss or a gradient is no number any more, what went into the model and into the loss function is looked at first:
+nan, or infinity, was already there. Some batches of each loader are looked at as they are drawn; if one holds such a
+value, and a loss or a decision (argmax) is then taken from what the model made of it, that is told too, in an
+evaluation as well.
 
 Why it hurts
 ------------
-One nan in one sample makes the loss nan, the gradient nan, and after the step every weight nan, without an error. In an evaluation
-argmax turns it into a class like any other, and the accuracy is counted on.
+One nan in one sample makes the loss nan, the gradient nan, and after the step every weight nan, without an error. In an
+evaluation argmax turns it into a class like any other, and the accuracy is counted on.
 
 Evidence
 --------
@@ -23,8 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: nan as the sign for what is missing, where the model or the loss replaces it or leaves it out, so that outputs and losses stay
-numbers; minus infinity in masks; batches that the script itself leaves out when it sees that their loss is no number.
+Not reported: nan as the sign for what is missing, where the model or the loss replaces it or leaves it out, so that
+outputs and losses stay numbers; minus infinity in masks; batches that the script itself leaves out when it sees that
+their loss is no number.
 """
 
 from __future__ import annotations

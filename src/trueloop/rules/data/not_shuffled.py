@@ -2,19 +2,20 @@
 
 What it sees
 ------------
-The loader that is trained on takes the samples as they lie (no shuffling sampler, or a stream), and their classes, as they went
-into the loss, come in blocks: batches hold far fewer classes than the same samples would in random order, and each class comes in one
-block or little more.
+The loader that is trained on takes the samples as they lie (no shuffling sampler, or a stream), and their classes, as
+they went into the loss, come in blocks: batches hold far fewer classes than the same samples would in random order, and
+each class comes in one block or little more.
 
 Why it hurts
 ------------
-Each step then follows the gradient of one class alone: the model learns to answer the class of the moment and forgets the others, batch
-norm's statistics swing from block to block, and what is measured after a pass depends on which class came last.
+Each step then follows the gradient of one class alone: the model learns to answer the class of the moment and forgets
+the others, batch norm's statistics swing from block to block, and what is measured after a pass depends on which class
+came last.
 
 Evidence
 --------
-Batches looked at, classes, how many blocks they came in, how strongly batch and class go together (0 as in random order, 1 each
-batch of one class), and the line of the loader.
+Batches looked at, classes, how many blocks they came in, how strongly batch and class go together (0 as in random
+order, 1 each batch of one class), and the line of the loader.
 
 Use instead
 -----------
@@ -24,9 +25,9 @@ A stream (IterableDataset) is shuffled where it is made, by a buffer or by the o
 
 When it is fine
 ---------------
-Not reported: evaluation in order; data that lies in random order already; classes that come back in many blocks, as in a recording that
-is read in time; a sampler of your own; regression, and any target that is not one class per sample. Batches that a script cuts out of
-its tensors by hand are not seen.
+Not reported: evaluation in order; data that lies in random order already; classes that come back in many blocks, as in
+a recording that is read in time; a sampler of your own; regression, and any target that is not one class per sample.
+Batches that a script cuts out of its tensors by hand are not seen.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from typing import Final, final
 
 from trueloop.event import BatchLooked, RunEnded
 from trueloop.finding import Severity
-from trueloop.rewrite import shuffled
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, source_of
+from trueloop.usercode.rewrite import shuffled
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["NotShuffled"]
 
@@ -51,12 +52,15 @@ CHUNKS: Final = 4
 SAMPLES: Final = 64
 """Fewer say nothing about an order."""
 STRENGTH: Final = 0.5
-"""Share of the association between batch and class (Cramér's V squared) from which the order is one by class. Random order gives nearly 0,
-two files of different mixture 0.1 to 0.2, sorted classes 0.9 to 1."""
+"""Share of the association between batch and class (Cramér's V squared) from which the order is one by class. Random
+order gives nearly 0, two files of different mixture 0.1 to 0.2, sorted classes 0.9 to 1."""
 SIGMAS: Final = 10.0
 """... and how far beyond chance it must lie: chance alone never gets there."""
 
-_ORDERS: Final = {"sequential": "reads its dataset from first to last", "stream": "takes the samples as its stream yields them"}
+_ORDERS: Final = {
+    "sequential": "reads its dataset from first to last",
+    "stream": "takes the samples as its stream yields them",
+}
 
 
 @final
@@ -119,7 +123,8 @@ def _chunks(batches: Iterable[BatchLooked]) -> Iterator[list[int]]:
 
 
 def _association(chunks: list[list[int]], classes: Counter[int]) -> tuple[float, float]:
-    """Cramér's V squared between chunk and class, and how many deviations the chi square lies above its mean in random order."""
+    """Cramér's V squared between chunk and class, and how many deviations the chi square lies above its mean in random
+    order."""
     total = sum(classes.values())
     square = 0.0
     for chunk in chunks:

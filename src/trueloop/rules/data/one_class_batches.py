@@ -2,13 +2,15 @@
 
 What it sees
 ------------
-The classes of the samples, as they went into the loss, over the first batches that a model is trained on. Batches whose gradients go into
-one step count as one. More than half of them hold a single class, though the data has several, and random order would seldom do that.
+The classes of the samples, as they went into the loss, over the first batches that a model is trained on. Batches whose
+gradients go into one step count as one. More than half of them hold a single class, though the data has several, and
+random order would seldom do that.
 
 Why it hurts
 ------------
-Each step pulls all answers towards one class and the next one pulls them back: the loss looks good on every batch, the model learns
-little but the class of the last one, and batch norm sees statistics that no mixed batch at test time will have.
+Each step pulls all answers towards one class and the next one pulls them back: the loss looks good on every batch, the
+model learns little but the class of the last one, and batch norm sees statistics that no mixed batch at test time will
+have.
 
 Evidence
 --------
@@ -18,12 +20,14 @@ Use instead
 -----------
     loader = DataLoader(dataset, batch_size=64, shuffle=True)
 
-or, where a sampler chooses, let each batch draw from several classes. Gradients of one-class batches may also be summed into one step.
+or, where a sampler chooses, let each batch draw from several classes. Gradients of one-class batches may also be summed
+into one step.
 
 When it is fine
 ---------------
-Not reported: data of one class; batches of fewer than 8 samples; a class so frequent that batches without any other are usual; evaluation
-in order; several one-class batches per step. A sampler that groups by class on purpose is reported: allow it there, with a comment
+Not reported: data of one class; batches of fewer than 8 samples; a class so frequent that batches without any other are
+usual; evaluation in order; several one-class batches per step. A sampler that groups by class on purpose is reported:
+allow it there, with a comment
 `# trueloop: allow[one-class-batches]`. Batches that a script cuts out of its tensors by hand are not seen.
 """
 
@@ -47,7 +51,8 @@ BATCHES: Final = 4
 MOST: Final = 0.5
 """Share of the batches."""
 BY_CHANCE: Final = 0.25
-"""Share of one-class batches in random order from which they are no wonder: 16 samples of which 92 % are of one class give as many."""
+"""Share of one-class batches in random order from which they are no wonder: 16 samples of which 92 % are of one class
+give as many."""
 
 
 @final
@@ -67,7 +72,9 @@ class OneClassBatches(Rule):
             self._windows.setdefault((batch.life, batch.models), {}).setdefault(batch.stepped, []).append(batch)
 
     def because(self) -> str:
-        labelled = any(batch.labels for windows in self._windows.values() for window in windows.values() for batch in window)
+        labelled = any(
+            batch.labels for windows in self._windows.values() for window in windows.values() for batch in window
+        )
         return "" if labelled else "no class labels of a loader went into a loss"
 
     def on_run_ended(self, end: RunEnded) -> Findings:

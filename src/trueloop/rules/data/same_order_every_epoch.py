@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-The first batches of three training passes over a loader, by the bits of their samples: the same samples in the same batches in the same
-order. Either the loader does not shuffle, though nothing in its samples depends on their order, or it does and its random numbers
-begin anew before each pass, because something sets the seed inside the epoch loop.
+The first batches of three training passes over a loader, by the bits of their samples: the same samples in the same
+batches in the same order. Either the loader does not shuffle, though nothing in its samples depends on their order, or
+it does and its random numbers begin anew before each pass, because something sets the seed inside the epoch loop.
 
 Why it hurts
 ------------
-The same samples always share a batch and the same batch always comes last, so the noise of the gradients no longer averages out over the
-epochs: training follows a cycle, batch norm learns the mixture of fixed groups, and the result is a little worse than it need be.
+The same samples always share a batch and the same batch always comes last, so the noise of the gradients no longer
+averages out over the epochs: training follows a cycle, batch norm learns the mixture of fixed groups, and the result is
+a little worse than it need be.
 
 Evidence
 --------
@@ -25,10 +26,11 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: evaluation; full-batch training and data of a few batches; samples whose order means something (windows over a series,
-neighbours that are alike, targets that are the inputs one place on, a hidden state that is carried from batch to batch); a sampler of
-your own; several runs in one program that each begin with the same seed. Samples that are augmented differ from pass to pass: there a
-fixed order cannot be seen; nor can it where a script cuts its batches out of tensors by hand.
+Not reported: evaluation; full-batch training and data of a few batches; samples whose order means something (windows
+over a series, neighbours that are alike, targets that are the inputs one place on, a hidden state that is carried from
+batch to batch); a sampler of your own; several runs in one program that each begin with the same seed. Samples that are
+augmented differ from pass to pass: there a fixed order cannot be seen; nor can it where a script cuts its batches out
+of tensors by hand.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ from typing import Final, final
 
 from trueloop.event import BatchLooked, Place, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import loops_around, shuffled
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, calls_in, diff, source_of
+from trueloop.usercode.rewrite import loops_around, shuffled
+from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
 __all__ = ["SameOrderEveryEpoch"]
 
@@ -53,10 +55,13 @@ SHUFFLED: Final = 4
 IN_ORDER: Final = 8
 """Batches of a pass from which an unshuffled order is worth a word: fewer are a full batch in pieces."""
 ALIKE: Final = 0.85
-"""How far neighbours may be apart, against any two, and still be taken for samples in no order: random order measures 1, with a
-deviation of 0.05 for the smallest sets that are judged; a series that keeps a third of its last value 0.82."""
+"""How far neighbours may be apart, against any two, and still be taken for samples in no order: random order measures
+1, with a deviation of 0.05 for the smallest sets that are judged; a series that keeps a third of its last value
+0.82."""
 
-_SEEDS: Final = frozenset({"manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed"})
+_SEEDS: Final = frozenset(
+    {"manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed"}
+)
 
 
 @final
@@ -68,8 +73,11 @@ class SameOrderEveryEpoch(Rule):
     explained_by = ("not-shuffled", "sampler-epoch-never-set")
 
     def __init__(self) -> None:
-        self._passes: dict[tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchLooked]]] = {}
-        """Of each loader, life and model, the batches by loader and pass; a loader that is built anew in each epoch is one loader."""
+        self._passes: dict[
+            tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchLooked]]
+        ] = {}
+        """Of each loader, life and model, the batches by loader and pass; a loader that is built anew in each epoch is
+        one loader."""
         self._compared = False
 
     def on_batch_looked(self, batch: BatchLooked) -> None:
@@ -88,7 +96,11 @@ class SameOrderEveryEpoch(Rule):
             orders = {tuple(batch.rows for batch in batches[:length]) for batches in told}
             first = told[0][:length]
             least = SHUFFLED if first[0].order == "random" else IN_ORDER
-            if len(orders) == 1 and len({batch.rows for batch in first}) == length >= least and _order_means_nothing(first):
+            if (
+                len(orders) == 1
+                and len({batch.rows for batch in first}) == length >= least
+                and _order_means_nothing(first)
+            ):
                 yield self._speak(first, len(told), len(told[0]))
 
     def because(self) -> str:

@@ -2,16 +2,17 @@
 
 What it sees
 ------------
-A few samples of each dataset are drawn again and again in a copy of the process, before the first batch. With every random generator put
-back, the same key gave another value; the data that the dataset stores had been written into; and with that data put back, the first
-value came again. So the draw itself is what changed it. In the run itself, a batch that is the dataset's own memory (no collate function
-has copied it) is looked at again after its step: has the loop written into it?
+A few samples of each dataset are drawn again and again in a copy of the process, before the first batch. With every
+random generator put back, the same key gave another value; the data that the dataset stores had been written into; and
+with that data put back, the first value came again. So the draw itself is what changed it. In the run itself, a batch
+that is the dataset's own memory (no collate function has copied it) is looked at again after its step: has the loop
+written into it?
 
 Why it hurts
 ------------
-The first epoch trains on the data, the second on the data divided by 255 twice, the third on noise around zero. The loss of the first
-epoch looks fine, and nothing says that the later ones are of other data. With worker processes it shows only in some of them, because each
-has a copy of its own.
+The first epoch trains on the data, the second on the data divided by 255 twice, the third on noise around zero. The
+loss of the first epoch looks fine, and nothing says that the later ones are of other data. With worker processes it
+shows only in some of them, because each has a copy of its own.
 
 Evidence
 --------
@@ -24,9 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-Random augmentation is no change: the generators are put back between the draws. Nor is a cache that is filled at the first draw, a value
-that is clamped or scaled once and then stays, a counter, or a stream behind an index. Datasets on CUDA, those that write files or talk to
-others when they are asked, and streams without keys (IterableDataset) cannot be rehearsed, and the report says so.
+Random augmentation is no change: the generators are put back between the draws. Nor is a cache that is filled at the
+first draw, a value that is clamped or scaled once and then stays, a counter, or a stream behind an index. Datasets on
+CUDA, those that write files or talk to others when they are asked, and streams without keys (IterableDataset) cannot be
+rehearsed, and the report says so.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from typing import final
 from trueloop.event import BatchRewritten, DatasetRehearsed, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import source_of
+from trueloop.usercode.source import source_of
 
 __all__ = ["SampleChanges"]
 
@@ -65,7 +67,11 @@ class SampleChanges(Rule):
                 f"Drawing a sample of {event.dataset} writes into {event.rewritten}: the largest number of the same sample was {first:.4g} "
                 f"at one draw and {second:.4g} at the next, with no random number between them.",
                 fix="Make a new tensor or array (x = x / 255, or .clone() first) instead of writing into the stored one.",
-                evidence={"dataset": event.dataset, "written_into": event.rewritten, "largest_number_at_each_draw": list(event.values)},
+                evidence={
+                    "dataset": event.dataset,
+                    "written_into": event.rewritten,
+                    "largest_number_at_each_draw": list(event.values),
+                },
                 place=event.rewritten_place,
             )
 
@@ -75,7 +81,11 @@ class SampleChanges(Rule):
             f"The loop writes into a batch that is the memory of {event.dataset}.{event.attribute} itself: its largest number was "
             f"{event.before:.4g} when it was drawn and {event.after:.4g} after the step, and the next epoch draws that.",
             fix="Make a new tensor (x = x - mean) instead of writing into the batch, or let the dataset give a clone.",
-            evidence={"dataset": event.dataset, "written_into": event.attribute, "largest_number": [event.before, event.after]},
+            evidence={
+                "dataset": event.dataset,
+                "written_into": event.attribute,
+                "largest_number": [event.before, event.after],
+            },
             place=_writing_line(event.place),
         )
 

@@ -2,19 +2,20 @@
 
 What it sees
 ------------
-Samples are recognised by their bits: some of those that a model is only called on, over a pass with no backward, went through a backward
-and a step of the same model before. Rows that the data holds twice by nature are allowed for: the more training rows have a twin in
-training, the more may have one here. Loaders over subsets of one dataset are also compared by the numbers they draw.
+Samples are recognised by their bits: some of those that a model is only called on, over a pass with no backward, went
+through a backward and a step of the same model before. Rows that the data holds twice by nature are allowed for: the
+more training rows have a twin in training, the more may have one here. Loaders over subsets of one dataset are also
+compared by the numbers they draw.
 
 Why it hurts
 ------------
-The model has seen the answers. The measured loss and accuracy are too good by an amount that nobody knows, and early stopping, the
-choice of a model and every number in a report follow them.
+The model has seen the answers. The measured loss and accuracy are too good by an amount that nobody knows, and early
+stopping, the choice of a model and every number in a report follow them.
 
 Evidence
 --------
-Evaluated rows looked at, how many of them had been trained on, how many twins the data itself has, the share of training rows that were
-looked at, and the lines of both loaders.
+Evaluated rows looked at, how many of them had been trained on, how many twins the data itself has, the share of
+training rows that were looked at, and the lines of both loaders.
 
 Use instead
 -----------
@@ -26,12 +27,13 @@ Split before rows are repeated, cut into windows or augmented.
 
 When it is fine
 ---------------
-Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its rows), or on a part of it beside a
-real validation; features of all the data, from which no score is taken; folds of a cross-validation, each with a model or an optimizer
-of its own; tables of few values, where equal rows are no wonder; rows that are evaluated first and trained on later.
+Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its rows), or on a part
+of it beside a real validation; features of all the data, from which no score is taken; folds of a cross-validation,
+each with a model or an optimizer of its own; tables of few values, where equal rows are no wonder; rows that are
+evaluated first and trained on later.
 
-Batches that a script cuts out of its tensors by hand are not seen. Training rows that are augmented are never twice the same: then
-only loaders over parts of one dataset can be compared.
+Batches that a script cuts out of its tensors by hand are not seen. Training rows that are augmented are never twice the
+same: then only loaders over parts of one dataset can be compared.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ TWINS: Final = 2.0
 WHOLE: Final = 0.98
 """Share from which all evaluated rows are training rows: the rest was changed on the way."""
 UNSEEN: Final = 5.0
-"""Pairs of twins that may well have been there where none was met: chance hides more of them once in a hundred and fifty times."""
+"""Pairs of twins that may well have been there where none was met: chance hides more of them once in a hundred and
+fifty times."""
 MEASURED: Final = 100
 """Evaluated rows whose own twins can stand for those of a training set that is drawn with repetition."""
 EXPECTED: Final = 10.0
@@ -108,7 +111,8 @@ class _Overlap:
     part: bool
     """They are fewer than the training rows."""
     everything: bool
-    """All training rows are among them, or may well be, and no score was taken: the whole data is described, not judged."""
+    """All training rows are among them, or may well be, and no score was taken: the whole data is described, not
+    judged."""
     by_numbers: bool = False
 
     @property
@@ -124,7 +128,8 @@ class _Overlap:
         return self.known >= ROWS and self.known > limit and self.share >= SHARE
 
     def is_on_purpose(self, *, beside_another: bool) -> bool:
-        """Accuracy on the training set, or on a part of it beside an evaluation on other rows; features of all the data."""
+        """Accuracy on the training set, or on a part of it beside an evaluation on other rows; features of all the
+        data."""
         return self.everything or (self.whole and (beside_another or not self.part))
 
 
@@ -191,10 +196,16 @@ class TrainRowsInValidation(Rule):
         """None where the evaluation is over the training data itself, on purpose, or came before all training."""
         last = self._last_start(loader, side)
         before = {other: trained for other, trained in training.items() if trained.first.step < last}
-        numbers = [_by_numbers(event, other, side) for other in before if (event := self._numbers(loader, other)) is not None]
+        numbers = [
+            _by_numbers(event, other, side) for other in before if (event := self._numbers(loader, other)) is not None
+        ]
         if numbers:
             return max(numbers, key=lambda overlap: overlap.share)
-        if not before or loader in before or side.first.dataset in {other.first.dataset for other in before.values()} - {-1}:
+        if (
+            not before
+            or loader in before
+            or side.first.dataset in {other.first.dataset for other in before.values()} - {-1}
+        ):
             return None
         known = {row for other in before.values() for row, step in other.rows.items() if step < last}
         sizes = [other.first.samples for other in before.values()]
@@ -207,21 +218,36 @@ class TrainRowsInValidation(Rule):
         part = (side.first.samples or len(side.rows)) < max(size or looked for size in sizes)
         everything = not side.scored and _holds_all(side, hits, len(known))
         whole = _is_whole(side, hits, coverage)
-        return _Overlap(len(side.rows), hits, by_nature, _unseen(side, before.values(), len(known)), coverage, whole, part, everything)
+        return _Overlap(
+            len(side.rows),
+            hits,
+            by_nature,
+            _unseen(side, before.values(), len(known)),
+            coverage,
+            whole,
+            part,
+            everything,
+        )
 
     def _numbers(self, loader: int, other: int) -> RowsShared | None:
         return self._shared.get((loader, other)) or self._shared.get((other, loader))
 
     def _last_start(self, loader: int, side: _Side) -> int:
         """The step of the last pass over a loader in this life of the model."""
-        following = [batch.step for (_, life, _), batches in self._batches.items() for batch in batches if life > side.first.life]
+        following = [
+            batch.step for (_, life, _), batches in self._batches.items() for batch in batches if life > side.first.life
+        ]
         end = min(following, default=None)
         return max([side.last, *(step for step in self._starts.get(loader, []) if end is None or step < end)])
 
     def _speak(self, side: _Side, training: dict[int, _Side], overlap: _Overlap) -> Finding:
         first = side.first
         how = "draw the same numbers of one dataset" if overlap.by_numbers else "were met in training before"
-        looked = "" if overlap.by_numbers or overlap.coverage > WHOLE else f", with {overlap.coverage:.0%} of the training rows looked at"
+        looked = (
+            ""
+            if overlap.by_numbers or overlap.coverage > WHOLE
+            else f", with {overlap.coverage:.0%} of the training rows looked at"
+        )
         return self.finding(
             first,
             f"{overlap.known} of {overlap.rows} rows that the model was evaluated on ({overlap.known / overlap.rows:.0%}) {how}{looked}.",
@@ -243,11 +269,14 @@ def _by_numbers(event: RowsShared, training: int, side: _Side) -> _Overlap:
     sizes = (event.samples, event.other_samples)
     trained, rows = sizes if event.loader == training else sizes[::-1]
     everything = event.shared == trained and not side.scored
-    return _Overlap(rows, event.shared, 0.0, 0.0, 1.0, event.shared == rows, rows < trained, everything, by_numbers=True)
+    return _Overlap(
+        rows, event.shared, 0.0, 0.0, 1.0, event.shared == rows, rows < trained, everything, by_numbers=True
+    )
 
 
 def _twins_expected(side: _Side, training: list[_Side]) -> float | None:
-    """Evaluated rows that would have a twin in training if both were parts of one pile; None where that cannot be measured."""
+    """Evaluated rows that would have a twin in training if both were parts of one pile; None where that cannot be
+    measured."""
     looked = sum(len(other.rows) for other in training)
     if any(other.first.repeats for other in training):
         if side.pass_one.total() < MEASURED:
@@ -259,7 +288,8 @@ def _twins_expected(side: _Side, training: list[_Side]) -> float | None:
 
 
 def _unseen(side: _Side, training: Iterable[_Side], known: int) -> float:
-    """Rows that may be known by twins of which none was met: each pass had so many pairs in which one could have shown itself."""
+    """Rows that may be known by twins of which none was met: each pass had so many pairs in which one could have shown
+    itself."""
     looked = [side.pass_one.total(), *(other.pass_one.total() for other in training if not other.first.repeats)]
     return UNSEEN * len(side.rows) * known / max(1.0, sum(size * (size - 1) / 2 for size in looked))
 
@@ -273,7 +303,8 @@ def _is_whole(side: _Side, hits: int, coverage: float) -> bool:
 
 
 def _holds_all(side: _Side, hits: int, known: int) -> bool:
-    """All training rows that were looked at are among the evaluated ones, or may well be, where only some of those were looked at."""
+    """All training rows that were looked at are among the evaluated ones, or may well be, where only some of those were
+    looked at."""
     looked = min(1.0, len(side.rows) / max(1, side.first.samples or len(side.rows)))
     return hits + SIGMAS * math.sqrt(hits) * (looked < WHOLE) >= WHOLE * looked * known
 

@@ -1,22 +1,25 @@
-"""DAT104 workers-share-a-seed: the random draws of a dataset are the same in every worker, in every epoch, or for every sample.
+"""DAT104 workers-share-a-seed: the random draws of a dataset are the same in every worker, in every epoch, or for every
+sample.
 
 What it sees
 ------------
-A few samples of the dataset are drawn in copies of the process, each set up as PyTorch sets up a worker: other seeds for worker 0 and
-worker 1, others again for the next epoch. The draws are random (the same key gives another sample when it is drawn twice), and yet two
-workers draw the same, or one worker draws the same in two epochs. Three causes are known by trying it without them: a generator stored on
-the dataset, which every worker gets a copy of; a `worker_init_fn` that seeds with a constant, or with the number of the worker alone; and
-a seed that is set anew before each sample, with a constant. It speaks only of loaders that train.
+A few samples of the dataset are drawn in copies of the process, each set up as PyTorch sets up a worker: other seeds
+for worker 0 and worker 1, others again for the next epoch. The draws are random (the same key gives another sample when
+it is drawn twice), and yet two workers draw the same, or one worker draws the same in two epochs. Three causes are
+known by trying it without them: a generator stored on the dataset, which every worker gets a copy of; a
+`worker_init_fn` that seeds with a constant, or with the number of the worker alone; and a seed that is set anew before
+each sample, with a constant. It speaks only of loaders that train.
 
 Why it hurts
 ------------
-Augmentation is there to show the model something new each time. With four workers that draw the same numbers, four images in a batch get
-the same crop and flip; with workers that start alike in each epoch, every epoch sees the same few variants. The model overfits, and the
-loss curves look plausible.
+Augmentation is there to show the model something new each time. With four workers that draw the same numbers, four
+images in a batch get the same crop and flip; with workers that start alike in each epoch, every epoch sees the same few
+variants. The model overfits, and the loss curves look plausible.
 
 Evidence
 --------
-The dataset, the number of workers, between what the draws do not differ, and the generator or the seeding that makes them alike.
+The dataset, the number of workers, between what the draws do not differ, and the generator or the seeding that makes
+them alike.
 
 Use instead
 -----------
@@ -28,9 +31,9 @@ Use instead
 
 When it is fine
 ---------------
-Data that is deterministic by design: nothing random, or a seed that follows from the index, or a loader that only measures. A stored
-generator in a loader without workers goes on from sample to sample, and so does one in the only worker of a persistent loader. Datasets on
-CUDA, and streams without keys (IterableDataset), cannot be rehearsed.
+Data that is deterministic by design: nothing random, or a seed that follows from the index, or a loader that only
+measures. A stored generator in a loader without workers goes on from sample to sample, and so does one in the only
+worker of a persistent loader. Datasets on CUDA, and streams without keys (IterableDataset), cannot be rehearsed.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ from typing import Final, final
 
 from trueloop.event import DatasetRehearsed, EpochStarted, Stepped
 from trueloop.finding import Finding, Severity
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.verdict import counted
 
 __all__ = ["WorkersShareASeed"]
 
@@ -118,7 +121,8 @@ class WorkersShareASeed(Rule):
 
 
 def _passes_needed(event: DatasetRehearsed) -> float:
-    """Passes of training after which the draws have really been repeated: one worker repeats only itself, when it is started anew."""
+    """Passes of training after which the draws have really been repeated: one worker repeats only itself, when it is
+    started anew."""
     if event.alike == "samples" or (event.alike == "workers" and event.workers > 1):
         return 1
     return NEVER if event.persistent else 2

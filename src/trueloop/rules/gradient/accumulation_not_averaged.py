@@ -2,18 +2,19 @@
 
 What it sees
 ------------
-At least twice, the same number of backwards at one line came before a step, each of a loss that is a mean, divided by nothing; the
-gradients were not divided either; and the source shows a window of batches: the step is taken only on some turns of the loop around the
-backward, or follows an inner loop over batches.
+At least twice, the same number of backwards at one line came before a step, each of a loss that is a mean, divided by
+nothing; the gradients were not divided either; and the source shows a window of batches: the step is taken only on some
+turns of the loop around the backward, or follows an inner loop over batches.
 
 Why it hurts
 ------------
-Four undivided means add up to a gradient four times as long as that of one batch of the same total size: the learning rate is silently
-multiplied by the window's length, and changes again whenever that length is tuned.
+Four undivided means add up to a gradient four times as long as that of one batch of the same total size: the learning
+rate is silently multiplied by the window's length, and changes again whenever that length is tuned.
 
 Evidence
 --------
-How many backwards came before each step, in how many windows, and whether the optimizer's steps depend on the gradient's length at all.
+How many backwards came before each step, in how many windows, and whether the optimizer's steps depend on the
+gradient's length at all.
 
 Use instead
 -----------
@@ -21,8 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Sums that are divided by a count of tokens, several different losses, a closure, and gradients that are divided by hand are not reported.
-With Adam and its kin the length cancels out unless gradients are clipped: where they are not, it is only an advice.
+Sums that are divided by a count of tokens, several different losses, a closure, and gradients that are divided by hand
+are not reported. With Adam and its kin the length cancels out unless gradients are clipped: where they are not, it is
+only an advice.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from typing import Final, final
 from trueloop.event import Place, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["AccumulationNotAveraged"]
 
@@ -83,7 +85,12 @@ class AccumulationNotAveraged(Rule):
             event,
             f"{event.name} steps after {length} backwards of undivided means, whose gradients add up: {effect}.",
             fix=f"Divide each loss by the number of batches in the window: (loss / {window or length}).backward().",
-            evidence={"backwards_per_step": length, "windows": windows, "scale_free": event.scale_free, "clipped": event.clipped},
+            evidence={
+                "backwards_per_step": length,
+                "windows": windows,
+                "scale_free": event.scale_free,
+                "clipped": event.clipped,
+            },
             place=event.backward_places[0],
             diff=_divided(event.backward_places[0], window, length),
             severity=Severity.ADVICE if harmless else None,
@@ -91,9 +98,12 @@ class AccumulationNotAveraged(Rule):
 
 
 def _window(backward: Place, step: Place) -> str | None:
-    """The length of the window as written ('accumulation_steps'), '' where it is not written; None if there is no window of batches."""
+    """The length of the window as written ('accumulation_steps'), '' where it is not written; None if there is no
+    window of batches."""
     source = source_of(backward.path)
-    if backward.path != step.path or source.enclosing_function(backward.line) is not source.enclosing_function(step.line):
+    if backward.path != step.path or source.enclosing_function(backward.line) is not source.enclosing_function(
+        step.line
+    ):
         return None
     inner, outer = source.enclosing_loop(backward.line), source.enclosing_loop(step.line)
     if inner is None:
@@ -101,7 +111,9 @@ def _window(backward: Place, step: Place) -> str | None:
     if inner is outer:
         return _written_condition(source, backward.line, step.line)
     batches = _over_batches(inner)
-    return _written_range(source, inner) if batches and not inner.lineno <= step.line <= (inner.end_lineno or 0) else None
+    return (
+        _written_range(source, inner) if batches and not inner.lineno <= step.line <= (inner.end_lineno or 0) else None
+    )
 
 
 def _written_condition(source: Source, backward: int, step: int) -> str | None:
@@ -109,7 +121,9 @@ def _written_condition(source: Source, backward: int, step: int) -> str | None:
     statement = source.statement(step)
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, ast.If) and not parent.lineno <= backward <= (parent.end_lineno or 0):
-            modulos = [node for node in ast.walk(parent.test) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)]
+            modulos = [
+                node for node in ast.walk(parent.test) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+            ]
             simple = [node.right for node in modulos if isinstance(node.right, (ast.Name, ast.Constant, ast.Attribute))]
             return source.text(simple[0]) if len(simple) == 1 else ""
     return None
@@ -129,7 +143,8 @@ def _over_batches(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
 
 
 def _chosen_by(node: ast.AST, variable: str) -> bool:
-    """The loop's variable picks something: `heads[k]`, `loss_of(k)`. A slice (`x[k * 8 : k * 8 + 8]`) is a part of the data."""
+    """The loop's variable picks something: `heads[k]`, `loss_of(k)`. A slice (`x[k * 8 : k * 8 + 8]`) is a part of the
+    data."""
     if isinstance(node, ast.Subscript) and not any(isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)):
         parts: list[ast.AST] = [node.slice]
     elif isinstance(node, ast.Call) and called_name(node) != "print":
@@ -143,7 +158,11 @@ def _chosen_by(node: ast.AST, variable: str) -> bool:
 def _written_range(source: Source, loop: ast.For | ast.While | ast.AsyncFor) -> str:
     call = loop.iter if not isinstance(loop, ast.While) else None
     plain = isinstance(call, ast.Call) and called_name(call) == "range" and len(call.args) == 1
-    if not isinstance(call, ast.Call) or not plain or not isinstance(call.args[0], (ast.Name, ast.Constant, ast.Attribute)):
+    if (
+        not isinstance(call, ast.Call)
+        or not plain
+        or not isinstance(call.args[0], (ast.Name, ast.Constant, ast.Attribute))
+    ):
         return ""
     return source.text(call.args[0])
 

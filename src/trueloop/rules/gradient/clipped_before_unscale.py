@@ -2,14 +2,14 @@
 
 What it sees
 ------------
-A clipping function was given gradients that a scaled loss had made, and neither `scaler.unscale_(optimizer)` nor anything else had
-touched them since. The limit is smaller than the scale, so it was not meant for scaled gradients.
+A clipping function was given gradients that a scaled loss had made, and neither `scaler.unscale_(optimizer)` nor
+anything else had touched them since. The limit is smaller than the scale, so it was not meant for scaled gradients.
 
 Why it hurts
 ------------
-The gradients are thousands of times as long as they will be in the step. A limit of 1 therefore clips every step, and after the scaler
-has divided, what is left of the gradient is 1/65536 long: the run learns as if at a tiny learning rate that jumps with the scale.
-Where the call only reads the norm, the log shows the scale.
+The gradients are thousands of times as long as they will be in the step. A limit of 1 therefore clips every step, and
+after the scaler has divided, what is left of the gradient is 1/65536 long: the run learns as if at a tiny learning rate
+that jumps with the scale. Where the call only reads the norm, the log shows the scale.
 
 Evidence
 --------
@@ -24,8 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-A limit multiplied by `scaler.get_scale()`; a scaler that is switched off; gradients divided by hand; a norm that is divided by the scale
-before it is logged. Clipping written by hand is not judged: what it does to the gradients may not depend on their scale.
+A limit multiplied by `scaler.get_scale()`; a scaler that is switched off; gradients divided by hand; a norm that is
+divided by the scale before it is logged. Clipping written by hand is not judged: what it does to the gradients may not
+depend on their scale.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from typing import Final, final
 
 from trueloop.event import ClippedScaled, Place
 from trueloop.finding import Severity
-from trueloop.rewrite import before, block_of, owns_its_lines
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.rewrite import before, block_of, owns_its_lines
+from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["ClippedBeforeUnscale"]
 
@@ -77,7 +78,9 @@ class ClippedBeforeUnscale(Rule):
                 "limit": "inf" if math.isinf(event.limit) else event.limit,
                 "scale": event.scale,
                 "limit_in_the_step": None if reads else real,
-                "backward": f"{event.backward_place.path}:{event.backward_place.line}" if event.backward_place else None,
+                "backward": f"{event.backward_place.path}:{event.backward_place.line}"
+                if event.backward_place
+                else None,
             },
             severity=Severity.WARNING if reads else None,
             diff=_unscaled_first(event.place),
@@ -102,7 +105,11 @@ def _unscaled_first(place: Place | None) -> str:
     if clip is None or not isinstance(clip, (ast.Expr, ast.Assign)) or not owns_its_lines(source, clip):
         return ""
     block = block_of(source, clip)
-    steps = [named for statement in block[block.index(clip) + 1 :] if (named := _scaler_step(source, statement))] if block else []
+    steps = (
+        [named for statement in block[block.index(clip) + 1 :] if (named := _scaler_step(source, statement))]
+        if block
+        else []
+    )
     if len(steps) != 1:
         return ""
     scaler, optimizer = steps[0]

@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-A clipping function was called when an optimizer had used the gradients already (or they had been reset since) and no backward had brought
-new ones. No clip at that line ever met gradients that a step was still to use.
+A clipping function was called when an optimizer had used the gradients already (or they had been reset since) and no
+backward had brought new ones. No clip at that line ever met gradients that a step was still to use.
 
 Why it hurts
 ------------
-The step takes the gradients as they are, however long; the clip then shortens what nobody reads any more. The one batch in a thousand
-whose gradient explodes destroys the weights, in a run whose author has every reason to believe it protected.
+The step takes the gradients as they are, however long; the clip then shortens what nobody reads any more. The one batch
+in a thousand whose gradient explodes destroys the weights, in a run whose author has every reason to believe it
+protected.
 
 Evidence
 --------
@@ -32,9 +33,9 @@ from typing import Final, final
 
 from trueloop.event import Clipped, Place
 from trueloop.finding import Severity
-from trueloop.rewrite import block_of, owns_its_lines, sole_call
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, diff, source_of
+from trueloop.usercode.rewrite import block_of, owns_its_lines, sole_call
+from trueloop.usercode.source import Edit, diff, source_of
 
 __all__ = ["ClippedTooLate"]
 
@@ -91,7 +92,9 @@ def _moved_up(clip: Place | None, step: Place | None) -> str:
     if not isinstance(late, ast.Expr) or not owns_its_lines(source, late) or stepped is None:
         return ""
     used = stepped[0]
-    scaled = isinstance(used.value, ast.Call) and used.value.args  # scaler.step(optimizer): the gradients are not unscaled before it
+    scaled = (
+        isinstance(used.value, ast.Call) and used.value.args
+    )  # scaler.step(optimizer): the gradients are not unscaled before it
     if scaled or used.lineno >= late.lineno or late not in block_of(source, used):
         return ""
     lines = tuple(line.rstrip("\n") for line in source.lines[late.lineno - 1 : late.end_lineno])

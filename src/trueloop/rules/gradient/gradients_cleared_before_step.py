@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-A backward brought gradients to an optimizer's parameters, they were reset, and then the optimizer stepped: it found nothing.
+A backward brought gradients to an optimizer's parameters, they were reset, and then the optimizer stepped: it found
+nothing.
 
 Why it hurts
 ------------

@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-Three measurements in a row found gradients a thousand times as long as those of the first steps, with no clipping in place; and they
-are a thousand times the median of all measured before, or have grown through the whole run.
+Three measurements in a row found gradients a thousand times as long as those of the first steps, with no clipping in
+place; and they are a thousand times the median of all measured before, or have grown through the whole run.
 
 Why it hurts
 ------------
-Each such step throws the weights further than all calm steps together. The loss may still look bounded, and a single batch can
-undo the run.
+Each such step throws the weights further than all calm steps together. The loss may still look bounded, and a single
+batch can undo the run.
 
 Evidence
 --------
@@ -40,7 +40,8 @@ __all__ = ["GradientsExplode"]
 GROWTH: Final = 1e3
 """Times the length of the first gradients. Healthy runs vary by ten, seldom by a hundred, over their whole length."""
 STILL: Final = 1.5
-"""Times the median of the last third of what was measured before: the gradients are still growing, not settled at another length."""
+"""Times the median of the last third of what was measured before: the gradients are still growing, not settled at
+another length."""
 RECENT: Final = 3
 """Measurements in a row: one long gradient is a hard batch."""
 EARLIER: Final = 4
@@ -59,7 +60,8 @@ class GradientsExplode(Rule):
 
     def __init__(self) -> None:
         self._totals: dict[int, dict[int, float]] = {}
-        """Per optimizer: the gradient's length at each step that was measured, as long as it was finite and unclipped."""
+        """Per optimizer: the gradient's length at each step that was measured, as long as it was finite and
+        unclipped."""
         self._clips: set[int] = set()
 
     def because(self) -> str:
@@ -80,7 +82,9 @@ class GradientsExplode(Rule):
         if len(earlier) < EARLIER:
             return
         first = max(earlier[:FIRST])
-        if 0 < first * GROWTH <= min(recent) and (min(recent) >= GROWTH * median(earlier) or _keeps_growing(earlier, recent)):
+        if 0 < first * GROWTH <= min(recent) and (
+            min(recent) >= GROWTH * median(earlier) or _keeps_growing(earlier, recent)
+        ):
             yield self._speak(event, earlier, recent)
 
     def _speak(self, event: GradientsMeasured, earlier: list[float], recent: list[float]) -> Finding:

@@ -2,15 +2,16 @@
 
 What it sees
 ------------
-Between two steps of an optimizer a backward came, and nothing reset the gradients it added to. A reset is seen by what it does
-(`.grad` becomes None, another tensor, or zero), not by how it is spelt: `optimizer.zero_grad()`, `model.zero_grad()`,
+Between two steps of an optimizer a backward came, and nothing reset the gradients it added to. A reset is seen by what
+it does (`.grad` becomes None, another tensor, or zero), not by how it is spelt: `optimizer.zero_grad()`,
+`model.zero_grad()`,
 `p.grad = None` and `p.grad.zero_()` are one thing.
 
 Why it hurts
 ------------
 backward() adds to `.grad`. Without a reset, step 100 moves the weights by the sum of a hundred gradients, most of them
-computed for weights that no longer exist: training behaves like a far too high learning rate with endless momentum, and often
-still seems to learn.
+computed for weights that no longer exist: training behaves like a far too high learning rate with endless momentum, and
+often still seems to learn.
 
 Evidence
 --------
@@ -24,9 +25,9 @@ Use instead
 
 When it is fine
 ---------------
-Several backwards before one step (accumulation) are not reported as long as a reset comes before the next window; nor are
-gradients that another optimizer's backward leaves behind and that are reset before they are used (GANs), nor closures that
-reset inside the step (LBFGS).
+Several backwards before one step (accumulation) are not reported as long as a reset comes before the next window; nor
+are gradients that another optimizer's backward leaves behind and that are reset before they are used (GANs), nor
+closures that reset inside the step (LBFGS).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from typing import final
 from trueloop.event import Place, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, diff, source_of
+from trueloop.usercode.source import Edit, Source, diff, source_of
 
 __all__ = ["GradientsNeverCleared"]
 
@@ -100,7 +101,8 @@ def _reset_before(event: Stepped) -> str:
 
 
 def _step_each_time(source: Source, backward: ast.stmt, step: Place) -> bool:
-    """Both in one loop of one function, the step under no condition of its own: a window of backwards is not reset inside it."""
+    """Both in one loop of one function, the step under no condition of its own: a window of backwards is not reset
+    inside it."""
     statement = source.statement(step.line)
     if statement is None or source.enclosing_loop(backward.lineno) is not source.enclosing_loop(step.line):
         return False

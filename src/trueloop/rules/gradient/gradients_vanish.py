@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-On several measured steps the gradient of a weight, per number in it, falls by a factor of a hundred thousand and more from the last layer
-to the first, over at least five layers, step by step rather than at one place.
+On several measured steps the gradient of a weight, per number in it, falls by a factor of a hundred thousand and more
+from the last layer to the first, over at least five layers, step by step rather than at one place.
 
 Why it hurts
 ------------
-The first layers receive so little that they stay as they were initialised: the network trains its last layers on random features,
-and deeper makes it worse.
+The first layers receive so little that they stay as they were initialised: the network trains its last layers on random
+features, and deeper makes it worse.
 
 Evidence
 --------
@@ -21,8 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-Weights without a gradient, or with one that is exactly zero (frozen parts, zero-initialised branches, gates), are left alone, and so is a
-fall at a single place (a scaled branch). With Adam and its kin the length cancels out until it is below their eps; only then it is told.
+Weights without a gradient, or with one that is exactly zero (frozen parts, zero-initialised branches, gates), are left
+alone, and so is a fall at a single place (a scaled branch). With Adam and its kin the length cancels out until it is
+below their eps; only then it is told.
 """
 
 from __future__ import annotations
@@ -39,19 +40,22 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["GradientsVanish"]
 
 FALL: Final = 1e5
-"""From last to first layer. Deep networks that train well stay within a few hundred; ten sigmoid layers fall by a million and more."""
+"""From last to first layer. Deep networks that train well stay within a few hundred; ten sigmoid layers fall by a
+million and more."""
 LAYERS: Final = 5
 """With fewer layers the first one can still be reached."""
 RISING: Final = 0.7
 """Share of neighbouring layers of which the one nearer to the output has the larger gradient."""
 AT_ONE_PLACE: Final = 0.5
-"""The largest share of the fall, counted in powers of ten, that one pair of neighbours may have: a gate falls at one place."""
+"""The largest share of the fall, counted in powers of ten, that one pair of neighbours may have: a gate falls at one
+place."""
 ENOUGH: Final = 4
 """Measurements in a row: the first three steps, and one some time later."""
 ADAMS_EPS: Final = 1e-8
 """Below this the optimizers that divide by the gradient's length do so no more."""
 SMALLEST: Final = 1e-18
-"""Behind a gradient as small as this, zeros are what single precision has left: the squares, of which a norm is made, leave its range."""
+"""Behind a gradient as small as this, zeros are what single precision has left: the squares, of which a norm is made,
+leave its range."""
 
 
 @final
@@ -88,7 +92,9 @@ class GradientsVanish(Rule):
         if times == ENOUGH:
             yield self._speak(event, layers, units, times)
 
-    def _speak(self, event: GradientsMeasured, layers: Sequence[LayerGradient], units: list[float], times: int) -> Finding:
+    def _speak(
+        self, event: GradientsMeasured, layers: Sequence[LayerGradient], units: list[float], times: int
+    ) -> Finding:
         first, last = layers[0], layers[-1]
         ratio = units[-1] / units[0] if units[0] else math.inf
         return self.finding(

@@ -2,16 +2,18 @@
 
 What it sees
 ------------
-Graphs of at least two dozen earlier steps are still in memory, and their number grows: losses are put into a list, or summed, as tensors.
+Graphs of at least two dozen earlier steps are still in memory, and their number grows: losses are put into a list, or
+summed, as tensors.
 
 Why it hurts
 ------------
-A loss drags along the graph that made it: every operation, and for losses that saw no backward every activation too. Memory grows from
-step to step until the run dies, often hours later, far from the line that caused it.
+A loss drags along the graph that made it: every operation, and for losses that saw no backward every activation too.
+Memory grows from step to step until the run dies, often hours later, far from the line that caused it.
 
 Evidence
 --------
-How many graphs of earlier steps are alive, of how many that were made, the step of the oldest, and the line that keeps them, if found.
+How many graphs of earlier steps are alive, of how many that were made, the step of the oldest, and the line that keeps
+them, if found.
 
 Use instead
 -----------
@@ -20,8 +22,8 @@ Use instead
 
 When it is fine
 ---------------
-A window of bounded length (`deque(maxlen=10)`, a list that is cleared every few steps, an episode's losses before their one backward) is
-not reported.
+A window of bounded length (`deque(maxlen=10)`, a list that is cleared every few steps, an episode's losses before their
+one backward) is not reported.
 """
 
 from __future__ import annotations
@@ -33,16 +35,17 @@ from typing import Final, final
 
 from trueloop.event import GraphsAlive, ModelSeen, Place, RunEnded
 from trueloop.finding import Severity
-from trueloop.rewrite import loop_without_graph
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, diff, source_of
+from trueloop.usercode.rewrite import loop_without_graph
+from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["GraphKeptAlive"]
 
 MANY: Final = 24
 """Graphs of earlier steps; windows and queues that are kept on purpose are mostly shorter."""
 VERY_MANY: Final = 64
-"""The same where no line was found that keeps them: reference cycles may hold some dozens until Python collects them."""
+"""The same where no line was found that keeps them: reference cycles may hold some dozens until Python collects
+them."""
 RISES: Final = 3
 """Looks, at different steps, of which each saw more than the one before: one burst that is freed later is no growth."""
 ALMOST_ALL: Final = 0.9
@@ -131,14 +134,20 @@ def _kept_by(statement: ast.AST) -> ast.expr | None:
     """What a statement puts away for later: `xs.append(x)`, `total += x`, `total = total + x`, `history[i] = x`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         call = statement.value
-        return call.args[-1] if isinstance(call.func, ast.Attribute) and call.func.attr in _KEEPS and call.args else None
+        return (
+            call.args[-1] if isinstance(call.func, ast.Attribute) and call.func.attr in _KEEPS and call.args else None
+        )
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         return statement.value
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0], statement.value
         if isinstance(target, ast.Subscript):
             return value
-        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and ast.unparse(value.left) == ast.unparse(target):
+        if (
+            isinstance(value, ast.BinOp)
+            and isinstance(value.op, ast.Add)
+            and ast.unparse(value.left) == ast.unparse(target)
+        ):
             return value.right
     return None
 
@@ -148,7 +157,9 @@ class _Search:
 
     def __init__(self, source: Source, scope: ast.AST, names: frozenset[str], functions: frozenset[str]) -> None:
         self.source, self.functions = source, functions
-        self.statements = sorted((node for node in ast.walk(scope) if isinstance(node, ast.stmt)), key=lambda s: s.lineno)
+        self.statements = sorted(
+            (node for node in ast.walk(scope) if isinstance(node, ast.stmt)), key=lambda s: s.lineno
+        )
         self.names = set(names)
         for _ in range(3):  # a = loss; b = a * 2: names that the value is handed on to
             for statement in self.statements:
@@ -163,12 +174,15 @@ class _Search:
         return {first.id} if isinstance(first, ast.Name) and isinstance(statement.value, ast.Call) else set()
 
     def carried(self, value: ast.expr) -> ast.expr | None:
-        """The part of an expression that is the value, with its graph; None if it is cut off (`loss.item()`) or not in it."""
+        """The part of an expression that is the value, with its graph; None if it is cut off (`loss.item()`) or not in
+        it."""
         if isinstance(value, ast.Name):
             return value if value.id in self.names else None
         if isinstance(value, ast.BinOp):
             left, right = self.carried(value.left), self.carried(value.right)
-            tensors = not isinstance(value.left, (ast.Tuple, ast.List)) and not isinstance(value.right, (ast.Tuple, ast.List))
+            tensors = not isinstance(value.left, (ast.Tuple, ast.List)) and not isinstance(
+                value.right, (ast.Tuple, ast.List)
+            )
             return value if left and right and tensors else left or right
         if isinstance(value, (ast.Tuple, ast.List)):
             return next((part for part in map(self.carried, value.elts) if part is not None), None)
@@ -178,7 +192,9 @@ class _Search:
             if called_name(value) in self.functions:
                 return value
             method = value.func
-            return self.carried(method.value) if isinstance(method, ast.Attribute) and method.attr in _HANDS_ON else None
+            return (
+                self.carried(method.value) if isinstance(method, ast.Attribute) and method.attr in _HANDS_ON else None
+            )
         return None
 
     def keeper(self) -> tuple[ast.stmt, ast.expr] | None:
@@ -198,8 +214,16 @@ class _Search:
     def _made_anew(self, target: str, statement: ast.stmt) -> bool:
         """The sum is set to something else inside the loop around it: it does not outlive a turn of that loop."""
         loop = self.source.enclosing_loop(statement.lineno)
-        inside = [] if loop is None else [node for node in ast.walk(loop) if isinstance(node, ast.Assign) and node is not statement]
-        fresh = [node for node in inside if target not in {ast.unparse(n) for n in ast.walk(node.value) if isinstance(n, ast.expr)}]
+        inside = (
+            []
+            if loop is None
+            else [node for node in ast.walk(loop) if isinstance(node, ast.Assign) and node is not statement]
+        )
+        fresh = [
+            node
+            for node in inside
+            if target not in {ast.unparse(n) for n in ast.walk(node.value) if isinstance(n, ast.expr)}
+        ]
         return any(ast.unparse(name) == target for node in fresh for name in node.targets)
 
 
@@ -213,14 +237,18 @@ def _summed_into(statement: ast.stmt) -> str | None:
 
 
 def _mended(source: Source, kept: tuple[ast.stmt, ast.expr], evaluated: Place | None) -> str:
-    """No graph at all in a loop that only evaluates; else `.detach()`, since a tensor can still be stacked and divided by what follows."""
+    """No graph at all in a loop that only evaluates; else `.detach()`, since a tensor can still be stacked and divided
+    by what follows."""
     edit = None if evaluated is None else loop_without_graph(source, evaluated)
     if edit is not None and edit.first <= kept[0].lineno <= edit.last:
         return diff(source.path, [edit])
     if isinstance(kept[1], ast.Call) and not _gives_a_tensor(source, kept[1]):
         return ""
     text = source.text(kept[1])
-    return diff(source.path, [source.replacing(kept[1], f"({text}).detach()" if isinstance(kept[1], ast.BinOp) else f"{text}.detach()")])
+    return diff(
+        source.path,
+        [source.replacing(kept[1], f"({text}).detach()" if isinstance(kept[1], ast.BinOp) else f"{text}.detach()")],
+    )
 
 
 def _gives_a_tensor(source: Source, call: ast.Call) -> bool:
@@ -228,6 +256,10 @@ def _gives_a_tensor(source: Source, call: ast.Call) -> bool:
     name = called_name(call)
     if name in dir(builtins) or name[:1].isupper():
         return False
-    functions = [node for node in ast.walk(source.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name]
+    functions = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
+    ]
     returns = [node.value for function in functions for node in ast.walk(function) if isinstance(node, ast.Return)]
     return not any(isinstance(value, (ast.Tuple, ast.List, ast.Dict)) for value in returns)

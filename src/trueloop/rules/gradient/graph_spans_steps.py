@@ -2,17 +2,20 @@
 
 What it sees
 ------------
-The graph of a backward holds operations that earlier backwards had walked through already, before optimizer steps were taken; at each look
-it reaches back further and holds more operations. A hidden state, or a running sum, is carried from step to step with its graph.
+The graph of a backward holds operations that earlier backwards had walked through already, before optimizer steps were
+taken; at each look it reaches back further and holds more operations. A hidden state, or a running sum, is carried from
+step to step with its graph.
 
 Why it hurts
 ------------
-Step 100 computes gradients through a hundred steps: time and memory grow with every step, and most of what is computed belongs to
-weights that no longer exist. `retain_graph=True`, which silences PyTorch's error here, is what lets it happen.
+Step 100 computes gradients through a hundred steps: time and memory grow with every step, and most of what is computed
+belongs to weights that no longer exist. `retain_graph=True`, which silences PyTorch's error here, is what lets it
+happen.
 
 Evidence
 --------
-How many optimizer steps the graph reaches back, how many operations it had at the first and at the last look, and whether it was retained.
+How many optimizer steps the graph reaches back, how many operations it had at the first and at the last look, and
+whether it was retained.
 
 Use instead
 -----------
@@ -22,8 +25,9 @@ Use instead
 
 When it is fine
 ---------------
-A graph of bounded depth is not reported: a GAN's generator output that is used before and after the discriminator's step, unrolled
-optimisation, truncated windows that are detached every few steps, several backwards through one graph within a step.
+A graph of bounded depth is not reported: a GAN's generator output that is used before and after the discriminator's
+step, unrolled optimisation, truncated windows that are detached every few steps, several backwards through one graph
+within a step.
 """
 
 from __future__ import annotations
@@ -35,14 +39,15 @@ from typing import Final, final
 from trueloop.event import Backward, Place, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, source_of
+from trueloop.usercode.source import Source, called_name, source_of
 
 __all__ = ["GraphSpansSteps"]
 
 DEEP: Final = 64
 """Steps that no window kept on purpose spans: reported at once."""
 DEEP_AT_THE_END: Final = 5
-"""The same at the end of a short run, having grown at every look: unrolling by design is rarely deeper, and it starts over."""
+"""The same at the end of a short run, having grown at every look: unrolling by design is rarely deeper, and it starts
+over."""
 
 _CUTS: Final = ("detach", "item", "tolist", "numpy", "size", "numel", "len", "float", "int", "str")
 """Calls whose result has no graph."""
@@ -125,7 +130,8 @@ def _carried_at(place: Place) -> tuple[Place, str] | None:
 
 
 def _carrying(loop: ast.For | ast.While | ast.AsyncFor) -> Iterator[tuple[ast.stmt, str]]:
-    """In the loop around a backward: statements that read a value before anything in this turn has set it, and set it."""
+    """In the loop around a backward: statements that read a value before anything in this turn has set it, and set
+    it."""
     given = set(_named(loop.target)) if not isinstance(loop, ast.While) else set()
     statements = [node for node in ast.walk(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
     for statement in sorted(statements, key=lambda s: s.lineno):
@@ -135,16 +141,26 @@ def _carrying(loop: ast.For | ast.While | ast.AsyncFor) -> Iterator[tuple[ast.st
         for name in made:
             added = isinstance(statement, ast.AugAssign) or isinstance(statement.value, ast.BinOp)
             # a counter or a log of losses is carried too, but nothing is computed from it
-            if name in taken and name not in given and (not added or (len(taken) > 1 and _is_read(loop, statement, name))):
+            if (
+                name in taken
+                and name not in given
+                and (not added or (len(taken) > 1 and _is_read(loop, statement, name)))
+            ):
                 yield statement, name
         given |= set(made)
 
 
 def _is_read(loop: ast.AST, apart_from: ast.stmt, name: str) -> bool:
     """Some other statement of the loop computes with the value."""
-    simple = [node for node in ast.walk(loop) if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and node is not apart_from]
+    simple = [
+        node
+        for node in ast.walk(loop)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and node is not apart_from
+    ]
     printed = [
-        node for node in simple if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called_name(node.value) == "print"
+        node
+        for node in simple
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called_name(node.value) == "print"
     ]
     return any(name in set(_named(node)) for node in simple if node not in printed)
 

@@ -1,15 +1,17 @@
-"""GRD105 last-window-dropped: the last batches of each pass make no full window, and their gradients are lost or leak into the next one.
+"""GRD105 last-window-dropped: the last batches of each pass make no full window, and their gradients are lost or leak
+into the next one.
 
 What it sees
 ------------
-Several backwards come before each step, the same number in most windows; a pass over the loader ends in the middle of a window. Then
-either the gradients of those batches are reset before any step, or the first step of the next pass takes them on top of a full window
-(seen twice), or the run ends after a complete pass without a step for them.
+Several backwards come before each step, the same number in most windows; a pass over the loader ends in the middle of a
+window. Then either the gradients of those batches are reset before any step, or the first step of the next pass takes
+them on top of a full window (seen twice), or the run ends after a complete pass without a step for them.
 
 Why it hurts
 ------------
-The last batches of a pass are computed and thrown away: with a fixed order they are never learnt from at all. Where they leak into the
-next pass, its first step is longer than all others and mixes gradients of weights that no longer exist.
+The last batches of a pass are computed and thrown away: with a fixed order they are never learnt from at all. Where
+they leak into the next pass, its first step is longer than all others and mixes gradients of weights that no longer
+exist.
 
 Evidence
 --------
@@ -25,9 +27,10 @@ The last window is then shorter; divide its losses by its own length if they are
 
 When it is fine
 ---------------
-Loaders whose length is a multiple of the window, and windows that run on over the end of a pass (counted through the whole run, so that
-each step still takes as many batches as any other) are not reported. Nor are runs that are cut short, a pass that is left early at the
-run's end, windows with a loss that is no number, closures, loops with several optimizers, and data that no DataLoader yields."""
+Loaders whose length is a multiple of the window, and windows that run on over the end of a pass (counted through the
+whole run, so that each step still takes as many batches as any other) are not reported. Nor are runs that are cut
+short, a pass that is left early at the run's end, windows with a loss that is no number, closures, loops with several
+optimizers, and data that no DataLoader yields."""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ from typing import Final, Literal, final
 from trueloop.event import Backward, EpochStarted, Place, RunEnded, Stepped
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, diff, source_of
+from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["LastWindowDropped"]
 
@@ -154,13 +157,23 @@ class LastWindowDropped(Rule):
             "mixed": f"went into the first step of the next pass, on top of its own {usual}",
             "unused": "were still unused when the run ended",
         }[fate]
-        rest = "the last batch of a pass fills no window: its" if left == 1 else f"the last {left} batches of a pass fill no window: their"
+        rest = (
+            "the last batch of a pass fills no window: its"
+            if left == 1
+            else f"the last {left} batches of a pass fill no window: their"
+        )
         place, patch = _condition(event)
         return self.finding(
             event,
             f"{event.name} steps after every {usual} backwards, and {rest} gradients {became}.",
             fix="Step after the last batch of a pass too, however short its window is.",
-            evidence={"window": usual, "left_over": left, "fate": fate, "seen": self._fates[fate, left], "step_taken": event.step},
+            evidence={
+                "window": usual,
+                "left_over": left,
+                "fate": fate,
+                "seen": self._fates[fate, left],
+                "step_taken": event.step,
+            },
             place=place,
             diff=patch,
         )
@@ -170,7 +183,8 @@ class LastWindowDropped(Rule):
 
 
 def _condition(event: Stepped) -> tuple[Place | None, str]:
-    """The line of `if (i + 1) % k == 0:` around the step, or the step's own; and the diff that adds the end of the loader to it."""
+    """The line of `if (i + 1) % k == 0:` around the step, or the step's own; and the diff that adds the end of the
+    loader to it."""
     place = event.place
     if place is None or event.backward_places[0].path != place.path:
         return place, ""
@@ -179,7 +193,9 @@ def _condition(event: Stepped) -> tuple[Place | None, str]:
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             return place, ""
-        if isinstance(parent, ast.If) and not parent.lineno <= event.backward_places[0].line <= (parent.end_lineno or 0):
+        if isinstance(parent, ast.If) and not parent.lineno <= event.backward_places[0].line <= (
+            parent.end_lineno or 0
+        ):
             return Place(place.path, parent.lineno, place.function), _with_the_end(source, parent)
     return place, ""
 
@@ -195,7 +211,11 @@ def _with_the_end(source: Source, condition: ast.If) -> str:
     start = [*call.args[1:], *(word.value for word in call.keywords)]
     first = start[0].value if start and isinstance(start[0], ast.Constant) else 0 if not start else None
     index = target.elts[0]
-    if first not in (0, 1) or not isinstance(index, ast.Name) or not isinstance(call.args[0], (ast.Name, ast.Attribute)):
+    if (
+        first not in (0, 1)
+        or not isinstance(index, ast.Name)
+        or not isinstance(call.args[0], (ast.Name, ast.Attribute))
+    ):
         return ""
     names = {node.id for node in ast.walk(condition.test) if isinstance(node, ast.Name)}
     if index.id not in names:  # it counts something else

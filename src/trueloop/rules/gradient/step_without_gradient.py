@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-At least twice, an optimizer stepped with exactly the gradients of its last step (no backward in between), or none of its parameters had a
-gradient and no backward had made one.
+At least twice, an optimizer stepped with exactly the gradients of its last step (no backward in between), or none of
+its parameters had a gradient and no backward had made one.
 
 Why it hurts
 ------------
-A repeated step walks twice along a gradient that is out of date: the learning rate is silently doubled. A step without any
-gradient does nothing, so the parameters are never trained.
+A repeated step walks twice along a gradient that is out of date: the learning rate is silently doubled. A step without
+any gradient does nothing, so the parameters are never trained.
 
 Evidence
 --------
@@ -21,9 +21,10 @@ Use instead
 
 When it is fine
 ---------------
-Gradients that are assigned by hand (`p.grad = ...`) count as new. A single such step (a scheduler's warm-up trick) is not reported, nor are
-steps whose closure computes the gradients. An optimizer that finds none because the backward went to another part of the model (one
-optimizer per head or expert, all stepped each time) is only reported if it never finds any.
+Gradients that are assigned by hand (`p.grad = ...`) count as new. A single such step (a scheduler's warm-up trick) is
+not reported, nor are steps whose closure computes the gradients. An optimizer that finds none because the backward went
+to another part of the model (one optimizer per head or expert, all stepped each time) is only reported if it never
+finds any.
 """
 
 from __future__ import annotations

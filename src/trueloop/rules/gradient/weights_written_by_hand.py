@@ -2,17 +2,18 @@
 
 What it sees
 ------------
-Some weights, as a step of their optimizer left them and as its next step found them. Each time it was looked, on at least three steps, they
-had changed, to the last bit, by
+Some weights, as a step of their optimizer left them and as its next step found them. Each time it was looked, on at
+least three steps, they had changed, to the last bit, by
 
-- a negative multiple of their gradient (with or without one of the weight): a gradient step, written by hand, beside the optimizer's;
+- a negative multiple of their gradient (with or without one of the weight): a gradient step, written by hand, beside
+the optimizer's;
 - or the same negative multiple of the weight, though the optimizer decays these weights itself: they are decayed twice.
 
 Why it hurts
 ------------
-Each batch is used twice, once with the optimizer's learning rate and once with the other one, which no schedule, no clipping, no warm-up
-and no scaler knows of. What the optimizer has learnt about the size of its steps is wrong. The rest of an older loop, or of a debugging
-session, makes a run that cannot be explained by its settings.
+Each batch is used twice, once with the optimizer's learning rate and once with the other one, which no schedule, no
+clipping, no warm-up and no scaler knows of. What the optimizer has learnt about the size of its steps is wrong. The
+rest of an older loop, or of a debugging session, makes a run that cannot be explained by its settings.
 
 Evidence
 --------
@@ -24,14 +25,14 @@ Use instead
 
 When it is fine
 ---------------
-Not reported, as the change is no such multiple, or does not come every time: clamping (WGAN), projections and norms of weights, pruning
-masks, noise, an embedding's max_norm, weights loaded or put back, averages and interpolations (EMA, Lookahead, Reptile), perturbations that
-are taken back before the step (SAM, adversarial weights), decay by hand where the optimizer does not decay, other optimizers over the
-same weights, weights whose optimizer has a learning rate of zero, whatever is written before the first step, and weights that no
-optimizer holds.
+Not reported, as the change is no such multiple, or does not come every time: clamping (WGAN), projections and norms of
+weights, pruning masks, noise, an embedding's max_norm, weights loaded or put back, averages and interpolations (EMA,
+Lookahead, Reptile), perturbations that are taken back before the step (SAM, adversarial weights), decay by hand where
+the optimizer does not decay, other optimizers over the same weights, weights whose optimizer has a learning rate of
+zero, whatever is written before the first step, and weights that no optimizer holds.
 
-Not seen: updates by hand with a memory of their own (momentum, Adam), those that come only now and then, those too small for the precision
-of the weights, and weights of fewer than eight numbers.
+Not seen: updates by hand with a memory of their own (momentum, Adam), those that come only now and then, those too
+small for the precision of the weights, and weights of fewer than eight numbers.
 """
 
 from __future__ import annotations
@@ -43,16 +44,18 @@ from typing import Final, Literal, final
 from trueloop.event import Place, WeightsCompared, WrittenWeight
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["WeightsWrittenByHand"]
 
 LOOKS: Final = 3
-"""Pairs of steps that must all show it: an interpolation or a restart comes now and then, a line of the loop comes each time."""
+"""Pairs of steps that must all show it: an interpolation or a restart comes now and then, a line of the loop comes each
+time."""
 GRADIENT_SHARE: Final = 0.01
 """Part of the change from which on the gradient's multiple is more than what rounding puts there."""
 SAME_DECAY: Final = 0.01
-"""How far apart the factors of a decay by hand may lie: a constant one differs by rounding, the factors of a norm by more than that."""
+"""How far apart the factors of a decay by hand may lie: a constant one differs by rounding, the factors of a norm by
+more than that."""
 STRONGEST_DECAY: Final = 0.5
 """What takes more than half of a weight at once is no decay."""
 
@@ -82,8 +85,16 @@ class WeightsWrittenByHand(Rule):
         if kind == "decay" and not _same_decay(seen):
             return
         first = event.written[0]
-        by = f"{first.of_gradient:.3g} times their gradient" if kind == "gradient" else f"{first.of_weight:.3g} times themselves"
-        besides = "beside the optimizer's own step" if kind == "gradient" else f"beside its own weight decay of {first.weight_decay:g}"
+        by = (
+            f"{first.of_gradient:.3g} times their gradient"
+            if kind == "gradient"
+            else f"{first.of_weight:.3g} times themselves"
+        )
+        besides = (
+            "beside the optimizer's own step"
+            if kind == "gradient"
+            else f"beside its own weight decay of {first.weight_decay:g}"
+        )
         yield self.finding(
             event,
             f"Between the steps of {event.name}, {len(event.written)} of the {event.looked} weights looked at changed by {by}, {besides}, "
@@ -124,7 +135,8 @@ def _same_decay(seen: list[WeightsCompared]) -> bool:
 
 
 def _writing(place: Place | None, kind: Kind) -> Place | None:
-    """The line that writes, if only one of the file looks like it; otherwise the step that found the weights changed."""
+    """The line that writes, if only one of the file looks like it; otherwise the step that found the weights
+    changed."""
     if place is None:
         return None
     source = source_of(place.path)
@@ -135,18 +147,23 @@ def _writing(place: Place | None, kind: Kind) -> Place | None:
 
 
 def _uses_gradient(source: Source, statement: ast.stmt) -> bool:
-    """`p.data -= lr * p.grad`, `p.sub_(lr * p.grad)`, `p.data = p.data - lr * p.grad`; but not what writes to the gradient itself."""
+    """`p.data -= lr * p.grad`, `p.sub_(lr * p.grad)`, `p.data = p.data - lr * p.grad`; but not what writes to the
+    gradient itself."""
     if isinstance(statement, ast.AugAssign):
         return not source.text(statement.target).endswith(".grad") and _mentions_gradient(statement.value)
     if isinstance(statement, ast.Assign):
         written = isinstance(statement.targets[0], ast.Attribute) and statement.targets[0].attr == "data"
         return written and _mentions_gradient(statement.value)
-    return any(_in_place(call) and any(_mentions_gradient(given) for given in call.args) for call in calls_in(statement))
+    return any(
+        _in_place(call) and any(_mentions_gradient(given) for given in call.args) for call in calls_in(statement)
+    )
 
 
 def _scales(source: Source, statement: ast.stmt) -> bool:
     """`p.data *= 0.999`, `p.mul_(0.999)` in a loop over parameters."""
-    if not any(isinstance(parent, ast.For) and "parameters" in source.text(parent.iter) for parent in source.parents(statement)):
+    if not any(
+        isinstance(parent, ast.For) and "parameters" in source.text(parent.iter) for parent in source.parents(statement)
+    ):
         return False
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, (ast.Mult, ast.Sub))

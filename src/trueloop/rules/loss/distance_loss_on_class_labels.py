@@ -1,4 +1,5 @@
-"""LOS104 distance-loss-on-class-labels: the distance to a class number is minimised, as if class 9 lay further from 0 than class 1.
+"""LOS104 distance-loss-on-class-labels: the distance to a class number is minimised, as if class 9 lay further from 0
+than class 1.
 
 What it sees
 ------------
@@ -91,7 +92,8 @@ def _several_scores(event: LossComputed) -> bool:
 
 
 def _spread_over_rows(event: LossComputed) -> bool:
-    """[B, C] scores against [B, 1] numbers below C, of several kinds: each score of a row is pulled to the number of the class."""
+    """[B, C] scores against [B, 1] numbers below C, of several kinds: each score of a row is pulled to the number of
+    the class."""
     if not _several_scores(event) or event.target_range is None:
         return False
     batch, classes = event.input_shape[:2]

@@ -43,7 +43,15 @@ CALLS: Final = 2
 CLEARLY_POSITIVE: Final = 0.05
 """A log-probability is at most zero; rounding in half precision stays far below this."""
 
-_LINEAR: Final = ("AddmmBackward", "MmBackward", "BmmBackward", "BaddbmmBackward", "ConvolutionBackward", "LinearBackward", "MvBackward")
+_LINEAR: Final = (
+    "AddmmBackward",
+    "MmBackward",
+    "BmmBackward",
+    "BaddbmmBackward",
+    "ConvolutionBackward",
+    "LinearBackward",
+    "MvBackward",
+)
 _CLAMPS: Final = ("ClampBackward", "HardtanhBackward")
 _FIX: Final = {
     "nll_loss": "Use cross_entropy on the raw scores, or apply log_softmax over the class dimension before nll_loss.",

@@ -1,19 +1,22 @@
-"""LOS108 loss-at-chance: after hundreds of steps the loss is no better than that of one and the same answer to every sample.
+"""LOS108 loss-at-chance: after hundreds of steps the loss is no better than that of one and the same answer to every
+sample.
 
 What it sees
 ------------
-The last quarter of the losses, on some of the calls, against what the very same targets would have cost if each had been answered by the
-frequencies of the classes (cross entropy, NLL, BCE) or by the mean of all targets (MSE); and the quarter before it: the loss no longer
-falls.
+The last quarter of the losses, on some of the calls, against what the very same targets would have cost if each had
+been answered by the frequencies of the classes (cross entropy, NLL, BCE) or by the mean of all targets (MSE); and the
+quarter before it: the loss no longer falls.
 
 Why it hurts
 ------------
-The model has learnt how often each class comes, or what the mean is, and nothing of the inputs: they do not reach it, do not belong to
-their labels, or the weights cannot follow. A number that goes down from a random start to this level looks like learning.
+The model has learnt how often each class comes, or what the mean is, and nothing of the inputs: they do not reach it,
+do not belong to their labels, or the weights cannot follow. A number that goes down from a random start to this level
+looks like learning.
 
 Evidence
 --------
-The losses of the first, third and last quarter, the loss of chance on the same targets, the number of classes, steps and passes.
+The losses of the first, third and last quarter, the loss of chance on the same targets, the number of classes, steps
+and passes.
 
 Use instead
 -----------
@@ -23,10 +26,10 @@ Look for what cuts inputs from labels: overfit one batch first.
 
 When it is fine
 ---------------
-Before 300 steps and three passes over the data (a thousand steps where no DataLoader is used) nothing is said; nor of a loss that still
-falls, of losses with class weights, label smoothing or soft targets, of sums of several losses, of adversarial and bootstrapped training,
-of contrastive losses. Where the labels are drawn at random (a benchmark) or carry next to no signal, it is true and no fault of the loop:
-allow it."""
+Before 300 steps and three passes over the data (a thousand steps where no DataLoader is used) nothing is said; nor of a
+loss that still falls, of losses with class weights, label smoothing or soft targets, of sums of several losses, of
+adversarial and bootstrapped training, of contrastive losses. Where the labels are drawn at random (a benchmark) or
+carry next to no signal, it is true and no fault of the loop: allow it."""
 
 from __future__ import annotations
 
@@ -136,4 +139,6 @@ def _is_at_chance(seen: ChanceCompared) -> bool:
     judged = seen.looks >= LOOKS and 2 * seen.one_sided < seen.looks and seen.targets >= TARGETS * max(1, seen.classes)
     if not judged or seen.classes == 1 or seen.chance < LEAST:
         return False
-    return seen.last >= BETTER * seen.chance and seen.last / seen.chance >= FALLS * seen.third / max(seen.third_chance, LEAST)
+    return seen.last >= BETTER * seen.chance and seen.last / seen.chance >= FALLS * seen.third / max(
+        seen.third_chance, LEAST
+    )

@@ -24,8 +24,8 @@ A learning rate ten times lower, warm-up, or clipped gradients:
 When it is fine
 ---------------
 A spike that comes down again; losses that may be negative; adversarial training, where two optimizers pull in opposite
-directions; losses over sequences that grow (a curriculum); values learnt by bootstrapping (reinforcement learning), where
-targets are computed by a forward without gradients in each step and grow as the model improves.
+directions; losses over sequences that grow (a curriculum); values learnt by bootstrapping (reinforcement learning),
+where targets are computed by a forward without gradients in each step and grow as the model improves.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ FIRST: Final = 5
 LAST: Final = 8
 """Losses that are the end: enough to tell a level from a spike."""
 FAR: Final = 10.0
-"""How many times its beginning the loss must be: warm-up, dropout and unlike batches move it by a factor of two or three."""
+"""How many times its beginning the loss must be: warm-up, dropout and unlike batches move it by a factor of two or
+three."""
 NEAR: Final = 3.0
 """None of the last losses may have come back to so many times the beginning."""
 TINY: Final = 1e-3
-"""A loss that begins below this began at its best (a copy of a teacher, a fitted model): then it must also end above one."""
+"""A loss that begins below this began at its best (a copy of a teacher, a fitted model): then it must also end above
+one."""
 
 
 class _Course:
@@ -100,7 +102,12 @@ class LossDiverges(Rule):
     name = "loss-diverges"
     severity = Severity.ERROR
     unjudged = "no backward was seen"
-    explained_by = ("gradients-never-cleared", "shapes-broadcast-in-loss", "logits-where-probabilities-belong", "target-of-wrong-kind")
+    explained_by = (
+        "gradients-never-cleared",
+        "shapes-broadcast-in-loss",
+        "logits-where-probabilities-belong",
+        "target-of-wrong-kind",
+    )
 
     def __init__(self) -> None:
         self._courses: dict[Place | None, _Course] = {}
@@ -146,14 +153,17 @@ class LossDiverges(Rule):
         for place, course in self._courses.items():
             course.more = self._more()
             if place not in self._over and course.event is not None and course.has_left() and not self._excused():
-                yield self._say(course.event, course, f"stays at {median(course.last):.4g} up to step {course.event.step + 1}")
+                yield self._say(
+                    course.event, course, f"stays at {median(course.last):.4g} up to step {course.event.step + 1}"
+                )
 
     def because(self) -> str:
         longest = max((course.count for course in self._courses.values()), default=0)
         return "" if longest >= FIRST + LAST or self._over else f"fewer than {FIRST + LAST} losses were seen"
 
     def _more(self) -> float:
-        """Sequences that grow (a curriculum) have more terms to sum, and errors that add up along them: the square of their growth."""
+        """Sequences that grow (a curriculum) have more terms to sum, and errors that add up along them: the square of
+        their growth."""
         return max([1.0, *((late / max(early, 1)) ** 2 for early, late in self._terms.values())])
 
     def _excused(self) -> bool:

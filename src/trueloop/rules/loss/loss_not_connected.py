@@ -2,18 +2,20 @@
 
 What it sees
 ------------
-Either every backward walks a graph in which no parameter of an optimizer occurs, and the steps after it find no gradient; or layers that
-ran with a graph never get a gradient while the others do, because a line of the user's takes their result out of the graph (`detach`,
+Either every backward walks a graph in which no parameter of an optimizer occurs, and the steps after it find no
+gradient; or layers that ran with a graph never get a gradient while the others do, because a line of the user's takes
+their result out of the graph (`detach`,
 `.data`, `.item()`, numpy, argmax). That line is told where exactly one was seen.
 
 Why it hurts
 ------------
-The loss is computed and printed, but its gradient ends at the cut: everything before it keeps its random start. Nothing fails; the part of
-the model behind the cut may even learn to make do.
+The loss is computed and printed, but its gradient ends at the cut: everything before it keeps its random start. Nothing
+fails; the part of the model behind the cut may even learn to make do.
 
 Evidence
 --------
-How many parameters the optimizers hold, how many the graph reaches, the parameters without a gradient, and the lines that leave the graph.
+How many parameters the optimizers hold, how many the graph reaches, the parameters without a gradient, and the lines
+that leave the graph.
 
 Use instead
 -----------
@@ -25,8 +27,8 @@ Keep the path from the parameters to the loss in torch operations, and take numb
 
 When it is fine
 ---------------
-A cut alone is never reported: logging, targets, the fake batch of a discriminator, stop-gradients whose layers get their gradient from
-another loss or another step, frozen layers and those that are written to by hand.
+A cut alone is never reported: logging, targets, the fake batch of a discriminator, stop-gradients whose layers get
+their gradient from another loss or another step, frozen layers and those that are written to by hand.
 """
 
 from __future__ import annotations
@@ -89,13 +91,22 @@ class LossNotConnected(Rule):
 
     def _nothing(self, event: Backward) -> Findings:
         cuts = list(self._cuts)
-        what = "is a leaf that was made from nothing" if not event.root else f"ends in {event.root} and leads to none of them"
+        what = (
+            "is a leaf that was made from nothing"
+            if not event.root
+            else f"ends in {event.root} and leads to none of them"
+        )
         yield self.finding(
             event,
             f"backward has reached none of the {event.optimized} parameters of the optimizers in {self._bare_steps} steps: "
             f"{event.loss_text or 'the loss'} {what}.",
             fix="Compute the loss from the model's output inside the graph: no detach, .data, .item(), numpy or argmax on the way.",
-            evidence={"optimized": event.optimized, "reached": 0, "root": event.root, "left_the_graph_at": _shown(cuts)},
+            evidence={
+                "optimized": event.optimized,
+                "reached": 0,
+                "root": event.root,
+                "left_the_graph_at": _shown(cuts),
+            },
             place=cuts[0] if len(cuts) == 1 else event.place,
         )
 

@@ -80,7 +80,11 @@ class NotFiniteValue(Rule):
 
 
 def _origin(event: NotFinite) -> str:
-    given = "" if event.input_range is None else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
+    given = (
+        ""
+        if event.input_range is None
+        else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
+    )
     if event.origin == "input":
         into = f"the {event.operation}" if event.operation else f"the batch that entered {event.layer}"
         return f"{into} already held values that are no numbers"

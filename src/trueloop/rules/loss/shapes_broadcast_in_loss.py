@@ -1,4 +1,5 @@
-"""LOS105 shapes-broadcast-in-loss: predictions [B, 1] against targets [B] are compared each with each, B x B, not one with one.
+"""LOS105 shapes-broadcast-in-loss: predictions [B, 1] against targets [B] are compared each with each, B x B, not one
+with one.
 
 What it sees
 ------------
@@ -34,7 +35,7 @@ from typing import Final, final
 from trueloop.event import Backward, LossComputed, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, calls_in, diff, source_of
+from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
 __all__ = ["ShapesBroadcastInLoss"]
 
@@ -100,7 +101,8 @@ class ShapesBroadcastInLoss(Rule):
 
 
 def _crossed(first: Shape, second: Shape) -> Shape | None:
-    """The broadcast shape, if the two hold the same elements but for dimensions of size one, and yet each meets each."""
+    """The broadcast shape, if the two hold the same elements but for dimensions of size one, and yet each meets
+    each."""
     if first == second or [n for n in first if n != 1] != [n for n in second if n != 1]:
         return None
     rank = max(len(first), len(second))
@@ -117,7 +119,8 @@ def _squared(prediction: Shape, made: Shape) -> bool:
 
 
 def _on_purpose(event: LossComputed) -> bool:
-    """A matrix of distances that somebody wants: unreduced, or with a dimension added on the line itself, in the same rank."""
+    """A matrix of distances that somebody wants: unreduced, or with a dimension added on the line itself, in the same
+    rank."""
     same_rank, unreduced = len(event.input_shape) == len(event.target_shape), event.reduction == "none"
     if event.place is None or same_rank == unreduced:
         return same_rank
@@ -129,7 +132,13 @@ def _on_purpose(event: LossComputed) -> bool:
 
 def _squeezed(event: LossComputed) -> str:
     """`.squeeze(-1)` on the argument that has one more dimension, of size one, at its end."""
-    longer = 0 if event.input_shape == (*event.target_shape, 1) else 1 if event.target_shape == (*event.input_shape, 1) else None
+    longer = (
+        0
+        if event.input_shape == (*event.target_shape, 1)
+        else 1
+        if event.target_shape == (*event.input_shape, 1)
+        else None
+    )
     if longer is None or event.place is None:
         return ""
     source = source_of(event.place.path)

@@ -34,7 +34,7 @@ from typing import Final, final
 from trueloop.event import LossComputed, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Removal, shown_path, taking_out
+from trueloop.usercode.source import Removal, shown_path, taking_out
 
 __all__ = ["SigmoidBeforeBceWithLogits"]
 
@@ -68,7 +68,9 @@ class SigmoidBeforeBceWithLogits(Rule):
             return
         name = "softmax" if activation.startswith("Softmax") else "sigmoid"
         if event.behind_place is not None:
-            self._removal[event.place] = taking_out(event.behind_place, (name,), name.capitalize(), by_layer=bool(event.behind_module))
+            self._removal[event.place] = taking_out(
+                event.behind_place, (name,), name.capitalize(), by_layer=bool(event.behind_module)
+            )
         self._calls[event.place] = calls = self._calls.get(event.place, 0) + 1
         if calls < (CALLS if activation else CALLS_BY_VALUE):
             return

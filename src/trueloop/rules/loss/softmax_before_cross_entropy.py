@@ -36,7 +36,7 @@ from typing import Final, final
 from trueloop.event import LossComputed, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Removal, shown_path, taking_out
+from trueloop.usercode.source import Removal, shown_path, taking_out
 
 __all__ = ["SoftmaxBeforeCrossEntropy"]
 
@@ -67,7 +67,9 @@ class SoftmaxBeforeCrossEntropy(Rule):
         if event.behind_place is not None:
             layer = "Softmax" if event.rows == "probabilities" else "LogSoftmax"
             functions = ("softmax", "log_softmax")
-            self._softmax[event.place] = taking_out(event.behind_place, functions, layer, by_layer=bool(event.behind_module))
+            self._softmax[event.place] = taking_out(
+                event.behind_place, functions, layer, by_layer=bool(event.behind_module)
+            )
         self._calls[event.place] = self._calls.get(event.place, 0) + 1
         if self._calls[event.place] < CALLS:
             return
@@ -78,7 +80,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
             self._evaluated.append(event)
 
     def on_run_ended(self, event: RunEnded) -> Findings:
-        """A loss that was only evaluated has the training loss's softmax behind it, if that was found; else it is wrong by itself."""
+        """A loss that was only evaluated has the training loss's softmax behind it, if that was found; else it is wrong
+        by itself."""
         for loss in () if self._spoken else self._evaluated:
             yield self._say(loss)
 
@@ -114,7 +117,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
 
 def _has_softmax(event: LossComputed) -> bool:
-    """By value for probabilities; log-probabilities must come straight from a log_softmax, or there is nothing to take out."""
+    """By value for probabilities; log-probabilities must come straight from a log_softmax, or there is nothing to take
+    out."""
     if event.rows == "log-probabilities":
         return any(name.startswith("LogSoftmax") for name in event.behind)
     return event.rows == "probabilities"

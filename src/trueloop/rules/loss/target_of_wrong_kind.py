@@ -66,7 +66,13 @@ class TargetOfWrongKind(Rule):
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         key = (event.function, event.place)
-        wrong = _binary(event) if event.function in _BINARY else _classes(event) if event.function == "cross_entropy" else None
+        wrong = (
+            _binary(event)
+            if event.function in _BINARY
+            else _classes(event)
+            if event.function == "cross_entropy"
+            else None
+        )
         if wrong is None or (wrong.what.startswith("every") and key in self._clean):
             self._clean.add(key)
             return
@@ -94,10 +100,14 @@ def _binary(event: LossComputed) -> Wrong | None:
     if event.target_range is None:
         return None
     low, high = event.target_range
-    if (event.target_integral and low >= 0 and high <= 1) or (not event.target_integral and low >= -BEYOND and high <= 1 + BEYOND):
+    if (event.target_integral and low >= 0 and high <= 1) or (
+        not event.target_integral and low >= -BEYOND and high <= 1 + BEYOND
+    ):
         return None
     if event.target_integral and (low, high, event.target_distinct) == (-1, 1, 2):
-        return Wrong("the targets are -1 and +1, but a yes/no target is 1 or 0", "Map the targets to 0 and 1: (y + 1) / 2.")
+        return Wrong(
+            "the targets are -1 and +1, but a yes/no target is 1 or 0", "Map the targets to 0 and 1: (y + 1) / 2."
+        )
     if event.target_integral and high < 1 + prod(event.input_shape[1:]):
         fix = "Use cross_entropy for one class out of several; for several yes/no labels give each 0 or 1."
         return Wrong(f"the targets are class numbers from {low:g} to {high:g}, but a yes/no target lies in [0, 1]", fix)
@@ -117,7 +127,9 @@ def _classes(event: LossComputed) -> Wrong | None:
         return None
     if len(event.input_shape) > 1 and event.input_shape[1] == 1:
         what = "there is one score per sample, whose softmax is always 1, so the loss is 0 whatever the model says"
-        return Wrong(what, "Use binary_cross_entropy_with_logits for one yes/no score, or give the model one output per class.")
+        return Wrong(
+            what, "Use binary_cross_entropy_with_logits for one yes/no score, or give the model one output per class."
+        )
     if not event.target_integral or event.target_rows_sum_to_one or event.target_range[0] < 0:
         return None
     if len(event.input_shape) == 1:

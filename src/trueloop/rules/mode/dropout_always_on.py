@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-A call of `F.dropout` (or one of its kin, or `scaled_dot_product_attention` with dropout_p > 0) that is active, from a method of a module
-that is in eval mode. `F.dropout` does not know the mode of the module around it: without `training=` it always drops.
+A call of `F.dropout` (or one of its kin, or `scaled_dot_product_attention` with dropout_p > 0) that is active, from a
+method of a module that is in eval mode. `F.dropout` does not know the mode of the module around it: without `training=`
+it always drops.
 
 Why it hurts
 ------------
-`model.eval()` does not switch it off: every prediction is a random draw from a thinned network, so validation is noisy and too
-pessimistic, and the model that is deployed gives another answer each time.
+`model.eval()` does not switch it off: every prediction is a random draw from a thinned network, so validation is noisy
+and too pessimistic, and the model that is deployed gives another answer each time.
 
 Evidence
 --------
@@ -20,8 +21,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: Monte Carlo dropout that is called so (mc, monte carlo, uncertainty, bayes in the name of the module or of a function on the
-way), a part of the model that is left in train mode on purpose, dropout functions outside any module.
+Not reported: Monte Carlo dropout that is called so (mc, monte carlo, uncertainty, bayes in the name of the module or of
+a function on the way), a part of the model that is left in train mode on purpose, dropout functions outside any module.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import final
 from trueloop.event import DropoutWhileEvaluating, ModelSeen, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, source_of
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["DropoutAlwaysOn"]
 
@@ -79,8 +80,14 @@ def _obeying(place: Place | None, function: str) -> str:
         given = keywords.get("training") or (call.args[2] if len(call.args) > 2 else None)
         text = "self.training"
     if given is not None:
-        return diff(place.path, [source.replacing(given, text)]) if isinstance(given, (ast.Constant, ast.Name, ast.Attribute)) else ""
+        return (
+            diff(place.path, [source.replacing(given, text)])
+            if isinstance(given, (ast.Constant, ast.Name, ast.Attribute))
+            else ""
+        )
     if function == _ATTENTION or None in keywords:
         return ""
     written = source.text(call)
-    return diff(place.path, [source.replacing(call, f"{written[:-1].rstrip().removesuffix(',')}, training=self.training)")])
+    return diff(
+        place.path, [source.replacing(call, f"{written[:-1].rstrip().removesuffix(',')}, training=self.training)")]
+    )

@@ -2,15 +2,16 @@
 
 What it sees
 ------------
-A model that is trained in this run is also called with no backward following, on batch after batch, while it is in train mode and has
-dropout that drops, batch norm that uses (and updates) batch statistics, or noise that a class of the user's draws `if self.training`.
-Such a pass is an evaluation if losses or decisions (argmax) are taken from it, or if it runs over a loader of its own. A single call
-counts when it is scored and comes back (full-batch validation).
+A model that is trained in this run is also called with no backward following, on batch after batch, while it is in
+train mode and has dropout that drops, batch norm that uses (and updates) batch statistics, or noise that a class of the
+user's draws `if self.training`. Such a pass is an evaluation if losses or decisions (argmax) are taken from it, or if
+it runs over a loader of its own. A single call counts when it is scored and comes back (full-batch validation).
 
 Why it hurts
 ------------
-The measured loss and accuracy are those of a randomly thinned network, and differ from call to call; batch norm judges each sample by its
-neighbours, and its running statistics learn from the validation data. Early stopping and model selection follow noise.
+The measured loss and accuracy are those of a randomly thinned network, and differ from call to call; batch norm judges
+each sample by its neighbours, and its running statistics learn from the validation data. Early stopping and model
+selection follow noise.
 
 Evidence
 --------
@@ -26,9 +27,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a generator that makes a sample or a fake batch without a gradient, labels that are guessed inside a training step, Monte
-Carlo dropout (the same input again and again, or a name that says so), batch-norm recalibration (`update_bn`, or calls whose result is
-thrown away), and acting in an environment without any loss.
+Not reported: a generator that makes a sample or a fake batch without a gradient, labels that are guessed inside a
+training step, Monte Carlo dropout (the same input again and again, or a name that says so), batch-norm recalibration
+(`update_bn`, or calls whose result is thrown away), and acting in an environment without any loss.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ from typing import Final, final
 
 from trueloop.event import Forward, Place, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import after, before, loops_around, model_called, says_monte_carlo, trains
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, diff, source_of
+from trueloop.usercode.rewrite import after, before, loops_around, model_called, says_monte_carlo, trains
+from trueloop.usercode.source import Source, diff, source_of
 
 __all__ = ["EvaluatedInTrainMode"]
 
 RARE: Final = 5
-"""Backwards between two single scored calls that are too many for labels guessed inside training, which come with every step or two."""
+"""Backwards between two single scored calls that are too many for labels guessed inside training, which come with every
+step or two."""
 
 
 @dataclass(slots=True)
@@ -122,7 +124,9 @@ class EvaluatedInTrainMode(Rule):
     def _close(self, story: _Story, passes: int | None) -> Iterator[Finding]:
         """The pass has ended: by training, by another mode, or (passes is None) with the run."""
         found, story.current = story.current, None
-        if found is None or not (_is_pass(story, found, passes) or _is_recurring_single(story, found, at_the_end=passes is None)):
+        if found is None or not (
+            _is_pass(story, found, passes) or _is_recurring_single(story, found, at_the_end=passes is None)
+        ):
             return
         if story.trained or found.first.moved:
             yield self._speak(found)
@@ -163,8 +167,13 @@ def _active_layers(call: Forward) -> Iterator[tuple[int, str]]:
 
 
 def _could_be_evaluation(story: _Story, call: Forward) -> bool:
-    """In train mode, with something active, and neither recalibration, nor chance by name, nor a training batch that was skipped."""
-    if not call.training or not (call.active_dropouts or call.active_batch_norms or call.active_noises) or call.recalibration:
+    """In train mode, with something active, and neither recalibration, nor chance by name, nor a training batch that
+    was skipped."""
+    if (
+        not call.training
+        or not (call.active_dropouts or call.active_batch_norms or call.active_noises)
+        or call.recalibration
+    ):
         return False
     if call.fate == "dropped" and call.place in story.training_places:
         return False
@@ -195,19 +204,23 @@ def _is_recurring_single(story: _Story, found: _Pass, *, at_the_end: bool) -> bo
 
 
 def _thrown_away(place: Place | None) -> bool:
-    """`model(x)` as a statement: the call is there for what it does to the model (batch-norm statistics), not for its result."""
+    """`model(x)` as a statement: the call is there for what it does to the model (batch-norm statistics), not for its
+    result."""
     statement = source_of(place.path).statement(place.line) if place is not None else None
     if isinstance(statement, ast.Assign):
         return all(isinstance(target, ast.Name) and target.id == "_" for target in statement.targets)
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     function = statement.value.func
-    collects = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id != "self"
+    collects = (
+        isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id != "self"
+    )
     return not collects and not (isinstance(function, ast.Name) and function.id == "print")
 
 
 def _eval_around(place: Place | None, *, looped: bool) -> str:
-    """`model.eval()` before the evaluation and `model.train()` after it, where it is one statement that neither trains nor returns."""
+    """`model.eval()` before the evaluation and `model.train()` after it, where it is one statement that neither trains
+    nor returns."""
     if place is None:
         return ""
     source = source_of(place.path)
@@ -216,7 +229,9 @@ def _eval_around(place: Place | None, *, looped: bool) -> str:
     if not model or statement is None:
         return ""
     whole = _evaluation(source, statement, looped=looped)
-    if trains(whole) or any(isinstance(node, (ast.Return, ast.Yield, ast.Break, ast.Continue)) for node in _leaving(whole)):
+    if trains(whole) or any(
+        isinstance(node, (ast.Return, ast.Yield, ast.Break, ast.Continue)) for node in _leaving(whole)
+    ):
         return ""
     edits = [before(source, whole, f"{model}.eval()")]
     last = whole.end_lineno or whole.lineno
@@ -242,7 +257,9 @@ def _evaluation(source: Source, statement: ast.stmt, *, looped: bool) -> ast.stm
 
 def _leaving(whole: ast.stmt) -> Iterator[ast.AST]:
     """Statements that leave it half way; a break or continue of a loop inside it does not."""
-    inside = isinstance(whole, (ast.For, ast.While)) or any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(whole))
+    inside = isinstance(whole, (ast.For, ast.While)) or any(
+        isinstance(node, (ast.For, ast.While)) for node in ast.walk(whole)
+    )
     for node in ast.walk(whole):
         if not (inside and isinstance(node, (ast.Break, ast.Continue))):
             yield node

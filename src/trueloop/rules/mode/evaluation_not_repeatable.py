@@ -2,17 +2,18 @@
 
 What it sees
 ------------
-A model that is scored against labels was run again in eval mode, on a copy, with the same samples and other random numbers, and its outputs
-changed. The line that draws the numbers is told.
+A model that is scored against labels was run again in eval mode, on a copy, with the same samples and other random
+numbers, and its outputs changed. The line that draws the numbers is told.
 
 Why it hurts
 ------------
-Each evaluation is then one throw of the dice: two checkpoints cannot be compared, early stopping follows noise, and the accuracy is that of
-a disturbed model. Noise and augmentation that help in training belong behind `if self.training`.
+Each evaluation is then one throw of the dice: two checkpoints cannot be compared, early stopping follows noise, and the
+accuracy is that of a disturbed model. Noise and augmentation that help in training belong behind `if self.training`.
 
 Evidence
 --------
-The model, the largest change relative to the outputs' size, the samples that were run again, and the functions that drew numbers.
+The model, the largest change relative to the outputs' size, the samples that were run again, and the functions that
+drew numbers.
 
 Use instead
 -----------
@@ -21,10 +22,11 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: samples from a distribution that the model describes (variational models, policies, Bayesian weights, Gumbel softmax), models
-that give back their input (autoencoders), functions and classes whose names say that chance is meant (Monte Carlo, sample, stochastic),
-and the same input called several times in a row, whose outputs somebody averages. An active dropout is dropout-always-on's matter. A state
-that a model carries from call to call is not looked at.
+Not reported: samples from a distribution that the model describes (variational models, policies, Bayesian weights,
+Gumbel softmax), models that give back their input (autoencoders), functions and classes whose names say that chance is
+meant (Monte Carlo, sample, stochastic), and the same input called several times in a row, whose outputs somebody
+averages. An active dropout is dropout-always-on's matter. A state that a model carries from call to call is not looked
+at.
 """
 
 from __future__ import annotations

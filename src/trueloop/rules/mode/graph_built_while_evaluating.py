@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-Two or more calls of a model in a row, with no backward between them, whose graphs were recorded and then freed without any backward going
-through them, while the model was in eval mode, or while losses or decisions were taken from its outputs.
+Two or more calls of a model in a row, with no backward between them, whose graphs were recorded and then freed without
+any backward going through them, while the model was in eval mode, or while losses or decisions were taken from its
+outputs.
 
 Why it hurts
 ------------
-Each batch of the evaluation keeps every activation until the batch is done, and spends time on recording what no one reads:
-the evaluation needs several times the memory it could, and the batch size of the run is limited by it.
+Each batch of the evaluation keeps every activation until the batch is done, and spends time on recording what no one
+reads: the evaluation needs several times the memory it could, and the batch size of the run is limited by it.
 
 Evidence
 --------
@@ -22,8 +23,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: gradients with respect to the input (Grad-CAM, saliency, attacks) and features whose loss is taken elsewhere in the model,
-since a backward follows each call; a single probing call; a training batch that the loop skips; a policy whose graph is used later.
+Not reported: gradients with respect to the input (Grad-CAM, saliency, attacks) and features whose loss is taken
+elsewhere in the model, since a backward follows each call; a single probing call; a training batch that the loop skips;
+a policy whose graph is used later.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ from typing import final
 
 from trueloop.event import Forward, Place, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import imports_torch, loop_without_graph, trains
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, diff, source_of
+from trueloop.usercode.rewrite import imports_torch, loop_without_graph, trains
+from trueloop.usercode.source import Edit, diff, source_of
 
 __all__ = ["GraphBuiltWhileEvaluating"]
 
@@ -72,7 +74,9 @@ class GraphBuiltWhileEvaluating(Rule):
         skipped = call.training and (call.model, call.place) in self._training_places
         current = self._passes.get(call.model)
         fits = call.fate == "dropped" and not skipped
-        if current is not None and (not fits or (current.first.backwards, current.first.training) != (call.backwards, call.training)):
+        if current is not None and (
+            not fits or (current.first.backwards, current.first.training) != (call.backwards, call.training)
+        ):
             yield from self._close(call.model)
         if fits:
             current = self._passes.setdefault(call.model, _Pass(call))
@@ -94,7 +98,13 @@ class GraphBuiltWhileEvaluating(Rule):
             call,
             f"{found.calls} calls of {call.name} in a row, in {mode} mode, recorded a graph that was freed without any backward.",
             fix="Evaluate under torch.no_grad().",
-            evidence={"model": call.name, "calls": found.calls, "scored_calls": found.scored, "mode": mode, "batch": call.batch},
+            evidence={
+                "model": call.name,
+                "calls": found.calls,
+                "scored_calls": found.scored,
+                "mode": mode,
+                "batch": call.batch,
+            },
             diff=self._without_graph(call.place, looped=len(set(found.places)) < len(found.places)),
         )
 
@@ -104,7 +114,11 @@ class GraphBuiltWhileEvaluating(Rule):
         if place is None or source is None or not imports_torch(source):
             return ""
         function = source.enclosing_function(place.line)
-        if function is not None and not trains(function) and (place.path, place.function) not in self._training_functions:
+        if (
+            function is not None
+            and not trains(function)
+            and (place.path, place.function) not in self._training_functions
+        ):
             nearest = Edit(function.lineno, function.lineno - 1, (f"{source.indent(function.lineno)}@torch.no_grad()",))
             return diff(place.path, [nearest])  # below @staticmethod, @property and the like
         edit = loop_without_graph(source, place) if looped else None

@@ -1,15 +1,16 @@
-"""MOD102 trained-in-eval-mode: the optimizer moves a model that is in eval mode, with its dropout or batch norm switched off.
+"""MOD102 trained-in-eval-mode: the optimizer moves a model that is in eval mode, with its dropout or batch norm
+switched off.
 
 What it sees
 ------------
-Steps whose gradients all came from forwards in eval mode, of a model with dropout or batch norm. Either the same optimizer has trained
-the model in train mode before (the evaluation switched it over and nobody switched it back), or a line of yours called `eval()` and the
-optimizer holds the whole model.
+Steps whose gradients all came from forwards in eval mode, of a model with dropout or batch norm. Either the same
+optimizer has trained the model in train mode before (the evaluation switched it over and nobody switched it back), or a
+line of yours called `eval()` and the optimizer holds the whole model.
 
 Why it hurts
 ------------
-From then on dropout drops nothing and batch norm uses frozen statistics: the regularisation you chose is off, and the statistics grow
-stale while the weights move. The first epoch trains one network, all later ones another.
+From then on dropout drops nothing and batch norm uses frozen statistics: the regularisation you chose is off, and the
+statistics grow stale while the weights move. The first epoch trains one network, all later ones another.
 
 Evidence
 --------
@@ -25,8 +26,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: only some layers in eval mode (frozen batch norm), a frozen backbone or a part of a model that is trained in eval mode from
-the start, inputs that are optimised through a model in eval mode, adversarial examples made in eval mode before a forward in train mode.
+Not reported: only some layers in eval mode (frozen batch norm), a frozen backbone or a part of a model that is trained
+in eval mode from the start, inputs that are optimised through a model in eval mode, adversarial examples made in eval
+mode before a forward in train mode.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from typing import Final, final
 
 from trueloop.event import Place, Stepped, SteppedWhileEvaluating
 from trueloop.finding import Severity
-from trueloop.rewrite import before, loops_around, model_called
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, diff, shown_path, source_of
+from trueloop.usercode.rewrite import before, loops_around, model_called
+from trueloop.usercode.source import Source, diff, shown_path, source_of
 
 __all__ = ["TrainedInEvalMode"]
 
@@ -67,7 +69,11 @@ class TrainedInEvalMode(Rule):
         count = self._steps[event.model, event.place] = self._steps[event.model, event.place] + 1
         if count != STEPS:
             return
-        layers = [(event.idle_dropouts, "dropout"), (event.idle_batch_norms, "batch norm"), (event.idle_noises, "noise")]
+        layers = [
+            (event.idle_dropouts, "dropout"),
+            (event.idle_batch_norms, "batch norm"),
+            (event.idle_noises, "noise"),
+        ]
         idle = " and ".join(f"{count} {what} layer{'s' if count > 1 else ''}" for count, what in layers if count)
         before_that = " after steps in train mode" if event.trained_before else ""
         yield self.finding(
@@ -94,7 +100,9 @@ def _calls_eval(place: Place | None) -> bool:
     if place is None:
         return False
     source = source_of(place.path)
-    return bool(source.calls(place.line, "eval")) or any(call.args or call.keywords for call in source.calls(place.line, "train"))
+    return bool(source.calls(place.line, "eval")) or any(
+        call.args or call.keywords for call in source.calls(place.line, "train")
+    )
 
 
 def _train_again(place: Place | None, eval_place: Place | None) -> str:
@@ -114,10 +122,13 @@ def _train_again(place: Place | None, eval_place: Place | None) -> str:
 
 
 def _inside(source: Source, loop: ast.stmt, place: Place | None) -> bool:
-    """Does the loop come by the line that calls eval()? A function elsewhere may be called from it if the loop is the script's own."""
+    """Does the loop come by the line that calls eval()? A function elsewhere may be called from it if the loop is the
+    script's own."""
     if place is None:
         return False
     if place.path == source.path and loop.lineno <= place.line <= (loop.end_lineno or loop.lineno):
         return True
-    apart = place.path != source.path or source.enclosing_function(place.line) is not source.enclosing_function(loop.lineno)
+    apart = place.path != source.path or source.enclosing_function(place.line) is not source.enclosing_function(
+        loop.lineno
+    )
     return apart and source.enclosing_function(loop.lineno) is None

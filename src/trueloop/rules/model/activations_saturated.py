@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-The outputs of sigmoid and tanh behind a hidden layer, on a few training batches spread over the run. From the first look to the last, nine
-in ten of them, or more, lie within a hundredth of an end of the range (0 and 1, or -1 and 1).
+The outputs of sigmoid and tanh behind a hidden layer, on a few training batches spread over the run. From the first
+look to the last, nine in ten of them, or more, lie within a hundredth of an end of the range (0 and 1, or -1 and 1).
 
 Why it hurts
 ------------
-There the curve is flat: less than a fiftieth of the gradient passes, so the layers before it hardly learn, and what the layer hands on is
-little more than a sign. Inputs that were not normalised do this, and weights that start too large.
+There the curve is flat: less than a fiftieth of the gradient passes, so the layers before it hardly learn, and what the
+layer hands on is little more than a sign. Inputs that were not normalised do this, and weights that start too large.
 
 Evidence
 --------
@@ -23,9 +23,9 @@ or a normalisation layer before the activation.
 
 When it is fine
 ---------------
-Not reported: gates (what is multiplied into something else), the model's own outputs, whatever reaches the loss without a further weight
-(codes that are meant to become binary), an input that was scaled on its way from the layer (annealing), and layers that come to
-saturate only in the course of training.
+Not reported: gates (what is multiplied into something else), the model's own outputs, whatever reaches the loss without
+a further weight (codes that are meant to become binary), an input that was scaled on its way from the layer
+(annealing), and layers that come to saturate only in the course of training.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["ActivationsSaturated"]
 
 SHARE: Final = 0.9
-"""Of the values, at every look. A layer whose inputs are ten times too large for it has four fifths of them there, and still learns."""
+"""Of the values, at every look. A layer whose inputs are ten times too large for it has four fifths of them there, and
+still learns."""
 LOOKS: Final = 5
 """At least: of a layer, from the first backward on."""
 BACKWARDS: Final = 20
@@ -52,7 +53,13 @@ class ActivationsSaturated(Rule):
     name = "activations-saturated"
     severity = Severity.WARNING
     unjudged = "no sigmoid or tanh between two layers was seen in a backward"
-    explained_by = ("inputs-not-normalised", "learning-rate-too-high", "loss-diverges", "not-finite", "not-finite-inputs")
+    explained_by = (
+        "inputs-not-normalised",
+        "learning-rate-too-high",
+        "loss-diverges",
+        "not-finite",
+        "not-finite-inputs",
+    )
 
     def __init__(self) -> None:
         self._least: dict[tuple[str, str, str], float] = {}
@@ -68,7 +75,11 @@ class ActivationsSaturated(Rule):
     def because(self) -> str:
         if not self._latest:
             return self.unjudged
-        return "" if any(event.backward >= BACKWARDS for event, _ in self._latest.values()) else f"the run has fewer than {BACKWARDS} steps"
+        return (
+            ""
+            if any(event.backward >= BACKWARDS for event, _ in self._latest.values())
+            else f"the run has fewer than {BACKWARDS} steps"
+        )
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for key, (event, layer) in self._latest.items():

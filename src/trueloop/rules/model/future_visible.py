@@ -2,18 +2,18 @@
 
 What it sees
 ------------
-The targets are the inputs shifted by one. A copy of the model is run again in eval mode, with everything after the middle of the sequence
-replaced, and its outputs before the middle change, though they do not when nothing is replaced.
+The targets are the inputs shifted by one. A copy of the model is run again in eval mode, with everything after the
+middle of the sequence replaced, and its outputs before the middle change, though they do not when nothing is replaced.
 
 Why it hurts
 ------------
-The model copies the answer instead of predicting it: the training loss falls to nearly nothing and so does the validation loss, and in use,
-where there is no future to look at, the model is worthless.
+The model copies the answer instead of predicting it: the training loss falls to nearly nothing and so does the
+validation loss, and in use, where there is no future to look at, the model is worthless.
 
 Evidence
 --------
-The length of the sequence, the position, how much the outputs before it changed relative to their spread, and the layer and line where
-the future first shows.
+The length of the sequence, the position, how much the outputs before it changed relative to their spread, and the layer
+and line where the future first shows.
 
 Use instead
 -----------
@@ -24,8 +24,9 @@ and for recurrent layers `bidirectional=False`, for convolutions padding on the 
 
 When it is fine
 ---------------
-Models that may look both ways (masked language models, taggers, autoencoders) are not judged: their targets are not the shifted inputs.
-An encoder may hand the decoder a summary of the whole sequence (a sentence autoencoder), or attend to its own copy of it.
+Models that may look both ways (masked language models, taggers, autoencoders) are not judged: their targets are not the
+shifted inputs. An encoder may hand the decoder a summary of the whole sequence (a sentence autoencoder), or attend to
+its own copy of it.
 """
 
 from __future__ import annotations

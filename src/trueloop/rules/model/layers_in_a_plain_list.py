@@ -2,14 +2,14 @@
 
 What it sees
 ------------
-A module keeps layers or parameters in a list, tuple, dict or set (nested ones too). They are not among `parameters()`, they take part in
-the forward and receive gradients, and no optimizer holds them.
+A module keeps layers or parameters in a list, tuple, dict or set (nested ones too). They are not among `parameters()`,
+they take part in the forward and receive gradients, and no optimizer holds them.
 
 Why it hurts
 ------------
-PyTorch finds layers that are attributes of a module, not those inside a plain container: they are never trained, never saved in the
-state_dict, not moved by `.to(device)` and not switched by `train()` and `eval()`. The rest of the model learns around random layers, and
-the loss often still falls.
+PyTorch finds layers that are attributes of a module, not those inside a plain container: they are never trained, never
+saved in the state_dict, not moved by `.to(device)` and not switched by `train()` and `eval()`. The rest of the model
+learns around random layers, and the loss often still falls.
 
 Evidence
 --------
@@ -23,8 +23,8 @@ Use instead
 
 When it is fine
 ---------------
-A teacher or a reference network that is hidden on purpose is not reported: when it is frozen, in eval mode, gets no gradient, is the one
-finished module in the list, or when the layers were given to an optimizer by hand.
+A teacher or a reference network that is hidden on purpose is not reported: when it is frozen, in eval mode, gets no
+gradient, is the one finished module in the list, or when the layers were given to an optimizer by hand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import final
 from trueloop.event import HiddenPart, ModelExamined
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, diff, is_self_attribute, prefix_of_layers, source_of
+from trueloop.usercode.source import Source, called_name, diff, is_self_attribute, prefix_of_layers, source_of
 
 __all__ = ["LayersInAPlainList"]
 
@@ -98,10 +98,17 @@ def _wrapped(part: HiddenPart) -> str:
 
 def _can_be_wrapped(value: ast.expr) -> bool:
     if isinstance(value, ast.Dict):
-        return all(isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier() for key in value.keys)
+        return all(
+            isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier()
+            for key in value.keys
+        )
     if isinstance(value, ast.DictComp):
-        dotted = any(isinstance(node, ast.Constant) and "." in str(node.value) for node in ast.walk(value))  # no key may hold a dot
-        text = isinstance(value.key, ast.JoinedStr) or (isinstance(value.key, ast.Call) and called_name(value.key) == "str")
+        dotted = any(
+            isinstance(node, ast.Constant) and "." in str(node.value) for node in ast.walk(value)
+        )  # no key may hold a dot
+        text = isinstance(value.key, ast.JoinedStr) or (
+            isinstance(value.key, ast.Call) and called_name(value.key) == "str"
+        )
         return text and not dotted
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp))
 

@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-What goes into the loss is compared from sample to sample, on a few batches spread over the run. After the first twenty steps, at each of
-the last three looks and more, all outputs of a batch were equal to within rounding, while the inputs were not.
+What goes into the loss is compared from sample to sample, on a few batches spread over the run. After the first twenty
+steps, at each of the last three looks and more, all outputs of a batch were equal to within rounding, while the inputs
+were not.
 
 Why it hurts
 ------------
-A model that says the same of everything has learnt nothing about its inputs: it predicts the mean, or the most frequent class, and its loss
-stays there. Somewhere on the way the input is lost: a softmax or a norm over a single value, a mean over the wrong dimension, a last ReLU
-that is off for all, a variable that was meant to be another.
+A model that says the same of everything has learnt nothing about its inputs: it predicts the mean, or the most frequent
+class, and its loss stays there. Somewhere on the way the input is lost: a softmax or a norm over a single value, a mean
+over the wrong dimension, a last ReLU that is off for all, a variable that was meant to be another.
 
 Evidence
 --------
@@ -22,9 +23,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: the first steps (zero-initialised heads), outputs that are one row expanded over a batch (a learned deviation), sigmoids that
-round to exactly 0 or 1, half precision (whose rounding alone may do it), and outputs that a loss does not use. A prediction that has shrunk
-to the mean by training on noise still differs in its last digits, and is not reported either.
+Not reported: the first steps (zero-initialised heads), outputs that are one row expanded over a batch (a learned
+deviation), sigmoids that round to exactly 0 or 1, half precision (whose rounding alone may do it), and outputs that a
+loss does not use. A prediction that has shrunk to the mean by training on noise still differs in its last digits, and
+is not reported either.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["OutputIgnoresInput"]
 
 ROUNDING: Final = 1e-6
-"""Of the outputs' size: eight times the precision of single floats. The smallest true influence of an input lies orders above it."""
+"""Of the outputs' size: eight times the precision of single floats. The smallest true influence of an input lies orders
+above it."""
 STEPS: Final = 20
 """Before the first look that counts."""
 LOOKS: Final = 3

@@ -2,13 +2,15 @@
 
 What it sees
 ------------
-After ten steps (or at the end of a shorter run of five or more), parameters that require a gradient and are in an optimizer have never had
-one, while others of the model have. Either the layer never ran, or it ran and nothing that the loss is made of came out of it.
+After ten steps (or at the end of a shorter run of five or more), parameters that require a gradient and are in an
+optimizer have never had one, while others of the model have. Either the layer never ran, or it ran and nothing that the
+loss is made of came out of it.
 
 Why it hurts
 ------------
-A layer that was meant to learn does not: a forgotten line in the forward, an output that no loss uses, an attribute that was replaced by
-another. What is left is a random layer, or dead weight in every checkpoint; in distributed training it makes the run hang or fail.
+A layer that was meant to learn does not: a forgotten line in the forward, an output that no loss uses, an attribute
+that was replaced by another. What is left is a random layer, or dead weight in every checkpoint; in distributed
+training it makes the run hang or fail.
 
 Evidence
 --------
@@ -20,9 +22,9 @@ Use the layer in the forward, add its loss, or delete it. If it is to stay as it
 
 When it is fine
 ---------------
-Not reported: frozen parameters, layers run under no_grad, experts of a mixture (a sibling of the same class in the same ModuleList does
-train), parameters that are written to by hand (moving averages) or whose gradients are taken away for the first steps (`p.grad = None`),
-and layers that a library's class owns.
+Not reported: frozen parameters, layers run under no_grad, experts of a mixture (a sibling of the same class in the same
+ModuleList does train), parameters that are written to by hand (moving averages) or whose gradients are taken away for
+the first steps (`p.grad = None`), and layers that a library's class owns.
 """
 
 from __future__ import annotations
@@ -70,7 +72,13 @@ class ParametersNeverTrained(Rule):
         by_line: dict[Place, list[ParameterAccount]] = {}
         for account in event.accounts:
             unused = not account.ran or (account.ran_with_graph and not account.cuts)
-            if account.trainable and account.held and not account.has_gradient and unused and account.defined is not None:
+            if (
+                account.trainable
+                and account.held
+                and not account.has_gradient
+                and unused
+                and account.defined is not None
+            ):
                 by_line.setdefault(account.defined, []).append(account)
         for place, group in by_line.items():
             yield self._said(event, place, group)
@@ -85,6 +93,12 @@ class ParametersNeverTrained(Rule):
             event,
             f"{shown} of {event.name} ({numbers:,} numbers) are in an optimizer and had no gradient in {event.steps} steps: {why}.",
             fix="Use it in the forward and in the loss, delete it, or freeze it with requires_grad_(False).",
-            evidence={"model": event.name, "parameters": names[:16], "numbers": numbers, "steps": event.steps, "ran": ran},
+            evidence={
+                "model": event.name,
+                "parameters": names[:16],
+                "numbers": numbers,
+                "steps": event.steps,
+                "ran": ran,
+            },
             place=place,
         )

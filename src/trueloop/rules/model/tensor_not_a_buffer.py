@@ -2,14 +2,14 @@
 
 What it sees
 ------------
-The constructor of a module assigns a floating tensor to an attribute, other methods read it, it stays the same from step to step, and it is
-in neither `parameters()` nor `buffers()`.
+The constructor of a module assigns a floating tensor to an attribute, other methods read it, it stays the same from
+step to step, and it is in neither `parameters()` nor `buffers()`.
 
 Why it hurts
 ------------
-A plain tensor is left behind by `.to(device)`, `.half()` and `.double()`, and is missing from the state_dict: on a GPU the forward fails
-or mixes devices, and a checkpoint that is loaded later computes with another tensor than the one the weights were trained with (random
-features, statistics of the data).
+A plain tensor is left behind by `.to(device)`, `.half()` and `.double()`, and is missing from the state_dict: on a GPU
+the forward fails or mixes devices, and a checkpoint that is loaded later computes with another tensor than the one the
+weights were trained with (random features, statistics of the data).
 
 Evidence
 --------
@@ -23,9 +23,10 @@ Use instead
 
 When it is fine
 ---------------
-Caches and states that methods assign or write into are not reported, nor are tensors that are brought to the device where they are used
-(`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and constants of loss modules. A model of
-which nothing is trained (the frozen network of a style transfer) may keep its constants as it likes.
+Caches and states that methods assign or write into are not reported, nor are tensors that are brought to the device
+where they are used (`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and
+constants of loss modules. A model of which nothing is trained (the frozen network of a style transfer) may keep its
+constants as it likes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from typing import final
 from trueloop.event import LooseTensor, ModelExamined
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, diff, is_self_attribute, prefix_of_layers, source_of
+from trueloop.usercode.source import Source, diff, is_self_attribute, prefix_of_layers, source_of
 
 __all__ = ["TensorNotABuffer"]
 
@@ -53,7 +54,9 @@ class TensorNotABuffer(Rule):
             if not tensor.used or tensor.rebuilt:
                 continue
             shape = "x".join(map(str, tensor.shape))
-            wanted = "asks for a gradient but is no parameter" if tensor.trainable else "is neither parameter nor buffer"
+            wanted = (
+                "asks for a gradient but is no parameter" if tensor.trainable else "is neither parameter nor buffer"
+            )
             yield self.finding(
                 event,
                 f"{tensor.owner}.{tensor.attribute} ({shape}) is used by the model and {wanted}: "
@@ -61,7 +64,12 @@ class TensorNotABuffer(Rule):
                 fix=f"Make it a parameter: self.{tensor.attribute} = nn.Parameter(...)."
                 if tensor.trainable
                 else f'Register it: self.register_buffer("{tensor.attribute}", ...).',
-                evidence={"model": event.name, "owner": tensor.owner, "attribute": tensor.attribute, "shape": list(tensor.shape)},
+                evidence={
+                    "model": event.name,
+                    "owner": tensor.owner,
+                    "attribute": tensor.attribute,
+                    "shape": list(tensor.shape),
+                },
                 place=tensor.place,
                 diff=_registered(tensor),
             )
@@ -73,7 +81,11 @@ def _registered(tensor: LooseTensor) -> str:
         return ""
     source = source_of(tensor.place.path)
     statement, prefix = source.statement(tensor.place.line), prefix_of_layers(source)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Attribute):
+    if (
+        not isinstance(statement, ast.Assign)
+        or len(statement.targets) != 1
+        or not isinstance(statement.targets[0], ast.Attribute)
+    ):
         return ""
     if not source.is_initialised(statement) or not _assigned_once(source, tensor):
         return ""
@@ -88,6 +100,10 @@ def _assigned_once(source: Source, tensor: LooseTensor) -> bool:
     owner = source.class_named(tensor.owner)
     if owner is None:
         return False
-    stored = [node for node in ast.walk(owner) if is_self_attribute(node, tensor.attribute) and isinstance(node.ctx, ast.Store)]
+    stored = [
+        node
+        for node in ast.walk(owner)
+        if is_self_attribute(node, tensor.attribute) and isinstance(node.ctx, ast.Store)
+    ]
     of_class = [node for part in owner.body if isinstance(part, (ast.Assign, ast.AnnAssign)) for node in ast.walk(part)]
     return len(stored) == 1 and tensor.attribute not in {node.id for node in of_class if isinstance(node, ast.Name)}

@@ -2,18 +2,20 @@
 
 What it sees
 ------------
-A parameter that two modules of a model had in common (`decoder.weight = encoder.weight`) was replaced in one of them, and the model is
-trained with the two copies apart. The line that replaced it is told, where it was seen: an assignment, `load_state_dict(assign=True)`, or a
-move that makes new parameters.
+A parameter that two modules of a model had in common (`decoder.weight = encoder.weight`) was replaced in one of them,
+and the model is trained with the two copies apart. The line that replaced it is told, where it was seen: an assignment,
+`load_state_dict(assign=True)`, or a move that makes new parameters.
 
 Why it hurts
 ------------
-From then on the copies learn on their own: the model is another one than was written, with more parameters, and often one of the two is in
-no optimizer at all. Nothing fails, and a checkpoint holds two weights that the next program will tie again, losing one.
+From then on the copies learn on their own: the model is another one than was written, with more parameters, and often
+one of the two is in no optimizer at all. Nothing fails, and a checkpoint holds two weights that the next program will
+tie again, losing one.
 
 Evidence
 --------
-The names of both parameters, their shape, the line that had tied them, what parted them, and the steps taken while they were one.
+The names of both parameters, their shape, the line that had tied them, what parted them, and the steps taken while they
+were one.
 
 Use instead
 -----------
@@ -26,9 +28,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a copy put in place by hand (`nn.Parameter(weight.clone())`) that an optimizer was given as well, a line that says `untie`, a
-weight that is replaced by name before training has begun, ties that are made again before the next step, copies of a whole model (EMA),
-parametrisations, and a layer that is replaced by one of another size.
+Not reported: a copy put in place by hand (`nn.Parameter(weight.clone())`) that an optimizer was given as well, a line
+that says `untie`, a weight that is replaced by name before training has begun, ties that are made again before the next
+step, copies of a whole model (EMA), parametrisations, and a layer that is replaced by one of another size.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from typing import Final, final
 from trueloop.event import ModelSeen, TieBroken
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import shown_path
+from trueloop.usercode.source import shown_path
 
 __all__ = ["TiedWeightsCameApart"]
 

@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-The outputs of the ReLUs behind hidden layers, on a few training batches spread over the run. Four units in five, or more, of one layer were
-zero for every sample of every batch looked at in the last three quarters of the run.
+The outputs of the ReLUs behind hidden layers, on a few training batches spread over the run. Four units in five, or
+more, of one layer were zero for every sample of every batch looked at in the last three quarters of the run.
 
 Why it hurts
 ------------
-A ReLU that is never on passes no gradient back, so nothing brings it to life again: the layer computes with what is left of it, and
-training pays for all of it. A first bias far below zero does this, and so does a learning rate that throws the weights too far in one step.
+A ReLU that is never on passes no gradient back, so nothing brings it to life again: the layer computes with what is
+left of it, and training pays for all of it. A first bias far below zero does this, and so does a learning rate that
+throws the weights too far in one step.
 
 Evidence
 --------
@@ -22,9 +23,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: layers of few units, less than four fifths of them (half of a random layer is off for good where its inputs are much alike),
-units whose weights are all zero (pruned), activations that something asks to be sparse (a penalty on them, sparse autoencoders), what comes
-out of the model, and runs of fewer than twenty steps. Units that come back before the run ends are alive.
+Not reported: layers of few units, less than four fifths of them (half of a random layer is off for good where its
+inputs are much alike), units whose weights are all zero (pruned), activations that something asks to be sparse (a
+penalty on them, sparse autoencoders), what comes out of the model, and runs of fewer than twenty steps. Units that come
+back before the run ends are alive.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["UnitsDead"]
 
 SHARE: Final = 0.8
-"""Of a layer's units. Where all inputs are much alike, each unit of a random layer is on for all or off for all, half and half."""
+"""Of a layer's units. Where all inputs are much alike, each unit of a random layer is on for all or off for all, half
+and half."""
 UNITS: Final = 24
-"""Of a layer, at least: by that chance alone, four fifths of twenty-four are off in fewer than one layer in a thousand."""
+"""Of a layer, at least: by that chance alone, four fifths of twenty-four are off in fewer than one layer in a
+thousand."""
 BACKWARDS: Final = 20
 """Before the latest look: in the first steps of a run much is off that comes on later."""
 
@@ -71,7 +75,11 @@ class UnitsDead(Rule):
     def because(self) -> str:
         if not self._latest:
             return self.unjudged
-        return "" if any(event.backward >= BACKWARDS for event, _ in self._latest.values()) else f"the run has fewer than {BACKWARDS} steps"
+        return (
+            ""
+            if any(event.backward >= BACKWARDS for event, _ in self._latest.values())
+            else f"the run has fewer than {BACKWARDS} steps"
+        )
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for event, layer in self._latest.values():

@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-All units (rows) of a weight are equal, and receive equal gradients, at the first step and again some steps later. Or all of them are stuck:
-their gradient is exactly zero at every look, because zero weights are fed with zeros.
+All units (rows) of a weight are equal, and receive equal gradients, at the first step and again some steps later. Or
+all of them are stuck: their gradient is exactly zero at every look, because zero weights are fed with zeros.
 
 Why it hurts
 ------------
-Units that are equal and get equal gradients move together for ever: a layer of 256 units computes what one unit could. Filling weights with
-a constant, or with zeros throughout, does this; only random starting values tell units apart.
+Units that are equal and get equal gradients move together for ever: a layer of 256 units computes what one unit could.
+Filling weights with a constant, or with zeros throughout, does this; only random starting values tell units apart.
 
 Evidence
 --------
@@ -22,8 +22,8 @@ or PyTorch's default, which is random. Constants are for biases and for the weig
 
 When it is fine
 ---------------
-Zero-initialised last layers of residual branches, classifiers and adapters (LoRA's B), and gates, are not reported: their units part at the
-first step, or as soon as the gate opens.
+Zero-initialised last layers of residual branches, classifiers and adapters (LoRA's B), and gates, are not reported:
+their units part at the first step, or as soon as the gate opens.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ torch's own `Adam` takes its first step with `weight_decay` above zero in one of
 
 Why it hurts
 ------------
-Adam adds the decay to the gradient and divides the sum by the gradient's usual size: weights with large gradients are hardly decayed, and
-those with small ones are decayed hard. The number given is not the decay one gets, and it changes its meaning with the loss's scale.
+Adam adds the decay to the gradient and divides the sum by the gradient's usual size: weights with large gradients are
+hardly decayed, and those with small ones are decayed hard. The number given is not the decay one gets, and it changes
+its meaning with the loss's scale.
 
 Evidence
 --------
@@ -17,12 +18,14 @@ Use instead
 -----------
     torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
 
-AdamW takes the decay from the weights themselves. The same number then acts otherwise: choose it anew (0.01 to 0.1 are usual).
+AdamW takes the decay from the weights themselves. The same number then acts otherwise: choose it anew (0.01 to 0.1 are
+usual).
 
 When it is fine
 ---------------
 To reproduce a published recipe that was tuned so (graph networks with 5e-4, for example). Adam without decay, Adam with
-`decoupled_weight_decay=True`, AdamW, and optimizers that are derived from Adam are not reported; nor is SGD, where both are one thing.
+`decoupled_weight_decay=True`, AdamW, and optimizers that are derived from Adam are not reported; nor is SGD, where both
+are one thing.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from typing import Final, final
 from trueloop.event import DecaySeen, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, diff, source_of
+from trueloop.usercode.source import Edit, Source, diff, source_of
 
 __all__ = ["DecayInAdam"]
 
@@ -57,7 +60,11 @@ class DecayInAdam(Rule):
             f"Adam folds its weight decay of {' and '.join(f'{decay:g}' for decay in decays)} into the gradient and divides it by the "
             "gradient's size: weights with large gradients are hardly decayed.",
             fix="Use AdamW, which takes the decay from the weights themselves, and choose the value anew: the same number acts otherwise.",
-            evidence={"weight_decay": list(event.decays), "learning_rates": list(event.learning_rates), "optimizer": event.name},
+            evidence={
+                "weight_decay": list(event.decays),
+                "learning_rates": list(event.learning_rates),
+                "optimizer": event.name,
+            },
             diff=_decoupled(event.place),
         )
 
@@ -80,7 +87,9 @@ def _decoupled(place: Place | None) -> str:
 
 
 def _names_its_decay(call: ast.Call) -> bool:
-    starred = any(isinstance(argument, ast.Starred) for argument in call.args) or any(word.arg is None for word in call.keywords)
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args) or any(
+        word.arg is None for word in call.keywords
+    )
     return not starred and (len(call.args) > POSITION or any(word.arg == "weight_decay" for word in call.keywords))
 
 

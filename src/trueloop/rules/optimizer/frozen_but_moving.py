@@ -2,22 +2,23 @@
 
 What it sees
 ------------
-An error: a parameter that needs no gradient any more, since a step or longer, is moved by its optimizer. It was frozen after the optimizer
-was built, and still has a gradient: zeros (`zero_grad(set_to_none=False)`), which let decay and momentum go on, or the last one it
-was given, which nobody clears.
+An error: a parameter that needs no gradient any more, since a step or longer, is moved by its optimizer. It was frozen
+after the optimizer was built, and still has a gradient: zeros (`zero_grad(set_to_none=False)`), which let decay and
+momentum go on, or the last one it was given, which nobody clears.
 
-A warning: in a model that trains, batch norm layers whose weights are frozen are in train mode, and their running statistics follow
-the batches.
+A warning: in a model that trains, batch norm layers whose weights are frozen are in train mode, and their running
+statistics follow the batches.
 
 Why it hurts
 ------------
-`requires_grad = False` tells autograd to compute no gradient. It does not tell the optimizer to leave the weight alone, nor a batch norm
-to leave its statistics alone. A frozen encoder that drifts is no longer the pretrained one: features move under the head that is trained on
-them, and decay takes the weights towards zero without a gradient to hold them.
+`requires_grad = False` tells autograd to compute no gradient. It does not tell the optimizer to leave the weight alone,
+nor a batch norm to leave its statistics alone. A frozen encoder that drifts is no longer the pretrained one: features
+move under the head that is trained on them, and decay takes the weights towards zero without a gradient to hold them.
 
 Evidence
 --------
-Which parameters or layers moved, how far, over how many steps, and what moved them: decay, momentum, an old gradient, or the batches.
+Which parameters or layers moved, how far, over how many steps, and what moved them: decay, momentum, an old gradient,
+or the batches.
 
 Use instead
 -----------
@@ -29,12 +30,13 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: frozen parameters without a gradient (`zero_grad()` sets them to None, and the optimizer passes over them); the one step
-after a backward that came before the freezing; gradients that are given by hand; a discriminator that is frozen while its generator trains;
-batch norm layers in eval mode or without weights, and those of a network that follows another one (an average, a momentum encoder), whose
-weights move too.
+Not reported: frozen parameters without a gradient (`zero_grad()` sets them to None, and the optimizer passes over
+them); the one step after a backward that came before the freezing; gradients that are given by hand; a discriminator
+that is frozen while its generator trains; batch norm layers in eval mode or without weights, and those of a network
+that follows another one (an average, a momentum encoder), whose weights move too.
 
-Statistics that are meant to follow new data while the weights stay can be allowed: `# trueloop: allow[frozen-but-moving]`.
+Statistics that are meant to follow new data while the weights stay can be allowed: `# trueloop:
+allow[frozen-but-moving]`.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ from typing import final
 
 from trueloop.event import FrozenMoved, FrozenStatisticsMoved, Place, Stepped
 from trueloop.finding import Severity
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, calls_in, diff, source_of
-from trueloop.verdict import counted
+from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
 __all__ = ["FrozenButMoving"]
 
@@ -91,7 +93,12 @@ class FrozenButMoving(Rule):
             f"{counted(event.count, 'batch norm layer')} of {event.model} ({names}) with frozen weights took new statistics from the "
             f"batches: a running mean moved by {event.change:.3g} in {counted(event.steps, 'step')}.",
             fix="Set the frozen layers to eval mode after each model.train().",
-            evidence={"layers": event.count, "names": list(event.layers), "largest_change": event.change, "steps": event.steps},
+            evidence={
+                "layers": event.count,
+                "names": list(event.layers),
+                "largest_change": event.change,
+                "steps": event.steps,
+            },
             place=_freezing(event.place),
             severity=Severity.WARNING,
         )
@@ -109,11 +116,15 @@ def _freezing(place: Place | None) -> Place | None:
 def _freezes(statement: ast.stmt) -> bool:
     """`p.requires_grad = False`, `encoder.requires_grad_(False)`; what a compound statement holds counts for itself."""
     if isinstance(statement, ast.Assign):
-        named = any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in statement.targets)
+        named = any(
+            isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in statement.targets
+        )
         return named and isinstance(statement.value, ast.Constant) and statement.value.value is False
     if not isinstance(statement, ast.Expr):
         return False
-    given = [argument for call in calls_in(statement) if called_name(call) == "requires_grad_" for argument in call.args]
+    given = [
+        argument for call in calls_in(statement) if called_name(call) == "requires_grad_" for argument in call.args
+    ]
     return any(isinstance(argument, ast.Constant) and argument.value is False for argument in given)
 
 
@@ -122,7 +133,9 @@ def _cleared_to_none(place: Place | None) -> str:
     if place is None:
         return ""
     source = source_of(place.path)
-    calls = [call for call in calls_in(source.tree) if called_name(call) == "zero_grad" and (call.args or call.keywords)]
+    calls = [
+        call for call in calls_in(source.tree) if called_name(call) == "zero_grad" and (call.args or call.keywords)
+    ]
     if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno:
         return ""
     return diff(place.path, [source.replacing(calls[0], f"{source.text(calls[0].func)}()")])

@@ -2,18 +2,20 @@
 
 What it sees
 ------------
-Two things at once. On several measured steps (or over the first few together) a step changed the weight matrices by more than a tenth of
-their length, where a healthy one changes them by about a thousandth. And the loss has not come below its beginning: it went far up first,
-ended higher, or swings by a factor within the last quarter of the run.
+Two things at once. On several measured steps (or over the first few together) a step changed the weight matrices by
+more than a tenth of their length, where a healthy one changes them by about a thousandth. And the loss has not come
+below its beginning: it went far up first, ended higher, or swings by a factor within the last quarter of the run.
 
 Why it hurts
 ------------
-Each step overshoots: what the model had when it was initialised is destroyed in the first few steps, and then it jumps around a minimum,
-or settles where nothing can be learnt any more (dead units, saturated scores), without ever becoming infinite.
+Each step overshoots: what the model had when it was initialised is destroyed in the first few steps, and then it jumps
+around a minimum, or settles where nothing can be learnt any more (dead units, saturated scores), without ever becoming
+infinite.
 
 Evidence
 --------
-The weights' changes per step, by weight; the first losses, the highest level and the last quarter's median; the learning rate.
+The weights' changes per step, by weight; the first losses, the highest level and the last quarter's median; the
+learning rate.
 
 Use instead
 -----------
@@ -23,9 +25,10 @@ A learning rate ten times lower (1e-3 for Adam, 1e-2 to 1e-1 for SGD are usual),
 
 When it is fine
 ---------------
-Large steps whose loss falls: toy problems, the first steps of a run, layers that begin at zero. Losses that are not meant to fall are not
-judged: several optimizers (adversarial training), values learnt by bootstrapping, losses below zero, losses that no function of PyTorch's
-computes, nor are closures (LBFGS), batches of fewer than 8 samples, whose losses swing by themselves, and fewer than 30 losses."""
+Large steps whose loss falls: toy problems, the first steps of a run, layers that begin at zero. Losses that are not
+meant to fall are not judged: several optimizers (adversarial training), values learnt by bootstrapping, losses below
+zero, losses that no function of PyTorch's computes, nor are closures (LBFGS), batches of fewer than 8 samples, whose
+losses swing by themselves, and fewer than 30 losses."""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ __all__ = ["LearningRateTooHigh"]
 FAR: Final = 0.1
 """Change of a weight matrix by one step, over its length: a hundred times the healthy one."""
 EARLY: Final = 10
-"""Steps whose changes are taken together: Adam's weights have grown so much after those that its steps look small beside them."""
+"""Steps whose changes are taken together: Adam's weights have grown so much after those that its steps look small
+beside them."""
 LOOKS: Final = 3
 """Looks with far steps: one may be an accident."""
 LOSSES: Final = 30
@@ -97,7 +101,11 @@ class LearningRateTooHigh(Rule):
             yield self._say(loss)
 
     def because(self) -> str:
-        return "" if self._looks and self._loss is not None and self._loss.seen >= LOSSES else f"fewer than {LOSSES} losses were seen"
+        return (
+            ""
+            if self._looks and self._loss is not None and self._loss.seen >= LOSSES
+            else f"fewer than {LOSSES} losses were seen"
+        )
 
     def _is_meant_to_fall(self, loss: LossFollowed) -> bool:
         """One optimizer, one loss, of PyTorch's, and targets that the model does not make itself in most steps."""
@@ -120,7 +128,9 @@ class LearningRateTooHigh(Rule):
     def _say(self, loss: LossFollowed) -> Finding:
         look = self._looks[0]
         moved = {move.name or "?": float(f"{move.travelled:.3g}") for move in look.moves if move.length >= SCALE}
-        latest = {move.name or "?": float(f"{move.update or 0:.3g}") for move in self._looks[-1].moves if move.length >= SCALE}
+        latest = {
+            move.name or "?": float(f"{move.update or 0:.3g}") for move in self._looks[-1].moves if move.length >= SCALE
+        }
         rate = max(look.learning_rate for look in self._looks)
         highest = max(loss.peak, *loss.first)
         return self.finding(

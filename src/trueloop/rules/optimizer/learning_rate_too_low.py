@@ -1,15 +1,16 @@
-"""OPT105 learning-rate-too-low: over the whole run the weights have hardly moved, though the loss would change if they did.
+"""OPT105 learning-rate-too-low: over the whole run the weights have hardly moved, though the loss would change if they
+did.
 
 What it sees
 ------------
-A copy of some numbers of some weights, taken at the first step, against the same numbers at the end. None of the weights has moved by a
-tenth of what a single healthy step does; the gradients are there, and long enough that the loss depends on the weights; and the loss is
-where it began.
+A copy of some numbers of some weights, taken at the first step, against the same numbers at the end. None of the
+weights has moved by a tenth of what a single healthy step does; the gradients are there, and long enough that the loss
+depends on the weights; and the loss is where it began.
 
 Why it hurts
 ------------
-Nothing is learnt: the run costs what it costs and gives back the model it began with. In a mixed-up exponent or a schedule that is
-multiplied in twice this looks like a model that cannot learn.
+Nothing is learnt: the run costs what it costs and gives back the model it began with. In a mixed-up exponent or a
+schedule that is multiplied in twice this looks like a model that cannot learn.
 
 Evidence
 --------
@@ -17,14 +18,14 @@ How far each weight has moved, in how many steps, the learning rate, and the fir
 
 Use instead
 -----------
-A learning rate at which one step changes the weights by about a thousandth of their length (1e-3 for Adam, 1e-2 to 1e-1 for SGD are
-usual).
+A learning rate at which one step changes the weights by about a thousandth of their length (1e-3 for Adam, 1e-2 to 1e-1
+for SGD are usual).
 
 When it is fine
 ---------------
-Fewer than a hundred steps, a warm-up that is still rising, a rate that has decayed after the weights had moved (the whole way counts), a
-loss that falls all the same, and a model that begins at its optimum, where the gradient is short, are not reported; nor are several
-optimizers, closures, and weights that begin at zero."""
+Fewer than a hundred steps, a warm-up that is still rising, a rate that has decayed after the weights had moved (the
+whole way counts), a loss that falls all the same, and a model that begins at its optimum, where the gradient is short,
+are not reported; nor are several optimizers, closures, and weights that begin at zero."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ STEPS: Final = 100
 FALLEN: Final = 0.97
 """A loss below this share of its first ones has improved."""
 DEPENDS: Final = 0.05
-"""By how much of itself the loss changes, to first order, if the weights change by their own length: near one at random weights, and near
-zero at an optimum."""
+"""By how much of itself the loss changes, to first order, if the weights change by their own length: near one at random
+weights, and near zero at an optimum."""
 RISING: Final = 1.5
 """How many times its median over the run the learning rate is at the end of a warm-up that is not over."""
 SCALE: Final = 1e-3
@@ -84,7 +85,9 @@ class LearningRateTooLow(Rule):
         if last.steps < STEPS or not ways or not max(ways.values()) < STILL or self._is_warming_up():
             return
         alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
-        fallen = loss.end < FALLEN * began and loss.end < min(loss.first)  # batches differ, also where nothing is learnt
+        fallen = loss.end < FALLEN * began and loss.end < min(
+            loss.first
+        )  # batches differ, also where nothing is learnt
         if not alone or fallen or not self._depends(began):
             return
         rate = max(look.learning_rate for look in self._looks)

@@ -1,15 +1,16 @@
-"""OPT110 optimizer-built-each-step: a new optimizer takes over after every step or two, and knows nothing of the one before.
+"""OPT110 optimizer-built-each-step: a new optimizer takes over after every step or two, and knows nothing of the one
+before.
 
 What it sees
 ------------
-Three times in a row an optimizer was built over exactly the parameters that another one held, when that one had taken one or two steps,
-held state (momentum, Adam's averages), and the weights were as its last step had left them.
+Three times in a row an optimizer was built over exactly the parameters that another one held, when that one had taken
+one or two steps, held state (momentum, Adam's averages), and the weights were as its last step had left them.
 
 Why it hurts
 ------------
-Momentum and Adam's averages live in the optimizer. Thrown away after each step, SGD has no momentum, and Adam becomes a step of full length
-along the sign of each gradient, however small: noisy, too large near the minimum, and nothing that a setting like beta says is true. It
-also costs time.
+Momentum and Adam's averages live in the optimizer. Thrown away after each step, SGD has no momentum, and Adam becomes a
+step of full length along the sign of each gradient, however small: noisy, too large near the minimum, and nothing that
+a setting like beta says is true. It also costs time.
 
 Evidence
 --------
@@ -24,9 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a new optimizer for each epoch, stage, fold or client, which lives for more steps; optimizers without state (SGD without
-momentum); other parameters (gradual thawing, a copy of the model, a new image to be optimised); weights that were put back before (each
-test sample adapted from the same start, a search for a learning rate); steps with a closure (LBFGS, which does its work inside one step).
+Not reported: a new optimizer for each epoch, stage, fold or client, which lives for more steps; optimizers without
+state (SGD without momentum); other parameters (gradual thawing, a copy of the model, a new image to be optimised);
+weights that were put back before (each test sample adapted from the same start, a search for a learning rate); steps
+with a closure (LBFGS, which does its work inside one step).
 """
 
 from __future__ import annotations
@@ -36,16 +38,18 @@ from typing import Final, final
 
 from trueloop.event import OptimizerRebuilt, Place, Stepped
 from trueloop.finding import Severity
-from trueloop.rewrite import block_of, loops_around, owns_its_lines
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.rewrite import block_of, loops_around, owns_its_lines
+from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["OptimizerBuiltEachStep"]
 
 LIFE: Final = 2
-"""Steps that an optimizer may have taken to count as thrown away at once. An epoch of two batches is the shortest one there is."""
+"""Steps that an optimizer may have taken to count as thrown away at once. An epoch of two batches is the shortest one
+there is."""
 IN_A_ROW: Final = 3
-"""Such optimizers in a row before it is said: stages that happen to be short do not come three times in the same length."""
+"""Such optimizers in a row before it is said: stages that happen to be short do not come three times in the same
+length."""
 PLAIN_CALLS: Final = ("parameters", "named_parameters", "filter", "list")
 """Calls in the building line that give the same whenever they are made."""
 
@@ -89,10 +93,16 @@ def _before_the_loop(place: Place) -> str:
     """The line moved before the outermost loop that changes nothing it reads."""
     source = source_of(place.path)
     statement = source.statement(place.line)
-    if not isinstance(statement, ast.Assign) or statement.lineno != statement.end_lineno or not owns_its_lines(source, statement):
+    if (
+        not isinstance(statement, ast.Assign)
+        or statement.lineno != statement.end_lineno
+        or not owns_its_lines(source, statement)
+    ):
         return ""
     calls = list(calls_in(statement.value))
-    if len(block_of(source, statement)) < 2 or any(called_name(call) not in PLAIN_CALLS for call in calls if call is not statement.value):
+    if len(block_of(source, statement)) < 2 or any(
+        called_name(call) not in PLAIN_CALLS for call in calls if call is not statement.value
+    ):
         return ""
     outer: ast.stmt | None = None
     for loop in loops_around(source, statement):

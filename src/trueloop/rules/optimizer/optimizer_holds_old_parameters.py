@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-An optimizer of the model holds tensors that belong to no module that was called and that never get a gradient, while the model has
-parameters with gradients that no optimizer holds: the ones that took their place.
+An optimizer of the model holds tensors that belong to no module that was called and that never get a gradient, while
+the model has parameters with gradients that no optimizer holds: the ones that took their place.
 
 Why it hurts
 ------------
-An optimizer keeps the tensors it was given. When a head is replaced, or the model is built, copied or loaded anew after that, the new
-parameters are never updated: the step moves the old ones, which nobody computes with.
+An optimizer keeps the tensors it was given. When a head is replaced, or the model is built, copied or loaded anew after
+that, the new parameters are never updated: the step moves the old ones, which nobody computes with.
 
 Evidence
 --------
@@ -23,8 +23,8 @@ Change the model first, then build the optimizer:
 
 When it is fine
 ---------------
-Tensors of one's own in an optimizer (a latent code, an image) are not reported as long as they get gradients, nor are models that have not
-been called yet.
+Tensors of one's own in an optimizer (a latent code, an image) are not reported as long as they get gradients, nor are
+models that have not been called yet.
 """
 
 from __future__ import annotations

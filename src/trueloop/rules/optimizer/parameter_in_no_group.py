@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-After some steps, parameters of a model require a gradient and have received one, no living optimizer holds them, nobody writes to them by
-hand, and other parameters of the same model are being optimised.
+After some steps, parameters of a model require a gradient and have received one, no living optimizer holds them, nobody
+writes to them by hand, and other parameters of the same model are being optimised.
 
 Why it hurts
 ------------
-The gradients are computed and thrown away: these layers keep their random start while the others train around them. A layer that was
-added after the optimizer was built, or a parameter group by name that missed some names, does this without a word.
+The gradients are computed and thrown away: these layers keep their random start while the others train around them. A
+layer that was added after the optimizer was built, or a parameter group by name that missed some names, does this
+without a word.
 
 Evidence
 --------
@@ -24,9 +25,9 @@ Parameters that are not to be trained: `p.requires_grad_(False)`, which also sav
 
 When it is fine
 ---------------
-A model none of whose parameters is in an optimizer is not judged (attacks, prompts, styles: there the optimizer holds the input), nor are
-parameters of parts in eval mode and those that are updated by hand. If most of the model is left out it is a warning: then only a head is
-meant to be trained, and the rest should be frozen.
+A model none of whose parameters is in an optimizer is not judged (attacks, prompts, styles: there the optimizer holds
+the input), nor are parameters of parts in eval mode and those that are updated by hand. If most of the model is left
+out it is a warning: then only a head is meant to be trained, and the rest should be frozen.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class ParameterInNoGroup(Rule):
                 yield from self._judge(account)
 
     def _judge(self, event: ParametersAccounted) -> list[Finding]:
-        forgotten = [account for account in event.accounts if account.trainable and account.has_gradient and not account.held]
+        forgotten = [
+            account for account in event.accounts if account.trainable and account.has_gradient and not account.held
+        ]
         if not forgotten or not event.in_order or event.orphans:
             return []
         names = [account.name for account in forgotten]

@@ -1,19 +1,21 @@
-"""OPT109 plateau-watches-wrong-way: ReduceLROnPlateau lowers the learning rate while training goes well, or never hears how it goes.
+"""OPT109 plateau-watches-wrong-way: ReduceLROnPlateau lowers the learning rate while training goes well, or never hears
+how it goes.
 
 What it sees
 ------------
-The values that a `ReduceLROnPlateau` is told, and how they are called where it is told them. An accuracy (or F1, AUC, recall ...) that
-rises while the schedule waits for a minimum; a loss or an error that falls while it waits for a maximum; the number of the epoch or step;
-a value that is the same each time because it is not computed anew.
+The values that a `ReduceLROnPlateau` is told, and how they are called where it is told them. An accuracy (or F1, AUC,
+recall ...) that rises while the schedule waits for a minimum; a loss or an error that falls while it waits for a
+maximum; the number of the epoch or step; a value that is the same each time because it is not computed anew.
 
 Why it hurts
 ------------
-With the wrong mode every improvement counts as a bad epoch: after `patience` of them the learning rate is cut, again and again, and
-training freezes while it goes well. A counter or a constant does the same, whatever the model does.
+With the wrong mode every improvement counts as a bad epoch: after `patience` of them the learning rate is cut, again
+and again, and training freezes while it goes well. A counter or a constant does the same, whatever the model does.
 
 Evidence
 --------
-The mode, the first and last values, how they are written in the source, and the learning rates at the first and the last of them.
+The mode, the first and last values, how they are written in the source, and the learning rates at the first and the
+last of them.
 
 Use instead
 -----------
@@ -22,9 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-A validation loss that rises under mode="min" is what the schedule is for, so the name of the value must say what it is: values whose
-names tell nothing are not judged by their course. Nor are names that are negated (`-accuracy`, `1 - accuracy`, `neg_loss`), an accuracy
-that happens to stand still, or fewer than four values."""
+A validation loss that rises under mode="min" is what the schedule is for, so the name of the value must say what it is:
+values whose names tell nothing are not judged by their course. Nor are names that are negated (`-accuracy`, `1 -
+accuracy`, `neg_loss`), an accuracy that happens to stand still, or fewer than four values."""
 
 from __future__ import annotations
 
@@ -38,14 +40,15 @@ from typing import Final, final
 from trueloop.event import Place, PlateauFed, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["PlateauWatchesWrongWay"]
 
 ENOUGH: Final = 4
 """Values before one says which way they go."""
 COUNTED: Final = 6
-"""Whole numbers in a row, from 0 or 1 on, that need no name to be a counter: no count of hits grows by one each epoch for so long."""
+"""CompiledStep numbers in a row, from 0 or 1 on, that need no name to be a counter: no count of hits grows by one each
+epoch for so long."""
 KEPT: Final = 500
 """Values that are kept of one schedule, from the first: more would tell the same."""
 
@@ -59,7 +62,20 @@ _LESS_IS_BETTER: Final = (
     "regret", "cost",
 )  # fmt: skip
 """Words in the names of metrics that are to fall."""
-_TURNED: Final = ("neg", "negative", "minus", "inv", "inverse", "inverted", "complement", "gap", "drop", "delta", "diff", "fake")
+_TURNED: Final = (
+    "neg",
+    "negative",
+    "minus",
+    "inv",
+    "inverse",
+    "inverted",
+    "complement",
+    "gap",
+    "drop",
+    "delta",
+    "diff",
+    "fake",
+)
 """Words that may turn the meaning of the others around."""
 _COUNTERS: Final = (
     "epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "it", "i", "idx", "index", "batch", "batches", "round",
@@ -95,7 +111,7 @@ class _Told:
         return len(self.values) >= ENOUGH and sum(steps) > 0 and sum(s > 0 for s in steps) > sum(s < 0 for s in steps)
 
     def counts(self) -> bool:
-        """Whole numbers, each as far from the last as the one before."""
+        """CompiledStep numbers, each as far from the last as the one before."""
         gaps = {later - earlier for earlier, later in pairwise(self.values)}
         return len(self.values) >= ENOUGH and self.all_whole and len(gaps) == 1 and min(gaps) >= 1
 
@@ -146,7 +162,9 @@ class PlateauWatchesWrongWay(Rule):
         shown = f"`{text}`" if text else "a value"
         course = f"from {told.values[0]:.4g} to {told.values[-1]:.4g} over {len(told.values)} calls"
         if told.counts() and (_is_counter(given) or (told.values[0] in (0, 1) and len(told.values) >= COUNTED)):
-            return self._say(told, text, f"is told {shown}, which counts {course} and says nothing of how training goes", None)
+            return self._say(
+                told, text, f"is told {shown}, which counts {course} and says nothing of how training goes", None
+            )
         if told.stands() and (_is_left_alone(source, given) or _is_measured(told.values[0])):
             same = f"the same {told.values[0]:.6g} at each of {len(told.values)} calls: it is not computed anew"
             return self._say(told, text, f"is told {shown}, {same}", None)
@@ -159,8 +177,16 @@ class PlateauWatchesWrongWay(Rule):
 
     def _say(self, told: _Told, text: str, what: str, mode: str | None) -> Finding:
         first, last = told.first, told.last
-        rates = f", and has cut the learning rate from {first.learning_rates[0]:g} to {last.learning_rates[0]:g}" if told.reduced else ""
-        fix = "Tell it the metric of this epoch: scheduler.step(val_loss)." if mode is None else f'Build it with mode="{mode}".'
+        rates = (
+            f", and has cut the learning rate from {first.learning_rates[0]:g} to {last.learning_rates[0]:g}"
+            if told.reduced
+            else ""
+        )
+        fix = (
+            "Tell it the metric of this epoch: scheduler.step(val_loss)."
+            if mode is None
+            else f'Build it with mode="{mode}".'
+        )
         return self.finding(
             last,
             f"ReduceLROnPlateau {what}{rates}.",
@@ -184,7 +210,11 @@ class PlateauWatchesWrongWay(Rule):
 
 def _given(source: Source, place: Place) -> ast.expr | None:
     """The first argument of the step at a place."""
-    calls = [call for call in source.calls(place.line, "step") if call.args or any(word.arg == "metrics" for word in call.keywords)]
+    calls = [
+        call
+        for call in source.calls(place.line, "step")
+        if call.args or any(word.arg == "metrics" for word in call.keywords)
+    ]
     if len(calls) != 1:
         return None
     named = [word.value for word in calls[0].keywords if word.arg == "metrics"]
@@ -202,7 +232,8 @@ def _words(node: ast.AST) -> set[str]:
 
 
 def _better(source: Source | None, given: ast.expr | None) -> int:
-    """1 if the name says that more is better, -1 if less is, 0 if it says neither, or both, or is turned around on the way."""
+    """1 if the name says that more is better, -1 if less is, 0 if it says neither, or both, or is turned around on the
+    way."""
     if given is None or source is None:
         return 0
     written = [given, *_assigned(source, given)]
@@ -241,7 +272,10 @@ def _is_left_alone(source: Source | None, given: ast.expr | None) -> bool:
     loop = source.enclosing_loop(given.lineno) if source is not None and given is not None else None
     if loop is None or not isinstance(given, ast.Name):
         return False
-    return not any(isinstance(node, ast.Name) and node.id == given.id and isinstance(node.ctx, ast.Store) for node in ast.walk(loop))
+    return not any(
+        isinstance(node, ast.Name) and node.id == given.id and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(loop)
+    )
 
 
 # -- what the values are --
@@ -273,7 +307,11 @@ def _with_mode(built: Place | None, mode: str) -> str:
     if built is None:
         return ""
     source = source_of(built.path)
-    calls = [call for call in calls_in(source.statement(built.line) or source.tree) if called_name(call) == "ReduceLROnPlateau"]
+    calls = [
+        call
+        for call in calls_in(source.statement(built.line) or source.tree)
+        if called_name(call) == "ReduceLROnPlateau"
+    ]
     if len(calls) != 1 or not calls[0].args or any(word.arg is None for word in calls[0].keywords):
         return ""
     call = calls[0]

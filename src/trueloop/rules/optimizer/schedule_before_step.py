@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-The first `scheduler.step()` of the run comes before any optimizer step, and the same line steps the schedule again later, in
-the course of training.
+The first `scheduler.step()` of the run comes before any optimizer step, and the same line steps the schedule again
+later, in the course of training.
 
 Why it hurts
 ------------
-The first value of the schedule is never used, and the whole schedule runs one step early: a warm-up skips its gentlest step, a decay
-comes an epoch too soon, and OneCycleLR runs over its end by one.
+The first value of the schedule is never used, and the whole schedule runs one step early: a warm-up skips its gentlest
+step, a decay comes an epoch too soon, and OneCycleLR runs over its end by one.
 
 Evidence
 --------
@@ -21,8 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: `step(epoch)`, which says which epoch it is; winding a fresh schedule forward on resume, outside the training loop; a
-GradScaler, which may skip the first step; several schedule steps before the first update (accumulation); ReduceLROnPlateau.
+Not reported: `step(epoch)`, which says which epoch it is; winding a fresh schedule forward on resume, outside the
+training loop; a GradScaler, which may skip the first step; several schedule steps before the first update
+(accumulation); ReduceLROnPlateau.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from typing import final
 
 from trueloop.event import Place, ScheduleBuilt, ScheduleStepped, Stepped
 from trueloop.finding import Severity
-from trueloop.rewrite import block_of, end_of, loops_around, moved, sole_call
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, shown_path, source_of
+from trueloop.usercode.rewrite import block_of, end_of, loops_around, moved, sole_call
+from trueloop.usercode.source import diff, shown_path, source_of
 
 __all__ = ["ScheduleBeforeStep"]
 

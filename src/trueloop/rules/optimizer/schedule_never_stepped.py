@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-A schedule that was built for an optimizer, that was never stepped while the optimizer took its steps to the end of the run, and for which
-no line that could step it is written near the loop.
+A schedule that was built for an optimizer, that was never stepped while the optimizer took its steps to the end of the
+run, and for which no line that could step it is written near the loop.
 
 Why it hurts
 ------------
-The learning rate stays where the schedule put it when it was built: at its full value with no decay at all, or, with a warm-up
-(OneCycleLR, LinearLR, a LambdaLR that starts at zero), at a fraction of it or at zero for the whole run.
+The learning rate stays where the schedule put it when it was built: at its full value with no decay at all, or, with a
+warm-up (OneCycleLR, LinearLR, a LambdaLR that starts at zero), at a fraction of it or at zero for the whole run.
 
 Evidence
 --------
@@ -24,8 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a schedule inside another one, one that a framework steps, one whose step stands in a branch that this run did not reach,
-one that was thrown away before training, a ReduceLROnPlateau in a run of one epoch, runs that were cut short.
+Not reported: a schedule inside another one, one that a framework steps, one whose step stands in a branch that this run
+did not reach, one that was thrown away before training, a ReduceLROnPlateau in a run of one epoch, runs that were cut
+short.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ from typing import Final, final
 
 from trueloop.event import Place, RunEnded, ScheduleBuilt, ScheduleEnded, Stepped
 from trueloop.finding import Severity
-from trueloop.rewrite import after, end_of, loops_around, sole_call
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.rewrite import after, end_of, loops_around, sole_call
+from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["ScheduleNeverStepped"]
 
 STEPS: Final = 10
-"""Steps of the optimizer before a schedule at rest is worth a word: a shorter run may be a trial of the first batches."""
+"""Steps of the optimizer before a schedule at rest is worth a word: a shorter run may be a trial of the first
+batches."""
 PER_BATCH: Final = ("OneCycleLR", "CyclicLR")
 PLATEAU: Final = "ReduceLROnPlateau"
 
@@ -108,7 +110,11 @@ def _per_batch(event: ScheduleEnded) -> bool:
 def _target(place: Place | None) -> ast.expr | None:
     """What the schedule that is built at a place is assigned to."""
     statement = source_of(place.path).statement(place.line) if place is not None else None
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call) or len(statement.targets) != 1:
+    if (
+        not isinstance(statement, ast.Assign)
+        or not isinstance(statement.value, ast.Call)
+        or len(statement.targets) != 1
+    ):
         return None
     return statement.targets[0]
 
@@ -127,7 +133,11 @@ def _could_be_stepped(place: Place | None, step_place: Place | None, stepped: se
     own = _variable(place)
     for path in {p.path for p in (place, step_place) if p is not None}:
         for call in calls_in(source_of(path).tree):
-            receiver = _last_name(call.func.value) if called_name(call) == "step" and isinstance(call.func, ast.Attribute) else ""
+            receiver = (
+                _last_name(call.func.value)
+                if called_name(call) == "step" and isinstance(call.func, ast.Attribute)
+                else ""
+            )
             looks_so = "sched" in receiver.lower() or receiver.lower().startswith("lr")
             if receiver and (receiver == own or (looks_so and receiver not in stepped)):
                 return True
@@ -144,7 +154,13 @@ def _stepping(event: ScheduleEnded, step_place: Place | None) -> str:
     if step is None or not name or not _in_sight(source, place, step_place):
         return ""
     loops = loops_around(source, step[0])
-    last = step[0] if _per_batch(event) or (len(loops) == 1 and not event.passes) else end_of(loops[1].body) if len(loops) == 2 else None
+    last = (
+        step[0]
+        if _per_batch(event) or (len(loops) == 1 and not event.passes)
+        else end_of(loops[1].body)
+        if len(loops) == 2
+        else None
+    )
     return "" if last is None else diff(place.path, [after(source, last, f"{name}.step()")])
 
 

@@ -2,15 +2,16 @@
 
 What it sees
 ------------
-How often a schedule was stepped, against its length and against the steps of its optimizer. Too slow: a schedule that is made for
-optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is stepped once per epoch and never
-gets anywhere. Too fast: CosineAnnealingLR is stepped per batch past twice its T_max, so that the rate has climbed back; or a decay that is
-stepped per batch has brought the rate below a ten-thousandth of its height for more than half of the run.
+How often a schedule was stepped, against its length and against the steps of its optimizer. Too slow: a schedule that
+is made for optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is
+stepped once per epoch and never gets anywhere. Too fast: CosineAnnealingLR is stepped per batch past twice its T_max,
+so that the rate has climbed back; or a decay that is stepped per batch has brought the rate below a ten-thousandth of
+its height for more than half of the run.
 
 Why it hurts
 ------------
-The learning rate you think you train with is not the one that is used: a cycle that never leaves its warm-up, a cosine that swings up
-and down all the time, or a rate that is practically zero after the first epoch.
+The learning rate you think you train with is not the one that is used: a cycle that never leaves its warm-up, a cosine
+that swings up and down all the time, or a rate that is practically zero after the first epoch.
 
 Evidence
 --------
@@ -26,8 +27,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: warm restarts and cycles that are stepped per batch, schedules inside others, `step(epoch)`, a schedule in epochs that
-a short run does not get through, a cycle that does reach its end though it is stepped per epoch, runs that were cut short.
+Not reported: warm restarts and cycles that are stepped per batch, schedules inside others, `step(epoch)`, a schedule in
+epochs that a short run does not get through, a cycle that does reach its end though it is stepped per epoch, runs that
+were cut short.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from typing import Final, final
 
 from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import loops_around, moved, sole_call
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, source_of
+from trueloop.usercode.rewrite import loops_around, moved, sole_call
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["ScheduleOutOfTime"]
 
@@ -47,14 +49,23 @@ CYCLES: Final = ("OneCycleLR", "CyclicLR")
 """Schedules that are defined per batch."""
 LENGTHY: Final = ("CosineAnnealingLR", "LinearLR", "PolynomialLR")
 """Schedules that have a length, in whichever unit."""
-NEITHER: Final = (*CYCLES, "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")
+NEITHER: Final = (
+    *CYCLES,
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "SequentialLR",
+    "ChainedScheduler",
+    "ReduceLROnPlateau",
+)
 """Schedules that come back up, or whose rate follows something else: a low rate is not a decay that ran out."""
 PLANNED: Final = 5
-"""A cycle was planned in optimizer steps if the run took at least a fifth of its length (accumulation of four) and at most twice."""
+"""A cycle was planned in optimizer steps if the run took at least a fifth of its length (accumulation of four) and at
+most twice."""
 LONGEST_IN_EPOCHS: Final = 100
 """A repeating cycle longer than this is not meant in epochs."""
 DEAD: Final = 1e-4
-"""Below this share of its highest value a learning rate moves nothing any more: the usual decays end at a hundredth or a thousandth."""
+"""Below this share of its highest value a learning rate moves nothing any more: the usual decays end at a hundredth or
+a thousandth."""
 
 
 @dataclass(slots=True)
@@ -185,7 +196,8 @@ def _crawls(ended: ScheduleEnded) -> bool:
 
 
 def _wraps(story: _Story, ended: ScheduleEnded, *, loaders: int) -> bool:
-    """A cosine that was stepped with every optimizer step, past twice its length, though that is no wave of an epoch or longer."""
+    """A cosine that was stepped with every optimizer step, past twice its length, though that is no wave of an epoch or
+    longer."""
     length = ended.length
     if ended.name != "CosineAnnealingLR" or not length or ended.steps < 2 * length:
         return False

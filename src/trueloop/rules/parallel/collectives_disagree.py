@@ -2,25 +2,28 @@
 
 What it sees
 ------------
-Each rank writes down every collective (all_reduce, broadcast, barrier ..., and what DistributedDataParallel does in its own forward and
-backward) before it enters it. Beside one another these journals show the first call that is not the same on all ranks of its group:
-another function, or another number of elements. They also show a rank that waits in a call, or failed in it, which another rank will
-never make, because its script or its process has ended, because it has waited for one batch of its loader as long (in the dataset, or for
-worker processes that neither compute nor read), or because its process is stopped (SIGSTOP). `trueloop check` compares the journals when a
-run ends, and while it runs, when a rank has stood still for `--hang-after` (5 minutes unless you say otherwise); `trueloop train` and
-`resume`, and `trueloop.train()` under torchrun, do so while they run. `check` sees the ranks of one machine, started by torchrun; a run of
-ours also asks the other machines, and says so when one cannot be reached (a cable, the machine itself) or no longer answers. A rank that is
-busy elsewhere (a long evaluation) is no finding: one line on stderr then says who waits for whom, and the run goes on.
+Each rank writes down every collective (all_reduce, broadcast, barrier ..., and what DistributedDataParallel does in its
+own forward and backward) before it enters it. Beside one another these journals show the first call that is not the
+same on all ranks of its group: another function, or another number of elements. They also show a rank that waits in a
+call, or failed in it, which another rank will never make, because its script or its process has ended, because it has
+waited for one batch of its loader as long (in the dataset, or for worker processes that neither compute nor read), or
+because its process is stopped (SIGSTOP). `trueloop check` compares the journals when a run ends, and while it runs,
+when a rank has stood still for `--hang-after` (5 minutes unless you say otherwise); `trueloop train` and
+`resume`, and `trueloop.train()` under torchrun, do so while they run. `check` sees the ranks of one machine, started by
+torchrun; a run of ours also asks the other machines, and says so when one cannot be reached (a cable, the machine
+itself) or no longer answers. A rank that is busy elsewhere (a long evaluation) is no finding: one line on stderr then
+says who waits for whom, and the run goes on.
 
 Why it hurts
 ------------
-A collective returns when every rank of its group has called it. If one takes another branch, all others wait: the run hangs without a
-word, often for half an hour, and then fails with a time-out or a closed connection that names the wrong line on the wrong rank.
+A collective returns when every rank of its group has called it. If one takes another branch, all others wait: the run
+hangs without a word, often for half an hour, and then fails with a time-out or a closed connection that names the wrong
+line on the wrong rank.
 
 Evidence
 --------
-Who is in which call: its number in the group, the line, the seconds; and what the source shows to be the cause: the condition on the rank
-around the call, or the loop that one rank has left and the other has not.
+Who is in which call: its number in the group, the line, the seconds; and what the source shows to be the cause: the
+condition on the rank around the call, or the loop that one rank has left and the other has not.
 
 Use instead
 -----------
@@ -28,12 +31,13 @@ Use instead
     if rank == 0:
         print(loss)                     # only what follows depends on the rank
 
-With loaders of unequal length use a DistributedSampler, which gives each rank as many batches, or `with Join([model]):`.
+With loaders of unequal length use a DistributedSampler, which gives each rank as many batches, or `with
+Join([model]):`.
 
 When it is fine
 ---------------
-Never, within one group. Ranks that call different collectives in different groups (`new_group`) are not compared, nor are calls to which
-each rank may give another size (all_gather, all_to_all ...).
+Never, within one group. Ranks that call different collectives in different groups (`new_group`) are not compared, nor
+are calls to which each rank may give another size (all_gather, all_to_all ...).
 """
 
 from __future__ import annotations
@@ -48,20 +52,22 @@ from typing import Final, final
 from trueloop.event import Collective, CollectivesCalled, Place, RankStood, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import shown_path, source_of
+from trueloop.usercode.source import shown_path, source_of
 
 __all__ = ["CollectivesDisagree"]
 
 WAITING: Final = 1.0
-"""Seconds in a call, at least, before a rank that has not ended counts as waiting in it: others may be about to arrive."""
+"""Seconds in a call, at least, before a rank that has not ended counts as waiting in it: others may be about to
+arrive."""
 LOST: Final = ("unreachable", "silent")
 """What is said of ranks on another machine of which nothing is heard: whatever they have called, they cannot answer."""
 NEVER_COMES: Final = ("finished", "exception", "exit", "died")
-"""Ends after which a rank makes no more calls, and which nobody asked for: a run that was interrupted or cut short is torn apart anyway."""
-AS_MANY_BATCHES: Final = (
-    "Give every rank as many batches: by a DistributedSampler, drop_last=True, or `with Join([model]):` around the loop."
+"""Ends after which a rank makes no more calls, and which nobody asked for: a run that was interrupted or cut short is
+torn apart anyway."""
+AS_MANY_BATCHES: Final = "Give every rank as many batches: by a DistributedSampler, drop_last=True, or `with Join([model]):` around the loop."
+_ASKS_FOR_RANK: Final = re.compile(
+    r"\b(\w+_)?rank\b|get_rank|is_(main|master|first|primary|rank)|(main|master)_process", re.IGNORECASE
 )
-_ASKS_FOR_RANK: Final = re.compile(r"\b(\w+_)?rank\b|get_rank|is_(main|master|first|primary|rank)|(main|master)_process", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +163,12 @@ class CollectivesDisagree(Rule):
     # -- comparing --
 
     def _first_difference(self, group: str, of: Callable[[Collective], object]) -> list[_Stand]:
-        """The calls of all ranks with the first number at which they are not the same; none if there is no such number."""
+        """The calls of all ranks with the first number at which they are not the same; none if there is no such
+        number."""
         by_rank = {rank: [call for call in told.calls if call.group == group] for rank, told in self._ranks.items()}
         stuck = any(call.state != "left" for calls in by_rank.values() for call in calls)
-        # What DistributedDataParallel does may differ where all went well: inside `Join` a rank that is through shadows the others.
+        # What DistributedDataParallel does may differ where all went well: inside `Join` a rank that is through shadows
+        # the others.
         numbered = [
             {(call.number if stuck else call.direct): _Stand(rank, call) for call in calls if stuck or call.direct}
             for rank, calls in by_rank.items()
@@ -187,7 +195,11 @@ class CollectivesDisagree(Rule):
         """A rank in a call, and those of its group on a machine that cannot be reached, or no longer answers."""
         for rank, told in self._ranks.items():
             for call in told.calls:
-                lost = [self._stood[other] for other in call.members if other in self._stood and self._stood[other].doing in LOST]
+                lost = [
+                    self._stood[other]
+                    for other in call.members
+                    if other in self._stood and self._stood[other].doing in LOST
+                ]
                 if lost and call.state == "inside" and call.seconds >= WAITING:
                     yield _Stand(rank, call), [stood for stood in lost if stood.fetching == lost[0].fetching]
 
@@ -206,7 +218,10 @@ class CollectivesDisagree(Rule):
             event,
             f"Rank {stand.rank} {stand.doing()} {stand.named()} for {who}, and {state}.",
             fix=f"Bring back {'the connection to ' * unreachable}{node} and go on with the run; `launch --restarts` tries by itself.",
-            evidence={**_evidence([stand], None), **{f"rank {stood.rank}": f"{stood.doing}, {stood.fetching}" for stood in lost}},
+            evidence={
+                **_evidence([stand], None),
+                **{f"rank {stood.rank}": f"{stood.doing}, {stood.fetching}" for stood in lost},
+            },
             place=stand.place,
         )
 
@@ -214,7 +229,10 @@ class CollectivesDisagree(Rule):
         sizes = len({stand.call.name for stand in stands}) == 1
         odd = _odd_one(stands)
         condition = odd.condition()
-        shown = "; ".join(f"{_ranks(same)} {same[0].doing()} {same[0].named(same[0].amount() if sizes else '')}" for same in _alike(stands))
+        shown = "; ".join(
+            f"{_ranks(same)} {same[0].doing()} {same[0].named(same[0].amount() if sizes else '')}"
+            for same in _alike(stands)
+        )
         uneven = "" if sizes or condition else _uneven(stands)
         fix = (
             "Give tensors of the same size and type on every rank."
@@ -243,8 +261,15 @@ class CollectivesDisagree(Rule):
             event,
             f"Rank {stand.rank} {stand.doing()} {stand.named()}, and rank {absent.rank} never comes: {why}{since}.",
             fix=_remedy(stand.call, absent, condition) if stood is None else _way_out(stood),
-            evidence={**_evidence([stand], condition), f"rank {absent.rank}": f"{_made(absent, stand.call.group)} collectives, {why}"},
-            place=condition.place if condition else stand.place if stood is None or stood.place is None else stood.place,
+            evidence={
+                **_evidence([stand], condition),
+                f"rank {absent.rank}": f"{_made(absent, stand.call.group)} collectives, {why}",
+            },
+            place=condition.place
+            if condition
+            else stand.place
+            if stood is None or stood.place is None
+            else stood.place,
         )
 
 
@@ -252,7 +277,10 @@ def _never_makes(absent: CollectivesCalled, rank: int, call: Collective, *, stoo
     """Has that rank ended, does it stand still, or wait for this one in another group, without having made the call?"""
     if absent.rank == rank or any(c.group == call.group and c.number >= call.number for c in absent.calls):
         return False
-    crossed = any(c.state == "inside" and c.seconds >= WAITING and c.group != call.group and rank in c.members for c in absent.calls)
+    crossed = any(
+        c.state == "inside" and c.seconds >= WAITING and c.group != call.group and rank in c.members
+        for c in absent.calls
+    )
     return absent.ended in NEVER_COMES or ((crossed or stood) and call.state == "inside")
 
 
@@ -315,7 +343,9 @@ def _after(absent: CollectivesCalled, group: str) -> str:
 
 def _way_out(stood: RankStood) -> str:
     if stood.doing == "stopped":
-        return f"Let rank {stood.rank} go on by `kill -CONT`, or start the run again; --hang-after says how long to wait."
+        return (
+            f"Let rank {stood.rank} go on by `kill -CONT`, or start the run again; --hang-after says how long to wait."
+        )
     return f"Mend what rank {stood.rank} waits for there, a lock, a connection or a file; --hang-after waits longer for slow data."
 
 
@@ -334,8 +364,12 @@ def _longer(stand: _Stand, absent: CollectivesCalled) -> str:
     """As above, where the other rank's script has come to its end."""
     if absent.ended not in ("finished", "exit"):
         return ""
-    loop = next((loop for loop in filter(None, map(_loop_at, stand.call.places)) if any(map(loop.holds, absent.calls))), None)
-    return "" if loop is None else f": rank {stand.rank} is still in the loop of line {loop.first}, so it has more batches"
+    loop = next(
+        (loop for loop in filter(None, map(_loop_at, stand.call.places)) if any(map(loop.holds, absent.calls))), None
+    )
+    return (
+        "" if loop is None else f": rank {stand.rank} is still in the loop of line {loop.first}, so it has more batches"
+    )
 
 
 def _remedy(call: Collective, absent: CollectivesCalled, condition: _Condition | None) -> str:
@@ -394,5 +428,7 @@ def _shown(place: Place) -> str:
 
 def _before(above: ast.AST | None, node: ast.AST) -> list[ast.If]:
     """The `if`s that stand before a statement in its block."""
-    blocks = [block for name in ("body", "orelse") if isinstance(block := getattr(above, name, None), list) and node in block]
+    blocks = [
+        block for name in ("body", "orelse") if isinstance(block := getattr(above, name, None), list) and node in block
+    ]
     return [one for block in blocks for one in block[: block.index(node)] if isinstance(one, ast.If)]

@@ -2,12 +2,14 @@
 
 What it sees
 ------------
-The files that torch.save writes on each rank of a machine, with links followed: two ranks wrote one and the same path at the same step.
+The files that torch.save writes on each rank of a machine, with links followed: two ranks wrote one and the same path
+at the same step.
 
 Why it hurts
 ------------
-The writes overlap, and what is left is the file of whoever came last, or a mixture of several that cannot be read. It shows up as a rare
-"unexpected end of file" when the checkpoint is needed; and all ranks but one have worked for nothing.
+The writes overlap, and what is left is the file of whoever came last, or a mixture of several that cannot be read. It
+shows up as a rare "unexpected end of file" when the checkpoint is needed; and all ranks but one have worked for
+nothing.
 
 Evidence
 --------
@@ -20,8 +22,8 @@ Use instead
 
 When it is fine
 ---------------
-A file per rank (`f"rank{rank}.pt"`), `if rank == 0:`, devices such as /dev/null, and torch.distributed.checkpoint, which divides the work
-among the ranks, are not reported. Ranks of other machines are not seen.
+A file per rank (`f"rank{rank}.pt"`), `if rank == 0:`, devices such as /dev/null, and torch.distributed.checkpoint,
+which divides the work among the ranks, are not reported. Ranks of other machines are not seen.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from typing import final
 
 from trueloop.event import Place, RunEnded, StateWritten
 from trueloop.finding import Severity
-from trueloop.rewrite import indented
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, shown_path, source_of
+from trueloop.usercode.rewrite import indented
+from trueloop.usercode.source import Source, called_name, calls_in, diff, shown_path, source_of
 
 __all__ = ["EveryRankSaves"]
 
@@ -66,10 +68,16 @@ class EveryRankSaves(Rule):
 
 
 def _on_one_rank(place: Place | None) -> str:
-    """`if dist.get_rank() == 0:` over the line, if it does nothing but save, and nobody in the file reads what is saved."""
+    """`if dist.get_rank() == 0:` over the line, if it does nothing but save, and nobody in the file reads what is
+    saved."""
     source = None if place is None else source_of(place.path)
     statement = None if source is None or place is None else source.statement(place.line)
-    if source is None or place is None or not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+    if (
+        source is None
+        or place is None
+        or not isinstance(statement, ast.Expr)
+        or not isinstance(statement.value, ast.Call)
+    ):
         return ""
     name = _name_of_distributed(source)
     reads = any(called_name(call) == "load" for call in calls_in(source.tree))

@@ -2,32 +2,33 @@
 
 What it sees
 ------------
-A few numbers of each weight, on each rank, before some of the steps. The ranks exchange gradients (by DistributedDataParallel, or by
-calling all_reduce on them), so their weights must be the same, and are not: in every look since the first difference, the last two at
-least.
+A few numbers of each weight, on each rank, before some of the steps. The ranks exchange gradients (by
+DistributedDataParallel, or by calling all_reduce on them), so their weights must be the same, and are not: in every
+look since the first difference, the last two at least.
 
 Why it hurts
 ------------
-The exchanged gradients are then computed at different points and applied to different weights: each rank trains another model, none of
-them on all of the data. The one that is saved or evaluated is the first rank's, and the loss it prints looks as it should.
+The exchanged gradients are then computed at different points and applied to different weights: each rank trains another
+model, none of them on all of the data. The one that is saved or evaluated is the first rank's, and the loss it prints
+looks as it should.
 
 Evidence
 --------
-The weight that differs most, its value on both ranks, the relative difference at each step that was looked at, and whether the weights
-differed before the first step.
+The weight that differs most, its value on both ranks, the relative difference at each step that was looked at, and
+whether the weights differed before the first step.
 
 Use instead
 -----------
     model = DistributedDataParallel(model)      # makes the weights equal, and keeps them so
 
-Where gradients are exchanged by hand, start from equal weights: `for p in model.parameters(): dist.broadcast(p.data, src=0)`, and
-exchange the gradients of all parameters before every step.
+Where gradients are exchanged by hand, start from equal weights: `for p in model.parameters(): dist.broadcast(p.data,
+src=0)`, and exchange the gradients of all parameters before every step.
 
 When it is fine
 ---------------
-Ranks that hold parts of one model (FSDP, DTensor, halves of a layer, experts), ranks that average their weights from time to time (local
-SGD), and ranks that exchange no gradients at all (a model each) are not reported. Differences in the last digits, from machines that are
-not alike, are not either.
+Ranks that hold parts of one model (FSDP, DTensor, halves of a layer, experts), ranks that average their weights from
+time to time (local SGD), and ranks that exchange no gradients at all (a model each) are not reported. Differences in
+the last digits, from machines that are not alike, are not either.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["ParametersDriftApart"]
 
 APART: Final = 1e-4
-"""Relative difference of a weight's elements: a thousand times what float32 rounding leaves, less than what one step does."""
+"""Relative difference of a weight's elements: a thousand times what float32 rounding leaves, less than what one step
+does."""
 LOOKS: Final = 2
 """Looks in a row, up to the last one, that must show a difference."""
 
@@ -74,7 +76,9 @@ class ParametersDriftApart(Rule):
         self._sampled.setdefault((event.rank, event.optimizer), {})[event.index] = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
-        if any(shared.sharded or shared.averaged or shared.swapped or not shared.by for shared in self._shared.values()):
+        if any(
+            shared.sharded or shared.averaged or shared.swapped or not shared.by for shared in self._shared.values()
+        ):
             return
         for one, other in combinations(sorted(self._shared), 2):
             for rank, optimizer in sorted(self._sampled):
@@ -84,7 +88,9 @@ class ParametersDriftApart(Rule):
                         yield found
                         return
 
-    def _judged(self, mine: dict[int, ParametersSampled], theirs: dict[int, ParametersSampled], other: int) -> Finding | None:
+    def _judged(
+        self, mine: dict[int, ParametersSampled], theirs: dict[int, ParametersSampled], other: int
+    ) -> Finding | None:
         looks = sorted(mine.keys() & theirs.keys())
         if not looks:
             return None
@@ -113,24 +119,33 @@ class ParametersDriftApart(Rule):
         )
 
 
-_MAKE_EQUAL: Final = "Start from equal weights on all ranks: broadcast them from rank 0, or set one seed before the model is built."
-_EXCHANGE_ALL: Final = "Exchange the gradients of all parameters before each step, and change no weight on one rank alone."
+_MAKE_EQUAL: Final = (
+    "Start from equal weights on all ranks: broadcast them from rank 0, or set one seed before the model is built."
+)
+_EXCHANGE_ALL: Final = (
+    "Exchange the gradients of all parameters before each step, and change no weight on one rank alone."
+)
 
 
 def _pairs(mine: ParametersSampled, theirs: ParametersSampled) -> list[_Pair]:
     """Weights are copies of one another if name and shape are the same."""
     known = {parameter.name: parameter for parameter in theirs.parameters}
-    return [(one, known[one.name]) for one in mine.parameters if one.name in known and known[one.name].shape == one.shape]
+    return [
+        (one, known[one.name]) for one in mine.parameters if one.name in known and known[one.name].shape == one.shape
+    ]
 
 
 def _alike(mine: ParametersSampled, theirs: ParametersSampled) -> set[str]:
-    """Weights that were equal at the first look: they are meant to be copies, whether or not their gradients are exchanged."""
+    """Weights that were equal at the first look: they are meant to be copies, whether or not their gradients are
+    exchanged."""
     return {one.name for one, other in _pairs(mine, theirs) if one.distance(other) <= APART}
 
 
 def _worst(mine: ParametersSampled, theirs: ParametersSampled, alike: set[str]) -> _Pair | None:
     """The weight that differs most, among those that should not; None if all are equal."""
-    meant = [(one, other) for one, other in _pairs(mine, theirs) if (one.exchanged and other.exchanged) or one.name in alike]
+    meant = [
+        (one, other) for one, other in _pairs(mine, theirs) if (one.exchanged and other.exchanged) or one.name in alike
+    ]
     worst = max(meant, key=lambda pair: pair[0].distance(pair[1]), default=None)
     return worst if worst is not None and worst[0].distance(worst[1]) > APART else None
 

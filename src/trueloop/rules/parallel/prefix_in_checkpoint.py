@@ -2,13 +2,14 @@
 
 What it sees
 ------------
-torch.save of a state that was taken from a wrapper (DistributedDataParallel, DataParallel, a model that torch.compile has made): every
-name in it begins with `module.` or `_orig_mod.`.
+torch.save of a state that was taken from a wrapper (DistributedDataParallel, DataParallel, a model that torch.compile
+has made): every name in it begins with `module.` or `_orig_mod.`.
 
 Why it hurts
 ------------
-The file fits only a model that is wrapped in the same way. Loading it into the plain model, on one GPU or for inference, fails with every
-key missing; loaded with `strict=False`, as people then do, nothing is loaded at all, and the model answers with random weights.
+The file fits only a model that is wrapped in the same way. Loading it into the plain model, on one GPU or for
+inference, fails with every key missing; loaded with `strict=False`, as people then do, nothing is loaded at all, and
+the model answers with random weights.
 
 Evidence
 --------
@@ -20,8 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-A script that puts such a state back into the wrapper itself (`model.load_state_dict(...)` of the same variable), or that takes the prefix
-off when it loads, knows what it does and is not reported; nor are wrappers of other kinds that have a `module` (averaged models).
+A script that puts such a state back into the wrapper itself (`model.load_state_dict(...)` of the same variable), or
+that takes the prefix off when it loads, knows what it does and is not reported; nor are wrappers of other kinds that
+have a `module` (averaged models).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from typing import final
 from trueloop.event import Place, PrefixSaved
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["PrefixInCheckpoint"]
 
@@ -62,7 +64,11 @@ class PrefixInCheckpoint(Rule):
 def _taking(place: Place | None) -> ast.Attribute | None:
     """`model.state_dict` at a place, if it is clear which of the calls there takes a model's state."""
     calls = [] if place is None else source_of(place.path).calls(place.line, "state_dict")
-    found = [call.func for call in calls if isinstance(call.func, ast.Attribute) and not _is_of_another_kind(ast.unparse(call.func.value))]
+    found = [
+        call.func
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and not _is_of_another_kind(ast.unparse(call.func.value))
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -76,9 +82,15 @@ def _knows(source: Source, prefix: str, taken: ast.Attribute | None) -> bool:
     for call in calls_in(source.tree):
         if called_name(call).startswith("consume_prefix"):
             return True
-        if called_name(call) == "load_state_dict" and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == receiver:
+        if (
+            called_name(call) == "load_state_dict"
+            and isinstance(call.func, ast.Attribute)
+            and ast.unparse(call.func.value) == receiver
+        ):
             return True
-    texts = (node.value for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    texts = (
+        node.value for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
     return any(text in (prefix, "module.", "_orig_mod.") for text in texts)
 
 

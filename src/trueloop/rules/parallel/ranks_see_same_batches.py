@@ -2,15 +2,15 @@
 
 What it sees
 ------------
-Digests of what goes into a model on each rank, in its first calls in train mode with a graph. Two ranks that exchange gradients (by
-DistributedDataParallel, or by an all_reduce of the gradients that keeps their weights equal) had the same inputs in each of several calls
-in a row, and these inputs were not all one and the same batch.
+Digests of what goes into a model on each rank, in its first calls in train mode with a graph. Two ranks that exchange
+gradients (by DistributedDataParallel, or by an all_reduce of the gradients that keeps their weights equal) had the same
+inputs in each of several calls in a row, and these inputs were not all one and the same batch.
 
 Why it hurts
 ------------
-The mean of equal gradients is the gradient of one rank: four ranks take the steps of one, at four times the cost, with a learning rate
-that is often scaled for a batch that does not exist. Without a sampler that divides the data, or with one seed for the random batches of
-all ranks, nothing else looks wrong.
+The mean of equal gradients is the gradient of one rank: four ranks take the steps of one, at four times the cost, with
+a learning rate that is often scaled for a batch that does not exist. Without a sampler that divides the data, or with
+one seed for the random batches of all ranks, nothing else looks wrong.
 
 Evidence
 --------
@@ -25,8 +25,9 @@ For random batches, seed by the rank: `torch.manual_seed(seed + rank)`, after th
 
 When it is fine
 ---------------
-Ranks that hold parts of one model (DTensor, FSDP2, tensor parallel groups) must see the same batch, and are not reported; nor are ranks
-to which the batches are broadcast or scattered on purpose, evaluation, and training on one full batch again and again.
+Ranks that hold parts of one model (DTensor, FSDP2, tensor parallel groups) must see the same batch, and are not
+reported; nor are ranks to which the batches are broadcast or scattered on purpose, evaluation, and training on one full
+batch again and again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import Final, final
 from trueloop.event import BatchDigested, GradientsShared, ParametersSampled, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, source_of
+from trueloop.usercode.source import called_name, source_of
 
 __all__ = ["RanksSeeSameBatches"]
 
@@ -129,7 +130,8 @@ class RanksSeeSameBatches(Rule):
 
 
 def _where_built(loop: Place) -> Place:
-    """The line that builds the loader that the loop goes over, if the same file shows one; the loop itself otherwise."""
+    """The line that builds the loader that the loop goes over, if the same file shows one; the loop itself
+    otherwise."""
     source = source_of(loop.path)
     statement = source.statement(loop.line)
     if not isinstance(statement, ast.For):

@@ -1,14 +1,15 @@
-"""PAR102 sampler-epoch-never-set: a DistributedSampler gives the same order in every epoch, because nobody tells it the epoch.
+"""PAR102 sampler-epoch-never-set: a DistributedSampler gives the same order in every epoch, because nobody tells it the
+epoch.
 
 What it sees
 ------------
-Passes that begin at one line, over a loader whose DistributedSampler shuffles. Its order depends on its seed and on its `epoch` alone.
-Two or more passes were trained on, and neither has moved.
+Passes that begin at one line, over a loader whose DistributedSampler shuffles. Its order depends on its seed and on its
+`epoch` alone. Two or more passes were trained on, and neither has moved.
 
 Why it hurts
 ------------
-Every epoch shows every rank the same samples in the same order and in the same batches: the data is shuffled once, not in each epoch, and
-no rank ever meets what the others see. The loss still falls, and generalises worse.
+Every epoch shows every rank the same samples in the same order and in the same batches: the data is shuffled once, not
+in each epoch, and no rank ever meets what the others see. The loss still falls, and generalises worse.
 
 Evidence
 --------
@@ -23,8 +24,8 @@ Use instead
 
 When it is fine
 ---------------
-`shuffle=False`, passes that nothing is trained on (evaluation), a run of one epoch, and samplers of your own that draw in another way are
-not reported. A sampler that is built anew with another seed in each epoch moves too.
+`shuffle=False`, passes that nothing is trained on (evaluation), a run of one epoch, and samplers of your own that draw
+in another way are not reported. A sampler that is built anew with another seed in each epoch moves too.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ from typing import Final, final
 
 from trueloop.event import Place, RunEnded, SamplerPass
 from trueloop.finding import Finding, Severity
-from trueloop.rewrite import loops_around, owns_its_lines
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, called_name, diff, source_of
+from trueloop.usercode.rewrite import loops_around, owns_its_lines
+from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["SamplerEpochNeverSet"]
 
 SURE: Final = 3
-"""Passes after which it is said at once: after two, set_epoch may still come, at the end of the loop's body, one epoch late."""
+"""Passes after which it is said at once: after two, set_epoch may still come, at the end of the loop's body, one epoch
+late."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,12 @@ class SamplerEpochNeverSet(Rule):
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for story in self._stories.values():
-            if story.passes < SURE and event.reason in ("finished", "exit") and _repeats(story) and story.latest is not None:
+            if (
+                story.passes < SURE
+                and event.reason in ("finished", "exit")
+                and _repeats(story)
+                and story.latest is not None
+            ):
                 yield self._said(story, story.latest)
 
     def _said(self, story: _Story, event: SamplerPass) -> Finding:
@@ -100,7 +107,8 @@ def _repeats(story: _Story) -> bool:
 
 
 def _set_epoch(event: SamplerPass) -> str:
-    """`sampler.set_epoch(epoch)` as the first line of the loop over epochs, when that loop and the loader stand in one function."""
+    """`sampler.set_epoch(epoch)` as the first line of the loop over epochs, when that loop and the loader stand in one
+    function."""
     place = event.place
     if place is None:
         return ""
@@ -121,11 +129,14 @@ def _set_epoch(event: SamplerPass) -> str:
 
 def _counts(iterated: ast.expr) -> bool:
     """range(...), also inside a progress bar."""
-    return isinstance(iterated, ast.Call) and (called_name(iterated) in ("range", "count", "trange") or any(map(_counts, iterated.args)))
+    return isinstance(iterated, ast.Call) and (
+        called_name(iterated) in ("range", "count", "trange") or any(map(_counts, iterated.args))
+    )
 
 
 def _sampler_text(source: Source, loop: ast.For, attribute: str) -> str:
-    """The variable of the sampler, if the same function has one; `loader.sampler` otherwise; '' if neither is there before the loop."""
+    """The variable of the sampler, if the same function has one; `loader.sampler` otherwise; '' if neither is there
+    before the loop."""
     around = source.enclosing_function(loop.lineno) or source.tree
     built = [
         node.targets[0].id
@@ -135,7 +146,11 @@ def _sampler_text(source: Source, loop: ast.For, attribute: str) -> str:
         and called_name(node.value) == "DistributedSampler"
         and isinstance(node.targets[0], ast.Name)
     ]
-    names = [node for node in ast.walk(loop.iter) if isinstance(node, (ast.Name, ast.Attribute)) and "loader" in source.text(node).lower()]
+    names = [
+        node
+        for node in ast.walk(loop.iter)
+        if isinstance(node, (ast.Name, ast.Attribute)) and "loader" in source.text(node).lower()
+    ]
     if len(built) == 1 and not _inside(source, loop, built[0]):
         return built[0]
     there = bool(names) and not any(_inside(source, loop, n.id) for n in ast.walk(names[0]) if isinstance(n, ast.Name))
@@ -145,4 +160,6 @@ def _sampler_text(source: Source, loop: ast.For, attribute: str) -> str:
 def _inside(source: Source, loop: ast.For, name: str) -> bool:
     """Is the variable assigned inside the loop over epochs? Then it does not exist yet where the line would stand."""
     epochs = loops_around(source, loop)[0]
-    return any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(epochs))
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(epochs)
+    )

@@ -2,15 +2,16 @@
 
 What it sees
 ------------
-An optimizer takes steps on a wrapped model while the module inside the wrapper was called itself, in train mode and with a graph, and the
-wrapper was not: the backward reached the model, and nothing prepared the exchange. Or parameters of the model have gradients that the
-wrapper does not exchange, because they were put in, or set to need a gradient, after wrapping.
+An optimizer takes steps on a wrapped model while the module inside the wrapper was called itself, in train mode and
+with a graph, and the wrapper was not: the backward reached the model, and nothing prepared the exchange. Or parameters
+of the model have gradients that the wrapper does not exchange, because they were put in, or set to need a gradient,
+after wrapping.
 
 Why it hurts
 ------------
-DistributedDataParallel exchanges gradients only in a backward that its own forward came before, and only those of the parameters it met
-when it was built. Around it every rank takes its own steps: the models drift apart without a word, and what is saved was trained on one
-rank's share of the data.
+DistributedDataParallel exchanges gradients only in a backward that its own forward came before, and only those of the
+parameters it met when it was built. Around it every rank takes its own steps: the models drift apart without a word,
+and what is saved was trained on one rank's share of the data.
 
 Evidence
 --------
@@ -20,13 +21,14 @@ Use instead
 -----------
     output = model(x)                   # not model.module(x)
 
-Replace, move, convert and unfreeze layers before `model = DistributedDataParallel(model)`; to unfreeze later, wrap anew.
+Replace, move, convert and unfreeze layers before `model = DistributedDataParallel(model)`; to unfreeze later, wrap
+anew.
 
 When it is fine
 ---------------
-Evaluation through `model.module`, calls without a graph, calls beside one of the wrapper before the same backward (the wrapper then
-exchanges all), and gradients that the script exchanges itself are not reported; nor is a discriminator that a generator's step goes
-through.
+Evaluation through `model.module`, calls without a graph, calls beside one of the wrapper before the same backward (the
+wrapper then exchanges all), and gradients that the script exchanges itself are not reported; nor is a discriminator
+that a generator's step goes through.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from typing import final
 from trueloop.event import GradientsShared, Place, TrainedAroundWrapper
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import calls_in, diff, source_of
+from trueloop.usercode.source import calls_in, diff, source_of
 
 __all__ = ["WrapperBypassed"]
 
@@ -98,7 +100,9 @@ def _through_wrapper(place: Place | None) -> str:
     statement = None if source is None or place is None else source.statement(place.line)
     if source is None or place is None or statement is None:
         return ""
-    functions = [call.func for call in calls_in(statement) if isinstance(call.func, ast.Attribute) and call.func.attr == "module"]
+    functions = [
+        call.func for call in calls_in(statement) if isinstance(call.func, ast.Attribute) and call.func.attr == "module"
+    ]
     if len(functions) != 1 or not isinstance(functions[0].value, (ast.Name, ast.Attribute)):
         return ""
     return diff(place.path, [source.replacing(functions[0], source.text(functions[0].value))])

@@ -6,9 +6,9 @@ When backward began, an autocast region was open for the device that the loss li
 
 Why it hurts
 ------------
-Autocast is for the forward: the backward of each operation runs in the format of its forward by itself. With the region still open,
-what the backward calls in Python (hooks, functions with a backward of their own, gradients of gradients) is cast once more, and so is
-everything that follows in the region: the clip, the step, the metrics.
+Autocast is for the forward: the backward of each operation runs in the format of its forward by itself. With the region
+still open, what the backward calls in Python (hooks, functions with a backward of their own, gradients of gradients) is
+cast once more, and so is everything that follows in the region: the clip, the step, the metrics.
 
 Evidence
 --------
@@ -33,9 +33,9 @@ from typing import Final, final
 
 from trueloop.event import BackwardFormats, Place
 from trueloop.finding import Severity
-from trueloop.rewrite import owns_its_lines
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, called_name, diff, source_of
+from trueloop.usercode.rewrite import owns_its_lines
+from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["BackwardUnderAutocast"]
 
@@ -74,7 +74,12 @@ def _after_the_region(place: Place | None) -> str:
     source = source_of(place.path)
     statement = source.statement(place.line)
     region = None if statement is None else next(source.parents(statement), None)
-    if statement is None or not isinstance(region, ast.With) or statement not in region.body[1:] or not _is_autocast(region):
+    if (
+        statement is None
+        or not isinstance(region, ast.With)
+        or statement not in region.body[1:]
+        or not _is_autocast(region)
+    ):
         return ""
     moved = region.body[region.body.index(statement) :]
     if not all(_is_simple(source, one) for one in moved):
@@ -82,7 +87,10 @@ def _after_the_region(place: Place | None) -> str:
     first, last = statement.lineno, moved[-1].end_lineno or moved[-1].lineno
     inner, outer = source.indent(first), source.indent(region.lineno)
     lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
-    return diff(place.path, [Edit(first, last, tuple(outer + line.removeprefix(inner) if line.strip() else line for line in lines))])
+    return diff(
+        place.path,
+        [Edit(first, last, tuple(outer + line.removeprefix(inner) if line.strip() else line for line in lines))],
+    )
 
 
 def _is_autocast(region: ast.With) -> bool:

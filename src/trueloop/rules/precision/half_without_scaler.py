@@ -2,19 +2,20 @@
 
 What it sees
 ------------
-The graph of the loss holds operations whose results are float16 (by autocast, or because the weights are), the loss was multiplied
-neither by a GradScaler nor by a constant of the user's, and an optimizer stepped with the gradients. A `GradScaler(enabled=False)`
-multiplies by nothing, and is the same thing.
+The graph of the loss holds operations whose results are float16 (by autocast, or because the weights are), the loss was
+multiplied neither by a GradScaler nor by a constant of the user's, and an optimizer stepped with the gradients. A
+`GradScaler(enabled=False)` multiplies by nothing, and is the same thing.
 
 Why it hurts
 ------------
-float16 holds no number below 6e-8, and below 6e-5 it loses digits. Gradients of deep layers and of large batches lie there: they
-become exactly zero, and the layers that would have learned from them stand still, while the loss goes down a little and looks healthy.
+float16 holds no number below 6e-8, and below 6e-5 it loses digits. Gradients of deep layers and of large batches lie
+there: they become exactly zero, and the layers that would have learned from them stand still, while the loss goes down
+a little and looks healthy.
 
 Evidence
 --------
-The share of the gradients' entries that are exactly zero, and of those that are so small that float16 has lost digits of them, on the
-first step; the formats; whether a scaler was there but switched off.
+The share of the gradients' entries that are exactly zero, and of those that are so small that float16 has lost digits
+of them, on the first step; the formats; whether a scaler was there but switched off.
 
 Use instead
 -----------
@@ -29,8 +30,8 @@ or bfloat16, which has the range of float32 and needs no scaler:
 
 When it is fine
 ---------------
-bfloat16; forwards without a backward; gradients that no optimizer uses; a loss that is multiplied by a large constant, or a backward
-that is given a gradient to begin with, as libraries with a scale of their own do.
+bfloat16; forwards without a backward; gradients that no optimizer uses; a loss that is multiplied by a large constant,
+or a backward that is given a gradient to begin with, as libraries with a scale of their own do.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class HalfWithoutScaler(Rule):
                         "formats": list(seen.formats),
                         "weights": list(seen.weights),
                         "scaler_switched_off": seen.scaler_off,
-                        "scaler_built": f"{seen.scaler_place.path}:{seen.scaler_place.line}" if seen.scaler_place else None,
+                        "scaler_built": f"{seen.scaler_place.path}:{seen.scaler_place.line}"
+                        if seen.scaler_place
+                        else None,
                         "gradients_zero": seen.zeros,
                         "gradients_below_float16": seen.subnormals,
                         "optimizer": event.name,

@@ -2,15 +2,16 @@
 
 What it sees
 ------------
-A loss (or the norm of the gradients) was nan or infinite, more than once, and a line of the user's skipped the step without printing,
-logging, counting or raising anything; or `nan_to_num` or `torch.where` put a number in its place, or in the place of a gradient; or
-transformers' Trainer, whose `logging_nan_inf_filter` is on by default, ran backwards with such losses, and leaves them out of the mean that
-it logs. The values are facts of this run; whether a guard is silent is read from its lines.
+A loss (or the norm of the gradients) was nan or infinite, more than once, and a line of the user's skipped the step
+without printing, logging, counting or raising anything; or `nan_to_num` or `torch.where` put a number in its place, or
+in the place of a gradient; or transformers' Trainer, whose `logging_nan_inf_filter` is on by default, ran backwards
+with such losses, and leaves them out of the mean that it logs. The values are facts of this run; whether a guard is
+silent is read from its lines.
 
 Why it hurts
 ------------
-The curve looks clean while batches are thrown away, one in a hundred or all of them. What makes them so (a logarithm of zero, a bad row,
-an overflow) goes on, and grows; the model is trained on the batches that did not trigger it.
+The curve looks clean while batches are thrown away, one in a hundred or all of them. What makes them so (a logarithm of
+zero, a bad row, an overflow) goes on, and grows; the model is trained on the batches that did not trigger it.
 
 Evidence
 --------
@@ -27,9 +28,9 @@ With transformers: `TrainingArguments(..., logging_nan_inf_filter=False)`.
 
 When it is fine
 ---------------
-A guard that says so: it prints, logs, warns, counts or raises, or the value reaches a log on another line. A GradScaler that leaves
-steps out is steps-skipped's matter. Where such a loss came from is not-finite's: if a backward ran on it both speak, each at its own
-line.
+A guard that says so: it prints, logs, warns, counts or raises, or the value reaches a log on another line. A GradScaler
+that leaves steps out is steps-skipped's matter. Where such a loss came from is not-finite's: if a backward ran on it
+both speak, each at its own line.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from typing import Final, final
 
 from trueloop.event import Backward, LogFiltered, LossHidden, Place
 from trueloop.finding import Severity
-from trueloop.rewrite import block_of, trains
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Source, called_name, calls_in, source_of
+from trueloop.usercode.rewrite import block_of, trains
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["NanHidden"]
 
@@ -50,7 +51,18 @@ ENOUGH: Final = 2
 """Times: a single one may be an accident that somebody will look at."""
 QUESTIONS: Final = ("isnan", "isinf", "isfinite")
 REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
-SILENT: Final = ("zero_grad", "empty_cache", "update", "collect", "zeros", "zeros_like", "tensor", "nan_to_num", "detach", "clone")
+SILENT: Final = (
+    "zero_grad",
+    "empty_cache",
+    "update",
+    "collect",
+    "zeros",
+    "zeros_like",
+    "tensor",
+    "nan_to_num",
+    "detach",
+    "clone",
+)
 """What a guard may call and still say nothing."""
 ARITHMETIC: Final = (
     *QUESTIONS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean", "abs", "squeeze", "view",
@@ -87,7 +99,12 @@ class NanHidden(Rule):
                 f"{self._filter.framework} filters its log: {self._filtered} losses so far were no numbers, and each is shown as the "
                 "mean of the others, or as 0.",
                 fix=f"Set {self._filter.option}=False, and stop at the first loss that is no number.",
-                evidence={"framework": self._filter.framework, "option": self._filter.option, "hidden": self._filtered, "step": event.step},
+                evidence={
+                    "framework": self._filter.framework,
+                    "option": self._filter.option,
+                    "hidden": self._filtered,
+                    "step": event.step,
+                },
                 place=self._filter.place,
             )
 
@@ -167,7 +184,11 @@ def _following(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 def _asks(test: ast.expr) -> bool:
     """isnan and its kin, from any library, or `loss != loss`."""
-    unequal = (node for node in ast.walk(test) if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.NotEq, ast.Eq)))
+    unequal = (
+        node
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.NotEq, ast.Eq))
+    )
     return any(called_name(call) in QUESTIONS for call in calls_in(test)) or any(
         ast.dump(node.left) == ast.dump(node.comparators[0]) for node in unequal
     )
@@ -199,7 +220,8 @@ def _says_nothing(source: Source, statement: ast.stmt) -> bool:
 
 
 def _returns_nothing(source: Source, statement: ast.Return) -> bool:
-    """A number that stands for a loss, or nothing from a function that never returns anything; None may tell the caller."""
+    """A number that stands for a loss, or nothing from a function that never returns anything; None may tell the
+    caller."""
     if statement.value is not None:
         return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, (int, float))
     function = source.enclosing_function(statement.lineno)

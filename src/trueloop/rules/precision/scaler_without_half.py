@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-A GradScaler that is switched on multiplied losses, and none of the graphs of those losses that were looked at (the first ones, then
-those whose number is a power of two) has an operation in float16: everything is bfloat16 or float32.
+A GradScaler that is switched on multiplied losses, and none of the graphs of those losses that were looked at (the
+first ones, then those whose number is a power of two) has an operation in float16: everything is bfloat16 or float32.
 
 Why it hurts
 ------------
-bfloat16 and float32 reach as far down as float32 does: there is no underflow to prevent. What is left are the costs: every step looks
-through all gradients for infinities, waits for the answer on a GPU, and is left out where the scale itself overflowed. Or autocast was
-meant to run in float16 and does not: for another kind of device than the model's, or switched off.
+bfloat16 and float32 reach as far down as float32 does: there is no underflow to prevent. What is left are the costs:
+every step looks through all gradients for infinities, waits for the answer on a GPU, and is left out where the scale
+itself overflowed. Or autocast was meant to run in float16 and does not: for another kind of device than the model's, or
+switched off.
 
 Evidence
 --------
@@ -24,8 +25,8 @@ Use instead
 
 When it is fine
 ---------------
-A scaler that is switched off: `GradScaler(enabled=False)`; one that scales some losses in float16 and others not. Compiled or reentrantly
-checkpointed models, whose graphs do not show everything, are not judged.
+A scaler that is switched off: `GradScaler(enabled=False)`; one that scales some losses in float16 and others not.
+Compiled or reentrantly checkpointed models, whose graphs do not show everything, are not judged.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 What it sees
 ------------
-Calls of `scaler.step(optimizer)` that did not step the optimizer, because a gradient was infinite or no number. The first calls do not
-count: halving the first scale until it is one takes so many (16 from 65536), and four more.
+Calls of `scaler.step(optimizer)` that did not step the optimizer, because a gradient was infinite or no number. The
+first calls do not count: halving the first scale until it is one takes so many (16 from 65536), and four more.
 
 Why it hurts
 ------------
-A step that is left out is a batch thrown away, without a word: schedules and counters go on, the weights do not. A scaler that goes on
-skipping meets gradients that no scale makes finite: values above 65504 in the forward, a loss that is no number for some batches. The
-scale falls towards zero, and small gradients vanish with it.
+A step that is left out is a batch thrown away, without a word: schedules and counters go on, the weights do not. A
+scaler that goes on skipping meets gradients that no scale makes finite: values above 65504 in the forward, a loss that
+is no number for some batches. The scale falls towards zero, and small gradients vanish with it.
 
 Evidence
 --------
@@ -25,8 +25,8 @@ Compute what overflows in float32, or everything in bfloat16:
 
 When it is fine
 ---------------
-The first few steps; afterwards one now and then, when the scale has grown too far: one per growth interval (2000 steps), as the scaler
-was told.
+The first few steps; afterwards one now and then, when the scale has grown too far: one per growth interval (2000
+steps), as the scaler was told.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ __all__ = ["StepsSkipped"]
 ENOUGH: Final = 5
 """Steps left out after the search for a scale: fewer may be one bad stretch of data."""
 SHARE: Final = 0.05
-"""Share of the steps left out after the search. A healthy scaler, growing every 2000 steps, leaves out one in two thousand."""
+"""Share of the steps left out after the search. A healthy scaler, growing every 2000 steps, leaves out one in two
+thousand."""
 TRIES: Final = 2
-"""Steps that each growth of the scale may cost, where the scaler was told to grow so often that this is more than the share."""
+"""Steps that each growth of the scale may cost, where the scaler was told to grow so often that this is more than the
+share."""
 
 
 @final

@@ -2,14 +2,16 @@
 
 What it sees
 ------------
-A model is trained on a CUDA device of the Ampere generation or newer (compute capability 8), its linear layers and attentions give float32
-results, so no autocast is at work, and products of float32 matrices run at full precision, which is PyTorch's default. The layers do enough
-work per forward for it to matter. The layers of a compiled model are not seen.
+A model is trained on a CUDA device of the Ampere generation or newer (compute capability 8), its linear layers and
+attentions give float32 results, so no autocast is at work, and products of float32 matrices run at full precision,
+which is PyTorch's default. The layers do enough work per forward for it to matter. The layers of a compiled model are
+not seen.
 
 Why it hurts
 ------------
-Tensor cores multiply TF32 (float32's range, 10 bits of the fraction) several times as fast as the other units multiply float32, and
-bfloat16 twice as fast again. Most of the GPU stands idle, and the run costs a multiple of what it would have to.
+Tensor cores multiply TF32 (float32's range, 10 bits of the fraction) several times as fast as the other units multiply
+float32, and bfloat16 twice as fast again. Most of the GPU stands idle, and the run costs a multiple of what it would
+have to.
 
 Evidence
 --------
@@ -26,9 +28,10 @@ or bfloat16, which is faster still:
 
 When it is fine
 ---------------
-Work that needs all bits of float32 (physics, solvers, comparisons with a reference): say so by naming the setting in the script,
-`torch.set_float32_matmul_precision("highest")`. Older GPUs; small models, which wait for Python and not for products. Convolutions use
-TF32 by default.
+Work that needs all bits of float32 (physics, solvers, comparisons with a reference): say so by naming the setting in
+the script,
+`torch.set_float32_matmul_precision("highest")`. Older GPUs; small models, which wait for Python and not for products.
+Convolutions use TF32 by default.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ __all__ = ["TensorCoresIdle"]
 AMPERE: Final = (8, 0)
 """The first compute capability with TF32."""
 WORTHWHILE: Final = 1.0
-"""Billions of operations of a forward from which on it matters: about 50 microseconds on an A100 in float32, which then begin to outweigh
-the launching of the kernels."""
+"""Billions of operations of a forward from which on it matters: about 50 microseconds on an A100 in float32, which then
+begin to outweigh the launching of the kernels."""
 
 
 @final

@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-A weight that one of PyTorch's optimizers holds is float16 or bfloat16. On a few steps a part of it is compared before and after: the share
-of entries that have a gradient (not below the mean) and did not change at all. Judged at the end, by the steps with the larger learning
-rates, so that neither a warm-up nor the end of a decay counts.
+A weight that one of PyTorch's optimizers holds is float16 or bfloat16. On a few steps a part of it is compared before
+and after: the share of entries that have a gradient (not below the mean) and did not change at all. Judged at the end,
+by the steps with the larger learning rates, so that neither a warm-up nor the end of a decay counts.
 
 Why it hurts
 ------------
-bfloat16 has 8 bits: next to 1 stands 1.0078. An update smaller than half that distance leaves the weight as it is, this time and every
-time: what a thousand steps would add up to in float32 is lost a thousand times. Only weights near zero learn, and the loss still falls.
+bfloat16 has 8 bits: next to 1 stands 1.0078. An update smaller than half that distance leaves the weight as it is, this
+time and every time: what a thousand steps would add up to in float32 is lost a thousand times. Only weights near zero
+learn, and the loss still falls.
 
 Evidence
 --------
@@ -25,8 +26,9 @@ Weights in float32, computed with in half precision:
 
 When it is fine
 ---------------
-Updates large enough to be written; a frozen model in half precision under adapters in float32; an optimizer that holds float32 copies of
-the weights. Optimizers from elsewhere are not judged: they may round by chance (stochastic rounding) or carry the remainder along.
+Updates large enough to be written; a frozen model in half precision under adapters in float32; an optimizer that holds
+float32 copies of the weights. Optimizers from elsewhere are not judged: they may round by chance (stochastic rounding)
+or carry the remainder along.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ ENOUGH: Final = 3
 LOST: Final = 0.5
 """Share of unchanged entries: where it is less, the larger part of the training arrives."""
 FULL_RATE: Final = 0.5
-"""Steps count whose learning rate is at least this share of the largest one: in a warm-up or at the end of a decay updates may be small."""
+"""Steps count whose learning rate is at least this share of the largest one: in a warm-up or at the end of a decay
+updates may be small."""
 
 
 @final
@@ -59,7 +62,11 @@ class WeightsInHalf(Rule):
         self._looks: dict[int, list[UpdateRounded]] = {}
 
     def because(self) -> str:
-        return "" if any(len(looks) >= ENOUGH for looks in self._looks.values()) else "weights in half precision were updated too few times"
+        return (
+            ""
+            if any(len(looks) >= ENOUGH for looks in self._looks.values())
+            else "weights in half precision were updated too few times"
+        )
 
     def on_update_rounded(self, event: UpdateRounded) -> None:
         self._looks.setdefault(event.optimizer, []).append(event)

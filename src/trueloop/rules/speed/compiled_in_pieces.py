@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-The compiler's own notes, read when the run has ended: each line of the user's at which it had to leave a graph, with its reason, and each
-function of the user's that it compiled many times over, with what had changed.
+The compiler's own notes, read when the run has ended: each line of the user's at which it had to leave a graph, with
+its reason, and each function of the user's that it compiled many times over, with what had changed.
 
 Why it hurts
 ------------
-Between two graphs Python runs as before, and nothing is fused across the cut. Each compilation takes seconds or minutes, and after eight of
-one function the compiler gives up without an error: from then on it runs uncompiled.
+Between two graphs Python runs as before, and nothing is fused across the cut. Each compilation takes seconds or
+minutes, and after eight of one function the compiler gives up without an error: from then on it runs uncompiled.
 
 Evidence
 --------
@@ -21,8 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: cuts that were asked for (`torch.compiler.disable`, `torch._dynamo.graph_break()`), cuts in a library's own code, and up to
-four recompilations of a function: train and eval mode, with and without gradients, and a dimension that turns out to vary. Notes that
+Not reported: cuts that were asked for (`torch.compiler.disable`, `torch._dynamo.graph_break()`), cuts in a library's
+own code, and up to four recompilations of a function: train and eval mode, with and without gradients, and a dimension
+that turns out to vary. Notes that
 `torch._dynamo.reset()` has thrown away during the run are not seen.
 """
 
@@ -32,8 +33,8 @@ from typing import Final, final
 
 from trueloop.event import CompilerRan
 from trueloop.finding import Severity
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.verdict import counted
 
 __all__ = ["CompiledInPieces"]
 
@@ -65,6 +66,10 @@ class CompiledInPieces(Rule):
                     f"torch.compile compiled {repeated.function} {repeated.times} times more after the first, because something it had "
                     f"taken for fixed changed: {repeated.reasons[-1]}.",
                     fix="Keep what changes in a tensor, or say which dimensions vary: torch.compile(..., dynamic=True), mark_dynamic.",
-                    evidence={"function": repeated.function, "recompilations": repeated.times, "guards": list(repeated.reasons)},
+                    evidence={
+                        "function": repeated.function,
+                        "recompilations": repeated.times,
+                        "guards": list(repeated.reasons),
+                    },
                     place=repeated.place,
                 )

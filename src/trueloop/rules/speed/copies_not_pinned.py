@@ -2,14 +2,14 @@
 
 What it sees
 ------------
-The very tensors of a loader's batches, in memory that is not pinned, copied to a CUDA device by `.to()` or `.cuda()` in several steps in a
-row, a megabyte or more in each.
+The very tensors of a loader's batches, in memory that is not pinned, copied to a CUDA device by `.to()` or `.cuda()` in
+several steps in a row, a megabyte or more in each.
 
 Why it hurts
 ------------
-The GPU's copy engine reads pinned memory only. Everything else is copied twice, first by the processor into a pinned buffer, and the
-program stands still meanwhile: `non_blocking=True` changes nothing. From pinned memory a copy is two to four times as fast, and runs beside
-the computation.
+The GPU's copy engine reads pinned memory only. Everything else is copied twice, first by the processor into a pinned
+buffer, and the program stands still meanwhile: `non_blocking=True` changes nothing. From pinned memory a copy is two to
+four times as fast, and runs beside the computation.
 
 Evidence
 --------
@@ -22,9 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: less than a megabyte for each step (the copy takes less time than asking for it), tensors that do not come from a loader as
-they are (changed on the host, or sliced from data that would better lie on the device), devices other than CUDA. Pinned memory cannot be
-swapped out: on a host that is short of memory leave it, and allow this.
+Not reported: less than a megabyte for each step (the copy takes less time than asking for it), tensors that do not come
+from a loader as they are (changed on the host, or sliced from data that would better lie on the device), devices other
+than CUDA. Pinned memory cannot be swapped out: on a host that is short of memory leave it, and allow this.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Final, final
 from trueloop.event import BatchesCopied, LoaderSeen, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, source_of
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["CopiesNotPinned"]
 
@@ -55,7 +55,11 @@ class CopiesNotPinned(Rule):
         self._copied = False
 
     def because(self) -> str:
-        return "" if self._copied or any(loader.pinned for loader in self._loaders.values()) else "no batch was copied to a GPU"
+        return (
+            ""
+            if self._copied or any(loader.pinned for loader in self._loaders.values())
+            else "no batch was copied to a GPU"
+        )
 
     def on_loader_seen(self, event: LoaderSeen) -> None:
         self._loaders[event.loader] = event
@@ -70,7 +74,12 @@ class CopiesNotPinned(Rule):
             f"Each step copies {event.megabytes:.1f} MB of this loader's batch to the GPU, out of memory that is not pinned: the copy "
             "takes its time twice, and the program stands still for it.",
             fix="Build the loader with pin_memory=True, and copy by .to(device, non_blocking=True).",
-            evidence={"megabytes": round(event.megabytes, 2), "copies": event.copies, "steps": event.steps, "workers": loader.workers},
+            evidence={
+                "megabytes": round(event.megabytes, 2),
+                "copies": event.copies,
+                "steps": event.steps,
+                "workers": loader.workers,
+            },
             place=loader.place,
             diff=_pinned(loader.place),
         )
@@ -84,7 +93,9 @@ def _pinned(place: Place | None) -> str:
     calls = source.calls(place.line, "DataLoader")
     if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno or not calls[0].args:
         return ""
-    if any(keyword.arg in (None, "pin_memory") for keyword in calls[0].keywords) or any(isinstance(a, ast.Starred) for a in calls[0].args):
+    if any(keyword.arg in (None, "pin_memory") for keyword in calls[0].keywords) or any(
+        isinstance(a, ast.Starred) for a in calls[0].args
+    ):
         return ""
     text = source.text(calls[0]).removesuffix(")").rstrip().removesuffix(",")
     return diff(place.path, [source.replacing(calls[0], f"{text}, pin_memory=True)")])

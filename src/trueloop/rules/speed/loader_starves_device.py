@@ -2,17 +2,19 @@
 
 What it sees
 ------------
-How long the loop waited for each batch of a training loader, against the whole step, over a row of steps past the first ones. On a CUDA
-device also whether the device had run out of work when the batch arrived: a wait during which it still computes costs nothing.
+How long the loop waited for each batch of a training loader, against the whole step, over a row of steps past the first
+ones. On a CUDA device also whether the device had run out of work when the batch arrived: a wait during which it still
+computes costs nothing.
 
 Why it hurts
 ------------
-A device that waits for data does nothing, however fast it is. The run takes as long as its loader, and a faster device, a compiled
-model or a smaller one would not make it shorter.
+A device that waits for data does nothing, however fast it is. The run takes as long as its loader, and a faster device,
+a compiled model or a smaller one would not make it shorter.
 
 Evidence
 --------
-The time of a step and of the wait in it, the share, the loader's workers, the cores there are, pinned memory, and what a sample costs.
+The time of a step and of the wait in it, the share, the loader's workers, the cores there are, pinned memory, and what
+a sample costs.
 
 Use instead
 -----------
@@ -20,9 +22,10 @@ Use instead
 
 When it is fine
 ---------------
-Where all training is on the CPU, reading a sample is work like any other, on the same cores: only a loader without workers that mostly
-sleeps (a disk, a network) while the loop waits for at least half of each step is reported. On a device: shares below three tenths, waits of
-a few milliseconds, and devices that were still busy when the batch came. Devices other than CUDA cannot be asked, and are not judged.
+Where all training is on the CPU, reading a sample is work like any other, on the same cores: only a loader without
+workers that mostly sleeps (a disk, a network) while the loop waits for at least half of each step is reported. On a
+device: shares below three tenths, waits of a few milliseconds, and devices that were still busy when the batch came.
+Devices other than CUDA cannot be asked, and are not judged.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from typing import Final, final
 
 from trueloop.event import BatchesAwaited, LoaderSeen
 from trueloop.finding import Severity
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.verdict import counted
 
 __all__ = ["LoaderStarvesDevice"]
 
@@ -44,13 +47,15 @@ SHARE: Final = 0.3
 WAIT_MS: Final = 5.0
 """Per step on a device: less is the price of handing a batch over, and the scheduler's noise."""
 IDLE: Final = 0.8
-"""Share of the batches at whose arrival the device must have been idle: nearly all, and a few that came just in time."""
+"""Share of the batches at whose arrival the device must have been idle: nearly all, and a few that came just in
+time."""
 SHARE_ON_CPU: Final = 0.5
 """Of a step on the CPU, where the loader's work and the model's share the cores."""
 WAIT_MS_ON_CPU: Final = 20.0
 """Per step on the CPU: starting workers is not worth less."""
 ASLEEP: Final = 0.1
-"""A thread that computes for less than this share of a wait is waiting for something else than the processor, however busy that is."""
+"""A thread that computes for less than this share of a wait is waiting for something else than the processor, however
+busy that is."""
 
 
 @final
@@ -78,7 +83,11 @@ class LoaderStarvesDevice(Rule):
         if not (_sleeps(event, loader) if event.device == "cpu" else _starves(event)):
             return
         share = event.waited_ms / event.step_ms
-        meanwhile = "it sleeps there rather than computes" if event.device == "cpu" else f"the {event.device} device has no work left then"
+        meanwhile = (
+            "it sleeps there rather than computes"
+            if event.device == "cpu"
+            else f"the {event.device} device has no work left then"
+        )
         yield self.finding(
             event,
             f"Each step takes {event.step_ms:.1f} ms, and for {event.waited_ms:.1f} ms of it ({share:.0%}) the loop stands still for a "

@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-The workers that a loader was asked for, against the cores that the process may run on (its affinity, which a container or a batch system
-often makes smaller than the machine).
+The workers that a loader was asked for, against the cores that the process may run on (its affinity, which a container
+or a batch system often makes smaller than the machine).
 
 Why it hurts
 ------------
-The workers take turns on the cores, with one another and with the loop that they are to feed. Each also takes memory and time to start, and
-more of them than cores bring no more samples per second.
+The workers take turns on the cores, with one another and with the loop that they are to feed. Each also takes memory
+and time to start, and more of them than cores bring no more samples per second.
 
 Evidence
 --------
@@ -20,8 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Workers that sleep for most of their time, in a network or a slow disk, take no turns from anybody; then allow it. As many workers as cores
-are not reported. Limits that a container sets by quota rather than by affinity are not seen.
+Workers that sleep for most of their time, in a network or a slow disk, take no turns from anybody; then allow it. As
+many workers as cores are not reported. Limits that a container sets by quota rather than by affinity are not seen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from typing import final
 
 from trueloop.event import LoaderSeen
 from trueloop.finding import Severity
+from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
-from trueloop.verdict import counted
 
 __all__ = ["MoreWorkersThanCores"]
 

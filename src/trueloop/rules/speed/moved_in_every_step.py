@@ -2,17 +2,20 @@
 
 What it sees
 ------------
-One line that calls `to()`, `cuda()`, `cpu()`, `half()`, `float()` ... on a model in training, in several steps in a row, from outside any
-model. Whether the parameters really went to another device or type is seen by what they were before and after.
+One line that calls `to()`, `cuda()`, `cpu()`, `half()`, `float()` ... on a model in training, in several steps in a
+row, from outside any model. Whether the parameters really went to another device or type is seen by what they were
+before and after.
 
 Why it hurts
 ------------
-A move copies every weight, to the device or back, and frees what was there; in each step that can take longer than the step itself. Where
-the model is there already nothing is copied, but every parameter is still visited, in Python, for nothing.
+A move copies every weight, to the device or back, and frees what was there; in each step that can take longer than the
+step itself. Where the model is there already nothing is copied, but every parameter is still visited, in Python, for
+nothing.
 
 Evidence
 --------
-The call, how many moves in a row, whether anything was changed by them, the tensors that are visited, and the time of one call.
+The call, how many moves in a row, whether anything was changed by them, the tensors that are visited, and the time of
+one call.
 
 Use instead
 -----------
@@ -22,9 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a move at the head of an epoch or for a checkpoint, models that nobody trains and that are taken in and out to save memory,
-moves inside a model's forward and those of a library (offloading). A move that changes nothing is advice, not a warning. A model that is
-built anew in each step is not seen by this rule: see optimizer-holds-old-parameters and optimizer-built-each-step.
+Not reported: a move at the head of an epoch or for a checkpoint, models that nobody trains and that are taken in and
+out to save memory, moves inside a model's forward and those of a library (offloading). A move that changes nothing is
+advice, not a warning. A model that is built anew in each step is not seen by this rule: see
+optimizer-holds-old-parameters and optimizer-built-each-step.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-`foreach=False` on an optimizer (and no `fused=True`) that holds many parameters on a CUDA device. Without the argument PyTorch updates the
-parameters of a CUDA device together by itself, so only a switched-off path is seen.
+`foreach=False` on an optimizer (and no `fused=True`) that holds many parameters on a CUDA device. Without the argument
+PyTorch updates the parameters of a CUDA device together by itself, so only a switched-off path is seen.
 
 Why it hurts
 ------------
-One by one, every parameter costs several small kernels, each launched from Python. On a model of a few hundred tensors that is
-thousands of launches for each step, and the device waits for them.
+One by one, every parameter costs several small kernels, each launched from Python. On a model of a few hundred tensors
+that is thousands of launches for each step, and the device waits for them.
 
 Evidence
 --------
@@ -20,8 +20,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: the default, `foreach=True` or `fused=True`, few tensors, parameters on the CPU, steps that are differentiated themselves.
-Updating together needs memory for one more copy of the parameters: where that does not fit, take `fused=True`, which needs none.
+Not reported: the default, `foreach=True` or `fused=True`, few tensors, parameters on the CPU, steps that are
+differentiated themselves. Updating together needs memory for one more copy of the parameters: where that does not fit,
+take `fused=True`, which needs none.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from typing import Final, final
 from trueloop.event import Place, UpdatePath
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import diff, source_of
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["OptimizerOneByOne"]
 
 MANY: Final = 20
-"""Tensors: at some ten microseconds each their launches are about as long as a short step's forward; a handful does not matter."""
+"""Tensors: at some ten microseconds each their launches are about as long as a short step's forward; a handful does not
+matter."""
 
 
 @final
@@ -55,7 +57,12 @@ class OptimizerOneByOne(Rule):
             f"{event.name} updates {event.one_by_one} of its {event.tensors} tensors on the {event.device} device one by one, because "
             "foreach was switched off.",
             fix="Leave foreach to its default, or ask for one kernel: fused=True.",
-            evidence={"optimizer": event.name, "device": event.device, "tensors": event.tensors, "one_by_one": event.one_by_one},
+            evidence={
+                "optimizer": event.name,
+                "device": event.device,
+                "tensors": event.tensors,
+                "one_by_one": event.one_by_one,
+            },
             diff=_together(event.place, event.name),
         )
 

@@ -2,19 +2,20 @@
 
 What it sees
 ------------
-Lines of the user's that take a value from a device in every step of a row of steps: `.item()`, `.cpu()`, `.to("cpu")`, `.tolist()`,
-`float(t)`, `int(t)`, `bool(t)` (an `if` on a tensor), `print(t)`, `f"{t}"`; and for how long each of them waited. Functions that wait
-inside (`nonzero`, a mask as an index) and reads in a library's own code are not seen.
+Lines of the user's that take a value from a device in every step of a row of steps: `.item()`, `.cpu()`, `.to("cpu")`,
+`.tolist()`,
+`float(t)`, `int(t)`, `bool(t)` (an `if` on a tensor), `print(t)`, `f"{t}"`; and for how long each of them waited.
+Functions that wait inside (`nonzero`, a mask as an index) and reads in a library's own code are not seen.
 
 Why it hurts
 ------------
-A device works through a queue. Whoever asks for a value waits until the queue is empty, and while the program then prepares the next step
-the device has nothing to do: the two take turns instead of working side by side.
+A device works through a queue. Whoever asks for a value waits until the queue is empty, and while the program then
+prepares the next step the device has nothing to do: the two take turns instead of working side by side.
 
 Evidence
 --------
-The device, the line and how it reads, the waiting in each step, the length of a step, and the share that could overlap: the smaller of
-the wait and of the rest of the step.
+The device, the line and how it reads, the waiting in each step, the length of a step, and the share that could overlap:
+the smaller of the wait and of the rest of the step.
 
 Use instead
 -----------
@@ -24,10 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-Reading every so many steps is not reported, nor are reads inside an optimizer's step (closures), those of a library, and files that act
-in an environment (`env.step(action.item())`): the action is needed at once. On the CPU there is nothing to wait for, and nothing is said:
-advice there would be noise in nearly every script. On a device it is a warning where at least a twentieth of the step could be won,
-otherwise advice.
+Reading every so many steps is not reported, nor are reads inside an optimizer's step (closures), those of a library,
+and files that act in an environment (`env.step(action.item())`): the action is needed at once. On the CPU there is
+nothing to wait for, and nothing is said: advice there would be noise in nearly every script. On a device it is a
+warning where at least a twentieth of the step could be won, otherwise advice.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from typing import Final, final
 from trueloop.event import DeviceReads, Place, ReadLine, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import called_name, calls_in, source_of
+from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["SyncInEveryStep"]
 
 WORTH: Final = 0.05
-"""Share of a step that must be to be won for a warning. A device and a program that no longer take turns need, together, at least as long
-as the longer of the two: so no more can be won than the shorter."""
+"""Share of a step that must be to be won for a warning. A device and a program that no longer take turns need,
+together, at least as long as the longer of the two: so no more can be won than the shorter."""
 SHOWN: Final = {"bool": "if / bool()", "float": "float()", "int": "int()", "repr": "print()", "format": "an f-string"}
 """How a reader is written, where it is no method."""
 

@@ -2,14 +2,15 @@
 
 What it sees
 ------------
-In the source around lines that gave work to a device (calls of models, backwards, steps): a clock is read into a name, work is given, and
-the clock is read again for the difference, all in one iteration of a loop, or in none, with nothing between that waits for the device.
-Functions of the same file that are called between are read too.
+In the source around lines that gave work to a device (calls of models, backwards, steps): a clock is read into a name,
+work is given, and the clock is read again for the difference, all in one iteration of a loop, or in none, with nothing
+between that waits for the device. Functions of the same file that are called between are read too.
 
 Why it hurts
 ------------
-Work on a device is queued, and the call returns at once. Such a time is how long Python took to ask, often a hundredth of what the device
-needs; what is missing turns up at the next line that waits, and the wrong part of the program looks slow.
+Work on a device is queued, and the call returns at once. Such a time is how long Python took to ask, often a hundredth
+of what the device needs; what is missing turns up at the next line that waits, and the wrong part of the program looks
+slow.
 
 Evidence
 --------
@@ -25,9 +26,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: runs on the CPU, times with a `synchronize()`, an `.item()`, a `.cpu()` or another wait between the clocks, times over many
-iterations (an epoch: what is left in the queue at its end is small against it), rates since a fixed start, and intervals that follow one
-another without a gap (`t0 = t1`), whose sum is right. Clocks that functions of other files read are not seen.
+Not reported: runs on the CPU, times with a `synchronize()`, an `.item()`, a `.cpu()` or another wait between the
+clocks, times over many iterations (an epoch: what is left in the queue at its end is small against it), rates since a
+fixed start, and intervals that follow one another without a gap (`t0 = t1`), whose sum is right. Clocks that functions
+of other files read are not seen.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ from typing import Final, TypeGuard, final
 from trueloop.event import DeviceWorked
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.source import Edit, Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["TimedWithoutSynchronize"]
 
-CLOCKS: Final = frozenset({"time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns", "default_timer"})
+CLOCKS: Final = frozenset(
+    {"time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns", "default_timer"}
+)
 WAITS: Final = frozenset(
     {
         "synchronize",
@@ -110,7 +114,12 @@ class TimedWithoutSynchronize(Rule):
             f"The clock of line {timing.start.lineno} is read again here, after the work that {where} gave to the {event.device} device, "
             "with nothing between that waits for it: this is the time of asking, not of computing.",
             fix=f"Wait before each reading of the clock: {wait}.",
-            evidence={"device": event.device, "started": timing.start.lineno, "stopped": timing.clock.lineno, "work": work},
+            evidence={
+                "device": event.device,
+                "started": timing.start.lineno,
+                "stopped": timing.clock.lineno,
+                "work": work,
+            },
             place=source.place(timing.clock),
             diff=_waiting(source, timing, wait),
         )
@@ -118,7 +127,12 @@ class TimedWithoutSynchronize(Rule):
 
 def _waiting(source: Source, timing: _Timing, wait: str) -> str:
     """The wait before both readings, in a file that knows torch by its name."""
-    imported = {alias.asname or alias.name for node in ast.walk(source.tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     second = source.statement(timing.clock.lineno)
     if (
         "torch" not in imported
@@ -137,7 +151,9 @@ def _is_clock(node: ast.AST) -> TypeGuard[ast.Call]:
     """`time.perf_counter()`, `perf_counter()`, `time()`; not `x.time()` of anything else."""
     if not isinstance(node, ast.Call) or node.args or node.keywords or called_name(node) not in CLOCKS:
         return False
-    return isinstance(node.func, ast.Name) or (isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in ("time", "timeit"))
+    return isinstance(node.func, ast.Name) or (
+        isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in ("time", "timeit")
+    )
 
 
 def _timings(source: Source) -> Iterator[_Timing]:
@@ -158,7 +174,9 @@ def _in_block(block: list[ast.stmt]) -> Iterator[_Timing]:
                 yield _Timing(start, stop[1], block[stop[0]], block[first + 1 : stop[0]])
                 break
             other = _read_into(statement)
-            if other == name or (isinstance(statement, ast.Assign) and any(ast.unparse(target) == name for target in statement.targets)):
+            if other == name or (
+                isinstance(statement, ast.Assign) and any(ast.unparse(target) == name for target in statement.targets)
+            ):
                 break
             if other and isinstance(statement, ast.Assign) and _is_clock(statement.value):
                 again[other] = (index, statement.value)
@@ -171,7 +189,9 @@ def _read_into(statement: ast.stmt) -> str:
     return ""
 
 
-def _difference(statement: ast.stmt, name: str, again: dict[str, tuple[int, ast.Call]], index: int) -> tuple[int, ast.Call] | None:
+def _difference(
+    statement: ast.stmt, name: str, again: dict[str, tuple[int, ast.Call]], index: int
+) -> tuple[int, ast.Call] | None:
     """Where the clock was read for the difference that this statement takes, and the reading; None if it takes none."""
     for node in ast.walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and ast.unparse(node.right) == name:
@@ -191,7 +211,11 @@ def _waits_before(timing: _Timing) -> bool:
     for node in ast.walk(timing.stop):
         if not isinstance(node, ast.expr) or (node.lineno, node.col_offset) >= reading:
             continue
-        if isinstance(node, ast.Call) and called_name(node) in WAITS and not any(inner is timing.clock for inner in ast.walk(node)):
+        if (
+            isinstance(node, ast.Call)
+            and called_name(node) in WAITS
+            and not any(inner is timing.clock for inner in ast.walk(node))
+        ):
             return True
         if isinstance(node, ast.FormattedValue) and _shows_a_loss(node.value):
             return True
@@ -200,7 +224,11 @@ def _waits_before(timing: _Timing) -> bool:
 
 def _shows_a_loss(expression: ast.expr) -> bool:
     """`if loss > best:`, `f"{loss}"` may wait; `if step % 10 == 0:` and `if self.training:` do not."""
-    return any("loss" in ast.unparse(node).lower() for node in ast.walk(expression) if isinstance(node, (ast.Name, ast.Attribute)))
+    return any(
+        "loss" in ast.unparse(node).lower()
+        for node in ast.walk(expression)
+        if isinstance(node, (ast.Name, ast.Attribute))
+    )
 
 
 class _Met:
@@ -237,7 +265,8 @@ class _Met:
 
 
 def _from_other_files(source: Source) -> set[str]:
-    """Functions that the file imports by name from elsewhere than torch and the standard library: who knows what they wait for."""
+    """Functions that the file imports by name from elsewhere than torch and the standard library: who knows what they
+    wait for."""
     nodes = (node for node in ast.walk(source.tree) if isinstance(node, ast.ImportFrom))
     foreign = (n for n in nodes if n.level or (n.module or "").split(".")[0] not in {"torch", *sys.stdlib_module_names})
     return {alias.asname or alias.name for node in foreign for alias in node.names}

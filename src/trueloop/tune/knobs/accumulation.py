@@ -1,14 +1,15 @@
-"""A batch computed in pieces: the same numbers with less memory. (Not for a BatchNorm, which sees the pieces: that is refused.)"""
+"""A batch computed in pieces: the same numbers with less memory. (Not for a BatchNorm, which sees the pieces: that is
+refused.)"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Accumulation"]
 

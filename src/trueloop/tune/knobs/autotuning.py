@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Autotuning"]
 
@@ -21,7 +21,8 @@ class Autotuning(Knob):
     fields = ("compile",)
 
     def options(self, recipe: Recipe, here: Here) -> list[Changes]:
-        # Without its graphs: those of a graphed program hold whole steps, and those of its own were tried as reduce-overhead.
+        # Without its graphs: those of a graphed program hold whole steps, and those of its own were tried as reduce-
+        # overhead.
         return [] if self.why_not(recipe, here) else [{"compile": "max-autotune-no-cudagraphs"}]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:
@@ -29,4 +30,8 @@ class Autotuning(Knob):
             return f"it tries kernels for CUDA devices, and this is {here.device}"
         if here.compiler:
             return here.compiler
-        return "" if recipe.compile == "default" else "compiling as such gains nothing here, so finer compiling is not tried"
+        return (
+            ""
+            if recipe.compile == "default"
+            else "compiling as such gains nothing here, so finer compiling is not tried"
+        )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["BatchSize"]
 
@@ -22,7 +22,9 @@ class BatchSize(Knob):
 
     def options(self, recipe: Recipe, here: Here) -> list[Changes]:
         return [
-            {"batch": size} for size in (recipe.batch * 2, recipe.batch * 4, recipe.batch // 2) if recipe.accumulate <= size <= here.samples
+            {"batch": size}
+            for size in (recipe.batch * 2, recipe.batch * 4, recipe.batch // 2)
+            if recipe.accumulate <= size <= here.samples
         ]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:

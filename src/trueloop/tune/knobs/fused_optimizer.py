@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["FusedOptimizer"]
 
@@ -30,6 +30,8 @@ class FusedOptimizer(Knob):
         if not here.can_fuse:
             shown = recipe.optimizer if isinstance(recipe.optimizer, str) else "the recipe's own optimizer"
             return f"{shown} has no fused step on {here.device}"
-        if recipe.optimizer_options.get("fused") is True or not {"fused", "foreach", "differentiable"} & set(recipe.optimizer_options):
+        if recipe.optimizer_options.get("fused") is True or not {"fused", "foreach", "differentiable"} & set(
+            recipe.optimizer_options
+        ):
             return "the optimizer's step is fused already"
         return "the optimizer is asked to be differentiable" if recipe.optimizer_options.get("differentiable") else ""

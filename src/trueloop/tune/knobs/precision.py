@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Precision"]
 
@@ -24,7 +24,9 @@ class Precision(Knob):
             return []
         found = ["bf16"] if here.native_bf16 else []
         if here.device == "cuda":
-            found += ["tf32", "fp16"] if recipe.program == "eager" else ["tf32"]  # graphs cannot ask the scaler in each step
+            found += (
+                ["tf32", "fp16"] if recipe.program == "eager" else ["tf32"]
+            )  # graphs cannot ask the scaler in each step
         return [{"precision": name} for name in found if name != recipe.precision]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:

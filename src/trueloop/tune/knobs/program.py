@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Program"]
 
 LONG: Final = 0.02
-"""Seconds of a step: launching its operations takes some milliseconds, so that graphs gain little, and are tried after all else."""
+"""Seconds of a step: launching its operations takes some milliseconds, so that graphs gain little, and are tried after
+all else."""
 FEW: Final = 2
 """Steps of a replay then: more gain nothing, and a long graph of a large model takes long to record."""
 
@@ -41,7 +42,9 @@ class Program(Knob):
         if recipe.program != "eager":
             return f"the recipe has program={recipe.program} already"
         if here.device == "cpu":
-            return here.compiler or ("" if (recipe.compile, recipe.precision) == ("off", "fp32") else "it compiles by itself, and in fp32")
+            return here.compiler or (
+                "" if (recipe.compile, recipe.precision) == ("off", "fp32") else "it compiles by itself, and in fp32"
+            )
         if here.device != "cuda":
             return f"graphs are for CUDA devices, and this is {here.device}"
         if recipe.where == "loader" or not here.data_fit:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, final
 
-from trueloop.recipe import Recipe
-from trueloop.tune.here import Here
+from trueloop.recipe.recipe import Recipe
+from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tuned import Changes
+from trueloop.tune.machine_facts import Here
 
 __all__ = ["Replay"]
 
 MOST: Final = 64
-"""Steps that are played at once, all of one epoch: beyond that nothing is left to gain, and a graph of many steps takes long to record."""
+"""Steps that are played at once, all of one epoch: beyond that nothing is left to gain, and a graph of many steps takes
+long to record."""
 TRIED: Final = 2
 
 

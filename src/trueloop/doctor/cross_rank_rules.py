@@ -1,0 +1,52 @@
+"""What only the ranks together can be judged by: their facts, told to the rules that compare ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+from trueloop.event import EVENTS, Event, RankFact, RunEnded
+from trueloop.finding import Finding
+from trueloop.results.check import Unjudged
+from trueloop.rules.judge import Judge, method_name
+from trueloop.rules.rule import Rule
+from trueloop.usercode.allow import sift
+from trueloop.usercode.settings import Settings
+
+__all__ = ["Bench", "Joint"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What was found by comparing ranks."""
+
+    findings: tuple[Finding, ...] = ()
+    allowed: int = 0
+    codes: frozenset[str] = frozenset()
+    """The rules that judged, or tried to."""
+    unjudged: tuple[Unjudged, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+@final
+class Bench:
+    """The rules that compare ranks. Each rank's own judge has them too, but sees one rank only, and so nothing to
+    compare."""
+
+    def __init__(self, rules: Iterable[type[Rule]], settings: Settings) -> None:
+        readings = [method_name(event) for event in EVENTS.values() if issubclass(event, RankFact)]
+        self.rules = tuple(rule for rule in rules if any(hasattr(rule, reading) for reading in readings))
+        self.settings = settings
+
+    def judge(self, facts: Iterable[Event]) -> Joint:
+        judge = Judge(self.rules)
+        steps = 0
+        for fact in facts:
+            judge.tell(fact)
+            steps = max(steps, fact.step)
+        judge.tell(RunEnded(steps, None, "finished", 0, 0, 0))
+        findings, allowed = sift(judge.findings(), self.settings)
+        unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
+        return Joint(findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(judge.failures))

@@ -1,0 +1,118 @@
+"""Looks at a thread from another one: the lines of the user's that are under way, whether data are being fetched, since
+when nothing moves.
+
+Moving is: another instruction, another collective, another sample or batch; and while a batch is fetched, any work that
+the system sees this thread, or the worker processes, do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final, final
+
+from trueloop.doctor.process import Work, has_worked, state_of, work_of
+from trueloop.doctor.rank_status import Stand
+from trueloop.event import Place
+from trueloop.taps.internals import BatchUnderWay, batch_under_way
+from trueloop.taps.journal import STACK
+from trueloop.taps.place import is_users, place_in
+
+__all__ = ["Onlooker"]
+
+_SOURCES: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data") + os.sep
+_STATES: Final = {"S": "asleep", "D": "waiting for a disk", "T": "stopped", "R": "running", "Z": "dead", "": "gone"}
+
+
+@final
+class Onlooker:
+    """Looks at one thread of this process, from another."""
+
+    def __init__(self) -> None:
+        self._thread, self._native = threading.get_ident(), threading.get_native_id()
+        self._seen: object = None
+        self._work: dict[int, Work | None] = {}
+        self._since = self._looked = time.monotonic()
+
+    def look(self, written: int, longest: float) -> Stand:
+        """`written`: collectives called so far. After a pause of more than `longest` seconds this process was stopped
+        itself: anew."""
+        now = time.monotonic()
+        frames = list(_frames(sys._current_frames().get(self._thread)))
+        innermost = (id(frames[0]), frames[0].f_lasti) if frames else (0, -1)
+        batch, within = _batch(frames)
+        worked = batch is not None and self._has_worked(batch.workers)
+        waits = batch is not None and batch.workers  # it asks them again and again
+        seen = (written, *(() if waits else innermost), *((batch.loader, batch.number, *within) if batch else ()))
+        if seen != self._seen or worked or now - self._looked > longest:
+            self._seen, self._since = seen, now
+        self._looked = now
+        places = tuple(place_in(frame) for frame in frames if is_users(frame.f_code.co_filename))[:STACK]
+        if (
+            batch is None or None in self._work.values()
+        ):  # if the system does not say so, nobody knows whether a worker works
+            return Stand(now, self._since, "elsewhere", places, "", os.getpid())
+        by = ", ".join(f"{worker} ({_STATES.get(state_of(worker), 'running')})" for worker in batch.workers)
+        samples = _samples(batch.dataset)
+        first = _getting(samples) if batch.workers else None  # what a worker does is not seen from here
+        fetching = type(samples).__name__ + (f", by worker process {by}" if by else "")
+        return Stand(now, self._since, "loading", (first, *places) if first else places, fetching, os.getpid())
+
+    def excuse(self, seconds: float) -> None:
+        """The looking thread itself was busy for so long since it looked: that is no pause of the process."""
+        self._looked += seconds
+
+    def _has_worked(self, workers: tuple[int, ...]) -> bool:
+        """This thread, or one of the processes that it waits for."""
+        before = self._work
+        self._work = {0: work_of(os.getpid(), self._native), **{worker: work_of(worker) for worker in workers}}
+        return any(has_worked(before.get(who), work) for who, work in self._work.items())
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _batch(frames: list[FrameType]) -> tuple[BatchUnderWay | None, tuple[int, ...]]:
+    """The batch that is being fetched, by a loader or by a source of ours, if one is; and the whole numbers that the
+    user's functions below were called with: `index` of a dataset's __getitem__ tells one sample from the next."""
+    for find in (batch_under_way, _fetch_of_ours):
+        for depth, frame in enumerate(frames):
+            if (batch := find(frame)) is not None:
+                users = [inner for inner in frames[:depth] if is_users(inner.f_code.co_filename)]
+                called = [(inner.f_locals, inner.f_code.co_varnames[: inner.f_code.co_argcount]) for inner in users]
+                return batch, tuple(
+                    value for names, wanted in called for name in wanted if isinstance(value := names.get(name), int)
+                )
+    return None, ()
+
+
+def _fetch_of_ours(frame: FrameType) -> BatchUnderWay | None:
+    """A run of ours fetches without a loader when it rehearses, and where the data lie in memory."""
+    if frame.f_code.co_name != "fetch" or not frame.f_code.co_filename.startswith(_SOURCES):
+        return None
+    return BatchUnderWay(id(frame), 0, frame.f_locals.get("self"), ())
+
+
+def _samples(dataset: object) -> object:
+    """The innermost dataset: what is in a Subset, or in a source of ours."""
+    for name in ("dataset", "source", "samples"):
+        inner = getattr(dataset, name, None)
+        if inner is not None and not isinstance(inner, (list, tuple)):
+            return _samples(inner)
+    return dataset
+
+
+def _getting(dataset: object) -> Place | None:
+    """Where a dataset of the user's hands out a sample."""
+    for name in ("__getitem__", "__getitems__", "__iter__"):
+        code = getattr(getattr(type(dataset), name, None), "__code__", None)
+        if code is not None and is_users(code.co_filename):
+            return Place(os.path.abspath(code.co_filename), code.co_firstlineno, code.co_qualname)
+    return None

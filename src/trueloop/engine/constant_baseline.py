@@ -1,0 +1,138 @@
+"""The constant answer: what a model that looks at nothing would score. Best on the training labels, scored on the
+validation labels.
+
+multiclass, language    the shares of the classes: the commonest one is the answer, their entropy the loss
+binary, multilabel      the shares of yes; for f1 always yes, if that is better
+regression              the mean; the median for mae
+own loss                none is known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.data.source import Source
+from trueloop.data.tensors import Tensors
+from trueloop.engine.collapse import Trivial
+from trueloop.engine.loop import Loop
+from trueloop.engine.randomness import fence
+from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, Regression, Task
+
+__all__ = ["constant_answer"]
+
+READ_AT_MOST: Final = 2048
+"""Samples that are read for their labels where these are not in memory: enough for shares to one or two in a
+hundred."""
+AT_ONCE: Final = 256
+"""Samples of one fetch."""
+
+
+def constant_answer(loop: Loop, *, may_read: bool) -> Trivial | None:
+    """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: not known."""
+    valid = loop.splits.valid
+    if valid is None or not (may_read or (isinstance(loop.splits.train, Tensors) and isinstance(valid, Tensors))):
+        return None
+    return _answer(loop.task, loop.metric, _targets(loop.splits.train), _targets(valid), loop.splits.facts.classes)
+
+
+def _targets(source: Source) -> list[Any]:
+    """All that are in memory, or those of samples spread evenly."""
+    return [source.targets] if isinstance(source, Tensors) else list(_read(source))
+
+
+def _read(source: Source) -> Iterator[Any]:
+    count = min(len(source), READ_AT_MOST)
+    numbers = torch.arange(count) * len(source) // count
+    with fence(0):  # what a dataset draws is not the training's
+        for some in torch.split(numbers, AT_ONCE):
+            yield source.fetch(some).targets
+
+
+def _answer(task: Task, metric: str, train: list[Any], valid: list[Any], classes: tuple[str, ...]) -> Trivial | None:
+    if not all(isinstance(each, Tensor) for each in (*train, *valid)):
+        return None
+    match task:
+        case Multiclass():
+            return _of_classes(task, metric, train, valid, classes)
+        case Language():
+            return _of_classes(task.inner, metric, train, valid, classes)
+        case Binary():
+            return _of_yes_and_no(metric, _flat(train)[:, None], _flat(valid)[:, None])
+        case Multilabel():
+            return _of_yes_and_no(metric, torch.cat(train).flatten(1), torch.cat(valid).flatten(1))
+        case Regression():
+            return _of_quantities(task, metric, torch.cat(train), torch.cat(valid))
+        case _:
+            return None
+
+
+def _flat(targets: Iterable[Tensor]) -> Tensor:
+    return torch.cat([each.flatten() for each in targets])
+
+
+def _of_classes(
+    task: Multiclass, metric: str, train: list[Tensor], valid: list[Tensor], classes: tuple[str, ...]
+) -> Trivial | None:
+    seen, asked = _flat(train), _flat(valid)
+    seen, asked = seen[seen != task.ignore].long(), asked[asked != task.ignore].long()
+    if not len(seen) or not len(asked):
+        return None
+    size = max(len(classes), int(seen.max()) + 1, int(asked.max()) + 1)
+    counts, there = torch.bincount(seen, minlength=size).double(), torch.bincount(asked, minlength=size).double()
+    commonest = int(counts.argmax())
+    if metric == "accuracy":
+        name = f"{classes[commonest]!r}" if commonest < len(classes) else f"{commonest}"
+        return Trivial(f"always {name}", float(there[commonest] / there.sum()))
+    if metric != "loss":
+        return None
+    # One more of each: a class that the training data lack is rare, not impossible.
+    share = (counts + 1) / (counts + 1).sum()
+    smooth = task.label_smoothing
+    told = ((1 - smooth) * share + smooth / size).log()
+    loss = -((1 - smooth) * (there * told).sum() / there.sum() + smooth * told.mean())
+    return Trivial("the shares of the classes in the training data", float(loss))
+
+
+def _of_yes_and_no(metric: str, train: Tensor, valid: Tensor) -> Trivial | None:
+    """[N, labels]; each label has a constant of its own."""
+    seen, asked = train.double() > 0.5, valid.double() > 0.5
+    share = (seen.sum(0) + 1) / (len(seen) + 2)
+    if metric == "loss":
+        there = asked.double()
+        loss = -(there * share.log() + (1 - there) * (1 - share).log()).mean()
+        return Trivial("the share of yes in the training data", float(loss))
+    commoner = (share > 0.5).expand_as(asked)
+    if metric == "accuracy":
+        return Trivial(_said(commoner), float((commoner == asked).double().mean()))
+    if metric == "f1":
+        always = torch.ones_like(asked)
+        best = max((commoner[:1].expand_as(seen), always[:1].expand_as(seen)), key=lambda said: _f1(said, seen))
+        return Trivial(_said(best), _f1(best[:1].expand_as(asked), asked))
+    return None
+
+
+def _said(answers: Tensor) -> str:
+    if bool(answers.all()):
+        return "always yes"
+    return "each label's commoner answer" if bool(answers.any()) else "always no"
+
+
+def _f1(said: Tensor, are: Tensor) -> float:
+    yes = int(said.sum()) + int(are.sum())
+    return 2 * int((said & are).sum()) / yes if yes else 0.0
+
+
+def _of_quantities(task: Regression, metric: str, train: Tensor, valid: Tensor) -> Trivial | None:
+    """One constant for each quantity."""
+    seen, asked = train.double(), valid.double()
+    middle = seen.median(0).values if metric == "mae" else seen.mean(0)
+    said = middle.expand_as(asked)
+    sums = {"loss": task.loss_sum(said, asked), **task.measures(said, asked)}
+    values = task.metrics({"count": task.count(asked), **{name: float(total) for name, total in sums.items()}})
+    if metric not in values:
+        return None
+    return Trivial(f"the {'median' if metric == 'mae' else 'mean'} of the training data", values[metric])

@@ -1,0 +1,195 @@
+"""Where a loss or a gradient that is no number came from: the batch is computed again, forward and backward, and every
+layer looked at.
+
+Nothing is changed by it: no gradient is kept, random states are fenced, running statistics put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.data.source import Batch, tensors_in
+from trueloop.engine.guard import Statistics
+from trueloop.engine.randomness import fence
+from trueloop.engine.task import Task
+from trueloop.event import NotFinite
+
+__all__ = ["autopsy", "autopsy_of_parts", "sentence"]
+
+
+def _bad(value: Any) -> bool:
+    return any(tensor.is_floating_point() and not torch.isfinite(tensor).all() for tensor in tensors_in(value))
+
+
+def _range(value: Any) -> tuple[float, float] | None:
+    numbers = [tensor.detach().float() for tensor in tensors_in(value) if tensor.is_floating_point() and tensor.numel()]
+    return (min(float(t.min()) for t in numbers), max(float(t.max()) for t in numbers)) if numbers else None
+
+
+def _word(value: Any) -> str:
+    return (
+        "nan"
+        if any(tensor.is_floating_point() and torch.isnan(tensor).any() for tensor in tensors_in(value))
+        else "inf"
+    )
+
+
+@final
+@dataclass
+class _Call:
+    """One call of one layer: what went in and came out, and, after the backward, what its gradients were like."""
+
+    layer: str
+    kind: str
+    bad: bool
+    """It gives what is no number, from numbers."""
+    given: tuple[float, float] | None
+    value: str
+    own: Sequence[Tensor]
+    """Its own parameters, those of its parts included."""
+    wrong_before: list[bool] = field(default_factory=list)
+    """Was a gradient that reached its output no number?"""
+    wrong_after: list[bool] = field(default_factory=list)
+    """Was one that it handed on?"""
+
+
+@contextmanager
+def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
+    """Fills `calls` in the order in which layers answer: the parts of a layer before the layer."""
+    names = {module: name for name, module in model.named_modules()}
+
+    def look(module: nn.Module, given: Any, output: Any) -> None:
+        bad = _bad(output) and not _bad(given)
+        own = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        kind = type(module).__name__
+        call = _Call(names[module] or kind, kind, bad, _range(given), _word(output), own)
+        calls.append(call)
+        inside = {id(tensor) for tensor in tensors_in(output)}
+        for tensor in tensors_in(output):
+            if tensor.requires_grad:
+                tensor.register_hook(lambda gradient: call.wrong_before.append(_bad(gradient)))  # type: ignore[no-untyped-call]
+        for tensor in tensors_in(given):
+            if tensor.requires_grad and id(tensor) not in inside:
+                tensor.register_hook(lambda gradient: call.wrong_after.append(_bad(gradient)))  # type: ignore[no-untyped-call]
+
+    handles = [module.register_forward_hook(look) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def autopsy(
+    model: nn.Module,
+    task: Task,
+    batch: Batch | None,
+    step: int,
+    rates: tuple[float, ...],
+    autocast: Callable[[], AbstractContextManager[Any]],
+) -> NotFinite:
+    """What is the first thing that is no number: input, weight, a layer's output, the loss, or only a gradient? None:
+    no batch here."""
+
+    def told(
+        what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, operation: str = ""
+    ) -> NotFinite:
+        return NotFinite(step, None, what, layer, operation, given, value, origin, rates)
+
+    if batch is None:
+        return told("gradient", "unknown")
+    if _bad(batch.inputs) or _bad(batch.targets):
+        return told("loss", "input", value=_word(tuple(batch)))
+    for name, weight in model.named_parameters():
+        if _bad(weight):
+            return told("weight", "weight", name, _word(weight))
+    calls: list[_Call] = []
+    statistics = Statistics(model)
+    with fence(), torch.enable_grad():
+        with _watched(model, calls), autocast():
+            output = model(batch.inputs)
+            loss = task.loss_sum(output, batch.targets)
+        gradients = [] if _bad(loss) else _gradients(loss, model)
+    statistics.put_back()  # only now: a norm's backward refuses statistics that have moved since its forward
+    first = next((call for call in calls if call.bad), None)
+    if first is not None:
+        return told("loss", "layer", first.layer, first.value, first.given, first.kind)
+    if _bad(loss):
+        return told("loss", "loss", value=_word(loss), given=_range(output))
+    blamed = _blamed(gradients, calls)
+    return (
+        told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
+        if blamed
+        else told("gradient", "unknown")
+    )
+
+
+def autopsy_of_parts(
+    model: nn.Module,
+    batch: Batch | None,
+    step: int,
+    rates: tuple[float, ...],
+    own: Callable[[Iterable[Tensor]], list[Tensor]],
+) -> NotFinite:
+    """Where processes hold parts of the model: input and weights are looked at. To compute the batch again they would
+    need one another."""
+    if batch is not None and (_bad(batch.inputs) or _bad(batch.targets)):
+        return NotFinite(step, None, "loss", "", "", None, _word(tuple(batch)), "input", rates)
+    named = list(model.named_parameters())
+    for (name, _), part in zip(named, own(parameter for _, parameter in named), strict=True):
+        if _bad(part):
+            return NotFinite(step, None, "weight", name, "", None, _word(part), "weight", rates)
+    return NotFinite(step, None, "loss", "", "", None, "nan", "unknown", rates)
+
+
+def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """(parameter, gradient), without leaving any on the parameters."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return [
+        (parameter, gradient) for parameter, gradient in zip(parameters, found, strict=True) if gradient is not None
+    ]
+
+
+def _blamed(gradients: Sequence[tuple[Tensor, Tensor]], calls: Sequence[_Call]) -> _Call | None:
+    """The innermost layer that is handed gradients that are numbers, and hands on, or gives its own weights, what is
+    none."""
+    wrong = {id(parameter) for parameter, gradient in gradients if _bad(gradient)}
+    for call in calls:  # parts come before what they are part of
+        if not any(call.wrong_before) and (
+            any(call.wrong_after) or any(id(parameter) in wrong for parameter in call.own)
+        ):
+            return call
+    return None
+
+
+def sentence(event: NotFinite, epoch: int, batch: int) -> str:
+    """For a person: what, where, which batch."""
+    at = f"at step {event.step + 1:,} (epoch {epoch}, batch {batch})"
+    given = (
+        f" from finite inputs in [{event.input_range[0]:.3g}, {event.input_range[1]:.3g}]" if event.input_range else ""
+    )
+    match event.what, event.origin:
+        case _, "input":
+            return f"The data of the batch {at} hold {event.value}: the fault is in the data, not in the model."
+        case _, "weight":
+            return f"The weight {event.layer} holds {event.value} {at}: it was so before this batch."
+        case "gradient", "layer":
+            return f"The gradient is no number {at}: layers and loss are finite, but the backward of {event.layer} ({event.operation}) is not."
+        case _, "layer":
+            return f"The layer {event.layer} ({event.operation}) gives {event.value}{given} {at}: it is the first that does."
+        case "loss", "unknown":
+            return (
+                f"The loss or a gradient is no number {at}. Each process holds a part of the model, so that no layer can be named: "
+                "parallel=none, or ddp, names it."
+            )
+        case _, "loss":
+            return f"The loss is {event.value} {at}, though every layer's output is finite{given.replace('inputs', 'outputs')}."
+        case _:
+            return f"The gradient is no number {at}, though layers and loss are finite: it arises in the backward."

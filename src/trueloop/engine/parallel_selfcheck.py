@@ -1,0 +1,78 @@
+"""Does a model still answer the same when processes share its layers? Asked of the first batch, before anything is
+trained.
+
+Attention that counts its heads from the layer's whole width, a layer that is used in two places, an activation over all
+numbers: a plan that looks right may make another function of the model. Rounding cannot be mistaken for it: a wrong
+plan answers otherwise altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.data.source import tensors_in
+from trueloop.engine.batches import Batches
+from trueloop.engine.evaluate import evaluating
+from trueloop.engine.guard import Statistics
+from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.parallel.strategy import Strategy
+
+__all__ = ["answers_alike"]
+
+ROUNDING: Final = 1e-3
+"""Of the largest number in the answer: sums in another order differ by a thousandth of that, another function by about
+as much as it is."""
+
+
+@contextmanager
+def answers_alike(model: nn.Module, batches: Batches, strategy: Strategy) -> Iterator[None]:
+    """Around `spread`. Raises BadRecipe if the model answers otherwise after it. Where no layer is split, nothing is
+    asked."""
+    if not strategy.copies:
+        yield
+        return
+    before = _answer(model, batches, strategy)
+    yield
+    after = _answer(model, batches, strategy)
+    for one, other in zip(before, after, strict=True):
+        if one.shape != other.shape or not _near(one, other):
+            raise BadRecipe(
+                f"With parallel={strategy.name} {type(model).__name__} answers otherwise than before: {strategy.note.partition(', ')[2]} "
+                "makes another function of it (as attention does that counts its heads from the whole width). Nothing was trained: name "
+                "other layers in tensor_plan, or give parallel=fsdp."
+            )
+
+
+def _near(one: Tensor, other: Tensor) -> bool:
+    if not one.is_floating_point():
+        return True
+    numbers = one[one.isfinite()]  # scores that are masked are minus infinity, and no measure for the others
+    largest = float(numbers.abs().max()) if numbers.numel() else 0.0
+    return bool(torch.allclose(one, other, rtol=0.0, atol=ROUNDING * largest, equal_nan=True))
+
+
+def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tensor]:
+    """To the first batch, in eval mode. A model that fails on it is told of by the rehearsal; one that fails only when
+    split, here."""
+    batch = batches.again(0, 0) if batches.steps_per_epoch else None
+    if batch is None:
+        return []
+    statistics = Statistics(model)
+    with evaluating(model):
+        try:
+            return list(tensors_in(model(batch.inputs)))
+        except TrueloopError:
+            raise
+        except Exception as error:
+            said = (str(error).splitlines() or [""])[0].rstrip(".")
+            raise BadRecipe(
+                f"{type(model).__name__} fails on the first batch: {type(error).__name__}: {said}. Nothing was trained."
+            ) from error
+        finally:
+            statistics.put_back()
+            strategy.settle(model)

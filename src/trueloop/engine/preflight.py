@@ -1,0 +1,279 @@
+"""Before the first step: everything that can be known without training is asked, and told in sentences that teach.
+
+`machine_mistakes` needs only the recipe: it is asked before data are read. `rehearse` needs the assembled loop: it
+sends the first batches through the model, in eval mode, without gradients, behind a fence of random states, and puts
+the model's buffers back: no number of the run depends on it. (What a model's forward or a dataset keeps in plain
+attributes is theirs, and stays.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from trueloop.data.source import Batch, Source, moved
+from trueloop.data.tensors import Tensors
+from trueloop.engine.conditions import pick_device
+from trueloop.engine.loop import Loop
+from trueloop.engine.optimizer import optimizer_mistakes
+from trueloop.engine.randomness import fence
+from trueloop.engine.sample_order import pieces_of
+from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.recipe.recipe import Recipe
+
+__all__ = ["machine_mistakes", "rehearse"]
+
+
+# -- the recipe and this machine --
+
+
+def machine_mistakes(recipe: Recipe) -> list[str]:
+    """What the recipe asks of this machine or of torch and cannot have, each as a clause for `vetted`."""
+    return [
+        *_device_mistakes(str(recipe.device), str(recipe.precision)),
+        *_program_mistakes(recipe),
+        *optimizer_mistakes(recipe),
+    ]
+
+
+def _program_mistakes(recipe: Recipe) -> Iterator[str]:
+    if recipe.program == "graphed" and recipe.device == "auto" and pick_device("auto").type != "cuda":
+        yield f"program=graphed plays CUDA graphs, and device=auto finds {pick_device('auto').type} here: give program=eager"
+
+
+def _device_mistakes(device: str, precision: str) -> Iterator[str]:
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and not torch.cuda.is_available():
+        built = "" if torch.version.cuda else " (this torch was built without it)"
+        yield f"device={device} needs CUDA, and this machine has none{built}: give device=auto, or cpu"
+    elif kind == "cuda" and number.isdecimal() and int(number) >= torch.cuda.device_count():
+        yield f"device={device} is not there: this machine has {torch.cuda.device_count()}, numbered from cuda:0"
+    elif kind == "mps" and not torch.backends.mps.is_available():
+        yield "device=mps needs an Apple GPU, and this machine has none: give device=auto, or cpu"
+    elif device == "auto":
+        found = pick_device("auto").type
+        if precision == "fp16" and found == "cpu":
+            yield "precision=fp16 needs a GPU, and device=auto finds only the CPU here: give precision=bf16, or fp32"
+        if precision == "tf32" and found != "cuda":
+            yield f"precision=tf32 needs a CUDA device, and device=auto finds {found} here: give precision=fp32"
+
+
+# -- the loop --
+
+
+def rehearse(loop: Loop) -> None:
+    """Raises BadRecipe, or BadData of the task's checks, if the run could not be trained to its end; says nothing if it
+    can."""
+    _refuse_lengths(loop)
+    _refuse_what_watches_nothing(loop)
+    _refuse_what_data_cannot_give(loop)
+    with _unchanged(loop.model), _values_per_channel(loop.model) as values:
+        output = None
+        for number in range(min(2, loop.batches.steps_per_epoch)):
+            batch = loop.batches.again(0, number)
+            if batch is not None:  # a process may have no share of a small batch
+                output = _answer(loop, batch, f"Batch {number} of the training data")
+        if output is not None:
+            _refuse_targets_anywhere(loop, output)
+    loop.strategy.settle(loop.model)
+    _refuse_lone_sample(loop, values)
+
+
+def _refuse_lengths(loop: Loop) -> None:
+    recipe, batches = loop.recipe, loop.batches
+    if batches.steps_per_epoch == 0:
+        raise BadRecipe(
+            f"There are {batches.samples:,} samples and a batch holds {recipe.batch:,}: with drop_last=True no batch is left. "
+            f"Nothing was trained: give drop_last=False, or a batch of at most {batches.samples:,}."
+        )
+    if recipe.warmup >= loop.total_steps:
+        raise BadRecipe(
+            f"warmup={recipe.warmup:,} leaves nothing of the run's {loop.total_steps:,} steps ({batches.steps_per_epoch:,} per epoch): it "
+            "would be all warm-up. Nothing was trained: give a smaller warmup, or more epochs."
+        )
+
+
+def _refuse_what_watches_nothing(loop: Loop) -> None:
+    recipe, valid = loop.recipe, loop.splits.valid
+    asked = {
+        "patience": recipe.patience is not None,
+        "schedule=plateau": recipe.schedule == "plateau",
+        "metric": bool(recipe.metric),
+    }
+    watching = " and ".join(name for name, is_asked in asked.items() if is_asked)
+    if valid is None and watching:
+        raise BadRecipe(
+            f"{watching} follow the validation data, and there are none. Nothing was trained: let `data` return Splits(valid=...)."
+        )
+
+
+def _refuse_what_data_cannot_give(loop: Loop) -> None:
+    recipe, train = loop.recipe, loop.splits.train
+    if recipe.balanced and train.labels() is None:
+        raise BadRecipe(
+            "balanced=True draws every class equally often, and the classes of these data are not known before they are read. Nothing was "
+            "trained: give Dataset(..., labels=...), or balanced=False."
+        )
+    if recipe.where == "resident" and loop.batches.home is None:
+        raise BadRecipe(
+            f"where=resident needs samples that can be held as tensors, and {type(train).__name__} reads them as needed. Nothing was "
+            "trained: give where=auto."
+        )
+
+
+def _refuse_targets_anywhere(loop: Loop, output: Any) -> None:
+    """Beyond the first batches: all targets that are in memory, and a batch of what is only evaluated after the first
+    epoch."""
+    splits = loop.splits
+    others = (("validation", splits.valid), ("test", splits.test))
+    for name, source in (("training", splits.train), *others):
+        if isinstance(source, Tensors):
+            loop.task.check_all(source.targets, output, f"The {name} data")
+    for name, source in others:
+        if source is not None:
+            _answer(loop, _first_of(loop, source), f"The first batch of the {name} data")
+
+
+def _first_of(loop: Loop, source: Source) -> Batch:
+    fetched = source.fetch(torch.arange(min(loop.recipe.batch, len(source))))
+    inputs, targets = moved(tuple(fetched), loop.device)
+    return Batch(inputs if loop.splits.prepare is None else loop.splits.prepare(inputs), targets)
+
+
+def _answer(loop: Loop, batch: Batch, at: str) -> Any:
+    """What the model says to a batch, checked against its targets."""
+    entered: list[tuple[str, nn.Module, Any]] = []
+    with _watched(loop.model, entered), loop.precision.autocast():
+        try:
+            output = loop.model(batch.inputs)
+        except (TrueloopError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            raise BadRecipe(_cannot_take(loop.model, batch, at, entered, error)) from error
+        loop.task.check(output, batch.targets, at)
+    return output
+
+
+def _cannot_take(
+    model: nn.Module, batch: Batch, at: str, entered: list[tuple[str, nn.Module, Any]], error: Exception
+) -> str:
+    said = (str(error).splitlines() or [""])[0].rstrip(".")
+    inside = [(name, module, given) for name, module, given in entered if module is not model]
+    where = (
+        f" in its layer {inside[-1][0]} ({inside[-1][1]}), which was given {_shape(inside[-1][2])}" if inside else ""
+    )
+    return (
+        f"{at} has inputs {_shape(batch.inputs)}, and {type(model).__name__} fails on them{where}: {type(error).__name__}: {said}. "
+        "Nothing was trained."
+    )
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{list(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shape(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return _shape(value[0]) if len(value) == 1 else "(" + ", ".join(_shape(item) for item in value) + ")"
+    return type(value).__name__
+
+
+# -- one sample and BatchNorm --
+
+
+def _refuse_lone_sample(loop: Loop, values: dict[str, int]) -> None:
+    """BatchNorm needs more than one value per channel: torch would stop in the middle of the run."""
+    recipe, batches = loop.recipe, loop.batches
+    alone = [name for name, per_sample in values.items() if per_sample == 1]
+    last = 0 if recipe.drop_last else batches.samples % recipe.batch
+    if not alone:
+        return
+    if batches.samples >= recipe.batch and 1 in _sizes(loop, recipe.batch):
+        raise BadRecipe(
+            f"A batch of {recipe.batch} over {loop.strategy.sharers.world} process(es) and accumulate={recipe.accumulate} leaves micro-"
+            f"batches of one sample, and BatchNorm ({alone[0]}) needs two. Nothing was trained: give a smaller accumulate, or a larger "
+            "batch."
+        )
+    if last and 1 in _sizes(loop, last):
+        raise BadRecipe(
+            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, and with it one sample for BatchNorm "
+            f"({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or another batch."
+        )
+
+
+def _sizes(loop: Loop, samples: int) -> list[int]:
+    """Micro-batches of a step of so many samples, over all processes."""
+    world = loop.strategy.sharers.world
+    shares = [samples // world + (rank < samples % world) for rank in range(world)]
+    if loop.recipe.accumulate == 1:
+        return shares
+    return [
+        size for share in shares if share for size in pieces_of(share, world, loop.recipe.accumulate, loop.recipe.batch)
+    ]
+
+
+@contextmanager
+def _values_per_channel(model: nn.Module) -> Iterator[dict[str, int]]:
+    """Filled while the model runs: how many values per channel each BatchNorm gets from one sample."""
+    values: dict[str, int] = {}
+    names = {module: name for name, module in model.named_modules() if isinstance(module, _BatchNorm)}
+
+    def look(module: nn.Module, given: tuple[Any, ...]) -> None:
+        if isinstance(module, _BatchNorm) and given and isinstance(given[0], Tensor) and given[0].dim() >= 2:
+            values[names[module]] = given[0][0, 0].numel()
+
+    handles = [module.register_forward_pre_hook(look) for module in names if not isinstance(module, nn.SyncBatchNorm)]
+    try:
+        yield values
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# -- leaving no trace --
+
+
+@contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """Eval mode, no gradients, random states fenced; afterwards modes and buffers are what they were.
+
+    Not inference mode: what a model keeps from its first forward (a table of positions) is used in training.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    model.eval()
+    try:
+        with fence(), torch.no_grad():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def _watched(model: nn.Module, entered: list[tuple[str, nn.Module, Any]]) -> Iterator[None]:
+    """Keeps in `entered` the layers that were called and have not answered: when the model fails, the last of them is
+    where."""
+    names = {module: name for name, module in model.named_modules()}
+
+    def enter(module: nn.Module, given: Any) -> None:
+        entered.append((names[module], module, given))
+
+    def leave(module: nn.Module, given: Any, output: Any) -> None:
+        entered.pop()
+
+    handles = [module.register_forward_pre_hook(enter) for module in names]
+    handles += [module.register_forward_hook(leave) for module in names]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,1 @@
+"""How a step is executed: eager, as CUDA graphs, or as one compiled function."""

@@ -1,0 +1,78 @@
+"""What each rank trains on: digests of what goes into its models in the first calls that are meant for training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import BatchDigested, Place
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import Joined, LoaderStart, ModuleCall, tensors_in
+
+__all__ = ["BatchDigestObserver"]
+
+CALLS: Final = 8
+"""Calls of each model whose inputs are looked at."""
+ALL_CALLS: Final = 64
+"""Calls of all models together: a run that builds models again and again is looked at no longer than this."""
+SAMPLE: Final = 1 << 14
+"""Numbers of each tensor that go into a digest, spread evenly over it: the corner of a picture may be white in every
+batch."""
+
+
+class BatchDigestObserver(Observer):
+    emits = (BatchDigested,)
+    safe_on_shards = True
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._rank: int | None = None
+        self._left = ALL_CALLS
+        self._seen: Counter[int] = Counter()
+        self._loader_place: Place | None = None
+
+    def group_joined(self, joined: Joined) -> None:
+        self._rank = joined.rank
+
+    def loader_started(self, start: LoaderStart) -> None:
+        self._loader_place = start.place
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if self._rank is None or not self._left or not (call.grad and call.training):
+            return
+        known = self.roster.model(call.module)
+        if known is None or self._seen[known.number] >= CALLS:
+            return
+        digest = _digest(call)
+        if digest:
+            index = self._seen[known.number]
+            self._seen[known.number] += 1
+            self._left -= 1
+            self.bus.emit(
+                BatchDigested(self.bus.step, call.place, self._rank, known.number, index, digest, self._loader_place)
+            )
+
+
+def _digest(call: ModuleCall) -> str:
+    """Of the tensors that go in; empty if there are none that can be read."""
+    given = [
+        t
+        for t in tensors_in((call.args, dict(call.kwargs)), limit=8)
+        if type(t) is Tensor and t.layout is torch.strided and t.numel()
+    ]
+    if not given or any(tensor.is_meta or tensor.is_quantized for tensor in given):
+        return ""
+    made = blake2b(digest_size=8)
+    with torch.no_grad():
+        for tensor in given:
+            flat = tensor.detach().reshape(-1)
+            some = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].cpu().contiguous()
+            made.update(str(tuple(tensor.shape)).encode())
+            made.update(some.resolve_conj().resolve_neg().view(torch.uint8).numpy().tobytes())
+    return made.hexdigest()

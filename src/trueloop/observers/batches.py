@@ -1,0 +1,362 @@
+"""Batches of loaders: who is in them, in which order they come, and whether they train or only measure.
+
+The first batches of the first passes are looked at, and one in some later ones; the others cost a count. Whose forward
+and whose loss a batch went into is told by the memory it lies in, or else by the order of events; a hook on the
+output's node says that a backward came.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from trueloop.event import BatchLooked, Place
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import (
+    BatchDrawn,
+    BuiltLoader,
+    BuiltOptimizer,
+    DecisionCall,
+    LoaderStart,
+    LossCall,
+    ModuleCall,
+    RunEnd,
+    StepCall,
+    tensors_in,
+)
+from trueloop.taps.note import BATCH, write_note
+from trueloop.taps.rows import are_windows, digests, integers, likeness, rows_of
+
+__all__ = ["BatchesObserver"]
+
+FIRST: Final = 32
+"""Batches in a row, from the beginning of the first pass over a loader."""
+EVERY: Final = 16
+"""... and after those one in so many,"""
+MOST: Final = 96
+"""up to so many in all: enough rows to meet those of another loader, a tenth of a second of work."""
+AGAIN: Final = 16
+"""Batches of later passes, to compare their order with the first one's."""
+PASSES: Final = 6
+"""Passes that are looked at: three of training, if each is followed by one that measures."""
+LOADERS: Final = 12
+"""Loaders from one line, between two optimizers, that are looked at: one that is built anew in each epoch is no new one
+every time."""
+WAITING: Final = 64
+"""Later looks that a batch waits for before it is told: its step may come some batches later."""
+RECENT: Final = 2
+"""Batches, over all loaders, that a call may belong to: two loaders side by side, or one that is read ahead."""
+COMPARABLE: Final = 4
+"""Samples of a batch from which one can say that neighbours are more alike than others."""
+ORDERED: Final = ("sequential", "stream")
+
+_CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
+_TWO_CLASSES: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+
+Order = Literal["random", "sequential", "stream", "distributed", "other"]
+Fate = Literal["trained", "evaluated", "unknown"]
+
+
+class _Life:
+    """Put into a graph node; dies with it."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(slots=True, eq=False)
+class _Look:
+    """One batch. Holds numbers and weak references only."""
+
+    facts: dict[str, Any]
+    memory: frozenset[int]
+    """Where its tensors lie."""
+    columns: list[tuple[int, ...]]
+    """What may be its labels."""
+    models: set[int] = field(default_factory=set)
+    labels: tuple[int, ...] = ()
+    carried: bool = False
+    scored: bool = False
+    graphs: list[weakref.ref[_Life]] = field(default_factory=list)
+    backwards: bool = False
+    stepped: int | None = None
+    """The step that moved the weights by it."""
+
+    def fate(self) -> Fate:
+        if self.stepped is not None:
+            return "trained"
+        done = self.models and not self.backwards and all(life() is None for life in self.graphs)
+        return "evaluated" if done else "unknown"
+
+
+@dataclass(slots=True)
+class _Book:
+    """What is known of one loader."""
+
+    facts: dict[str, Any]
+    life: int
+    passes: int = 0
+    drawn: int = 0
+    looks: int = 0
+    place: Place | None = None
+    closed: bool = False
+    """It is not looked at any more."""
+    pending: deque[_Look] = field(default_factory=deque)
+
+
+class BatchesObserver(Observer):
+    emits = (BatchLooked,)
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._books: dict[int, _Book] = {}
+        self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
+        self._lines: Counter[tuple[int, Place | None]] = Counter()
+        """Loaders from each line, in each life."""
+        self._life = 0
+        self._recent: deque[_Look | None] = deque(maxlen=RECENT)
+        self._open = False
+        """One of the recent batches is looked at."""
+        self._moving: list[_Look] = []
+        """Batches that a backward came from, and whose step is still to come."""
+        self._made: frozenset[int] = frozenset()
+        """Where the outputs of the latest call on a batch lie."""
+
+    # -- passes --
+
+    def loader_built(self, built: BuiltLoader) -> None:
+        if built.place is not None:
+            self._built[built.loader] = built.place
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        self._life += 1
+
+    def loader_started(self, start: LoaderStart) -> None:
+        number = self.bus.ordinal("loader", start.loader)
+        book = self._books.get(number)
+        if book is None:
+            book = self._books[number] = _Book(self._facts(start.loader, number), self._life)
+            line = (self._life, book.facts["built"] or start.place)
+            self._lines[line] += 1
+            book.closed = self._lines[line] > LOADERS
+        self._settle(book)
+        if book.life != self._life:
+            book.life, book.passes = self._life, 0
+        book.passes += 1
+        book.drawn = book.looks = 0
+        book.place = start.place
+
+    def _facts(self, loader: DataLoader[Any], number: int) -> dict[str, Any]:
+        dataset = loader.dataset
+        return {
+            "loader": number,
+            "dataset": self.bus.ordinal("dataset", dataset) if type(dataset).__weakrefoffset__ else -1,
+            "built": self._built.get(loader),
+            "samples": _samples(loader),
+            "order": _order(loader),
+            "repeats": bool(getattr(_sampler(loader), "replacement", False)),
+            "own_generator": any(getattr(thing, "generator", None) is not None for thing in (loader, loader.sampler)),
+        }
+
+    # -- batches --
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        book = None if drawn.number is None else self._books.get(drawn.number)
+        if book is None:
+            return
+        index = book.drawn
+        book.drawn += 1
+        if self._moving:
+            self._moving = [look for look in self._moving if look.facts["loader"] == book.facts["loader"]]
+        look = None
+        if _is_due(book, index):
+            with torch.no_grad():
+                look = self._look(book, index, drawn)
+        self._recent.append(look)
+        self._open = look is not None or any(self._recent)
+
+    def _look(self, book: _Book, index: int, drawn: BatchDrawn) -> _Look | None:
+        rows = rows_of(drawn.batch, stacked=drawn.stacked)
+        if not rows:
+            return None
+        book.looks += 1
+        ordered = book.facts["order"] in ORDERED and book.passes == 1 and index < AGAIN
+        facts = {
+            **book.facts,
+            "step": self.bus.step,
+            "place": book.place,
+            "life": book.life,
+            "passes": book.passes,
+            "index": index,
+            "size": rows[0].shape[0],
+            "rows": digests(rows),
+            "likeness": tuple(likeness(row) for row in rows) if ordered and rows[0].shape[0] >= COMPARABLE else (),
+            "windows": ordered and are_windows(rows),
+        }
+        columns = [values for row in rows if row.dim() <= 2 and row.is_cpu and (values := integers(row)) is not None]
+        look = _Look(facts, _memory_of(rows), columns)
+        book.pending.append(look)
+        if len(book.pending) > WAITING:
+            self._tell(book.pending.popleft())
+        return look
+
+    # -- what becomes of them --
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        if not self._open or call.failed:
+            return
+        known = self.roster.model(call.module)
+        given = _memory_of(tensors_in((call.args, call.kwargs), limit=8))
+        look = None if known is None else self._look_at(given)
+        if look is None or known is None:
+            return
+        look.models.add(known.number)
+        look.carried = look.carried or bool(self._made & (given - look.memory))
+        made = list(tensors_in(call.output, limit=4))
+        self._made = _memory_of(made)
+        for tensor in made:
+            if (node := tensor.grad_fn) is not None:
+                life = _Life()
+                write_note(tensor, BATCH, life)
+                look.graphs.append(weakref.ref(life))
+                node.register_prehook(self._hook_for(look))
+
+    def _look_at(self, given: frozenset[int]) -> _Look | None:
+        """The batch that lies where the inputs lie; the latest one, if none does."""
+        for look in reversed(self._recent):
+            if look is not None and look.memory & given:
+                return look
+        return self._recent[-1]
+
+    def _hook_for(self, look: _Look) -> Any:
+        def came(gradients: object) -> None:
+            if not look.backwards:
+                look.backwards = True
+                self._moving.append(look)
+
+        return came
+
+    def decision_made(self, decision: DecisionCall) -> None:
+        if self._open:
+            self._score()
+
+    def _score(self) -> None:
+        latest = self._recent[-1]
+        if latest is not None and latest.models:
+            latest.scored = True
+
+    def loss_called(self, loss: LossCall) -> None:
+        if not self._open:
+            return
+        if not loss.output.dim():
+            self._score()
+        if not loss.output.requires_grad:
+            return
+        wanted = [look for look in self._recent if look is not None and not look.labels and look.columns]
+        target = loss.target
+        if (
+            not wanted
+            or loss.function not in _CLASSES + _TWO_CLASSES
+            or not target.dim()
+            or target.shape[0] != target.numel()
+        ):
+            return
+        for look in wanted:
+            labels = _labels(look, target) if target.shape[0] == look.facts["size"] else None
+            if labels is not None and (loss.function in _CLASSES or set(labels) <= {0, 1}):
+                look.labels = labels
+
+    def step_ended(self, call: StepCall) -> None:
+        if self._moving:
+            for look in self._moving:
+                look.stepped = self.bus.step
+            self._moving = []
+
+    # -- telling --
+
+    def run_ended(self, end: RunEnd) -> None:
+        for book in self._books.values():
+            self._settle(book)
+
+    def _settle(self, book: _Book) -> None:
+        while book.pending:
+            self._tell(book.pending.popleft())
+
+    def _tell(self, look: _Look) -> None:
+        told: dict[str, Any] = {
+            "models": tuple(sorted(look.models)),
+            "labels": look.labels,
+            "carried": look.carried,
+            "scored": look.scored,
+            "stepped": look.stepped,
+        }
+        self.bus.emit(BatchLooked(**look.facts, **told, fate=look.fate()))
+
+
+def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:
+    """The column of the batch that the target is; on a device, where looking would make the host wait, the only one it
+    can be."""
+    if not target.is_cpu:
+        return look.columns[0] if len(look.columns) == 1 else None
+    values = integers(target)
+    return values if values in look.columns else None
+
+
+def _is_due(book: _Book, index: int) -> bool:
+    if book.closed:
+        return False
+    if book.passes == 1:
+        return index < FIRST or (index % EVERY == 0 and book.looks < MOST)
+    return index < AGAIN and book.passes <= PASSES
+
+
+def _memory_of(tensors: Any) -> frozenset[int]:
+    """Where they lie; 0 stands for tensors that lie nowhere."""
+    found: set[int] = set()
+    for tensor in tensors:
+        if type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_meta:
+            found.add(tensor.untyped_storage().data_ptr())
+    return frozenset(found - {0})
+
+
+def _sampler(loader: DataLoader[Any]) -> Any:
+    """Who says which samples come; None where it is a sampler of whole batches that the user has written."""
+    batches = loader.batch_sampler
+    if batches is None:
+        return loader.sampler
+    return batches.sampler if type(batches) is BatchSampler else None
+
+
+def _order(loader: DataLoader[Any]) -> Order:
+    if isinstance(loader.dataset, IterableDataset):
+        return "stream"
+    sampler = _sampler(loader)
+    if type(sampler) in (RandomSampler, SubsetRandomSampler, WeightedRandomSampler):
+        return "random"
+    if isinstance(sampler, DistributedSampler):
+        return "distributed" if sampler.shuffle else "sequential"
+    return "sequential" if type(sampler) is SequentialSampler else "other"
+
+
+def _samples(loader: DataLoader[Any]) -> int | None:
+    try:
+        return len(_sampler(loader))
+    except (TypeError, NotImplementedError):  # a stream has no length, nor has every sampler
+        return None

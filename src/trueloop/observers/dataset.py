@@ -1,0 +1,480 @@
+"""What a dataset would give if it were asked again: samples are drawn in a copy of the process, so that the run has no
+trace of it.
+
+Three questions, once for each dataset. Does drawing a sample change what is stored, so that the next draw of it
+differs? Are the random draws of two workers, or of two passes, the same? Does the dataset seed with a constant before
+each sample?
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from inspect import unwrap
+from time import perf_counter, process_time
+from types import FrameType
+from typing import Any, Final, Literal
+
+import numpy
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
+
+from trueloop.event import DatasetRehearsed, Place
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster, assigned_place
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import LoaderStart
+from trueloop.taps.chance import Chance, Part, Seedings, is_generator, parts_of, reseed, seed_everything
+from trueloop.taps.fork import CannotFork, in_a_copy
+from trueloop.taps.internals import become_worker
+from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
+
+__all__ = ["DatasetObserver"]
+
+SECONDS: Final = 8.0
+"""What a rehearsal may take on a machine that is busy with other things; alone it takes a twentieth of a second or
+two."""
+SLOW: Final = 0.05
+"""Seconds for a sample from which on the dataset is not worth the wait: it is drawn up to forty times."""
+DATASETS: Final = 4
+"""Datasets of one run that are rehearsed: training, validation, test, and one more."""
+KEYS: Final = 3
+"""Samples that are drawn."""
+SEED: Final = 20_011
+"""Base seed of a pass,"""
+NEXT_SEED: Final = 70_001
+"""and of the next one: any two that differ."""
+WHOLE: Final = 16 * 2**20
+"""Bytes of an array that is copied as a whole; of larger ones, the rows that are drawn."""
+DEPTH: Final = 6
+"""Wrappers around the user's dataset that are looked through."""
+
+_PURE: Final = (TensorDataset, list, tuple, Tensor, numpy.ndarray)
+
+Alike = Literal["", "workers", "epochs", "samples"]
+Cause = Literal["", "generator", "worker_init_fn", "seed", "dataset"]
+
+
+@dataclass
+class _Answer:
+    """What comes back from the copy."""
+
+    samples: int = 0
+    rewritten: str = ""
+    values: tuple[float, ...] = ()
+    rewritten_place: Place | None = None
+    alike: Alike = ""
+    cause: Cause = ""
+    cause_name: str = ""
+    cause_place: Place | None = None
+
+
+class DatasetObserver(Observer):
+    emits = (DatasetRehearsed,)
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._asked: set[tuple[int, bool]] = set()
+        """Datasets, with workers or without."""
+
+    def loader_started(self, start: LoaderStart) -> None:
+        loader, dataset = start.loader, start.loader.dataset
+        if _is_pure(dataset) or isinstance(dataset, IterableDataset) or not type(dataset).__weakrefoffset__:
+            return
+        question = (self.bus.ordinal("rehearsed", dataset), loader.num_workers > 0)
+        if question in self._asked or len(self._asked) == DATASETS:
+            return
+        self._asked.add(question)
+        answer, refused = _Answer(), ""
+        try:
+            answer = in_a_copy(lambda: _Rehearsal(loader).answer(), SECONDS, with_cuda=_forks(loader))
+        except CannotFork as error:
+            refused = str(error)
+        self.bus.emit(
+            DatasetRehearsed(
+                step=self.bus.step,
+                place=start.place,
+                loader=self.bus.ordinal("loader", loader),
+                dataset=type(dataset).__name__,
+                workers=loader.num_workers,
+                persistent=bool(loader.persistent_workers),
+                samples=answer.samples,
+                refused=refused,
+                rewritten=answer.rewritten,
+                values=answer.values,
+                rewritten_place=answer.rewritten_place,
+                alike=answer.alike,
+                cause=answer.cause,
+                cause_name=answer.cause_name,
+                cause_place=answer.cause_place,
+            )
+        )
+
+
+def _is_pure(dataset: object) -> bool:
+    """PyTorch's own datasets of stored tensors give the same sample each time."""
+    if type(dataset) is Subset:
+        return _is_pure(dataset.dataset)
+    if type(dataset) is ConcatDataset:
+        return all(map(_is_pure, dataset.datasets))
+    return type(dataset) in _PURE
+
+
+def _forks(loader: DataLoader[Any]) -> bool:
+    """Will the loader itself copy the process, to have workers?"""
+    method = getattr(loader.multiprocessing_context, "_name", None) or multiprocessing.get_start_method(allow_none=True)
+    return loader.num_workers > 0 and (method or multiprocessing.get_all_start_methods()[0]) == "fork"
+
+
+# -- in the copy --
+
+
+@dataclass
+class _Drawn:
+    """What a worker drew: each key once, then each again."""
+
+    first: list[bytes] = field(default_factory=list)
+    second: list[bytes] = field(default_factory=list)
+    generators: list[int] = field(default_factory=list)
+    """Which of the stored generators were drawn from."""
+
+
+class _Rehearsal:
+    """Runs in a copy of the process. Whatever changes the dataset runs in a further copy, so that each question meets
+    it fresh."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader = loader
+        self.dataset: Any = loader.dataset
+        self.keys = _keys(loader)
+        self.generators = [part for part in parts_of(self.dataset, []) if is_generator(part.value)]
+
+    def answer(self) -> _Answer:
+        answer = _Answer(samples=len(self.keys))
+        if self.keys and (took := in_a_copy(self._timed, SECONDS)) > SLOW:
+            raise CannotFork(f"a sample takes {took:.2f} s, too long to draw it again and again")
+        if self.loader.num_workers:
+            self._compare_workers(answer)
+        if not answer.alike and len(self.keys) > 1:
+            self._look_for_constant_seed(answer)
+        self._look_for_rewriting(answer)
+        return answer
+
+    def _timed(self) -> float:
+        """Seconds for a sample, once what is opened at the first one is open. Waiting counts for a tenth: the machine
+        may be busy."""
+        self.dataset[self.keys[0]]
+        began, computing = perf_counter(), process_time()
+        self.dataset[self.keys[0]]
+        return max(process_time() - computing, (perf_counter() - began) / 10)
+
+    # -- workers and passes --
+
+    def _worker(self, number: int, base: int, *, init: bool = True, other: bool = False, deaf: bool = False) -> _Drawn:
+        """What a worker of a pass would draw; without its init function, with other stored generators, or if nobody
+        could seed."""
+
+        def work() -> _Drawn:
+            seed_everything(base + number)
+            become_worker(number, self.loader.num_workers, base + number, self.dataset)
+            for part in self.generators if other else ():
+                reseed(part.value, NEXT_SEED)
+            if deaf:
+                Seedings(deaf=True).install()
+            if init and self.loader.worker_init_fn is not None:
+                self.loader.worker_init_fn(number)
+            before = Chance([part.value for part in self.generators])
+            drawn = _Drawn(
+                [_digest(self.dataset[key]) for key in self.keys], [_digest(self.dataset[key]) for key in self.keys]
+            )
+            moved = set(map(id, before.moved()))
+            drawn.generators = [index for index, part in enumerate(self.generators) if id(part.value) in moved]
+            return drawn
+
+        drawn: _Drawn = in_a_copy(work, SECONDS)
+        return drawn
+
+    def _compare_workers(self, answer: _Answer) -> None:
+        here, there = self._worker(0, SEED), self._worker(1, SEED)
+        if here.first == here.second:
+            return  # nothing random
+        if here == there:
+            self._blame_for_workers(answer, here)
+        elif here == self._worker(0, NEXT_SEED) and here != self._worker(0, SEED, deaf=True):
+            self._blame_for_epochs(answer)
+
+    def _blame_for_workers(self, answer: _Answer, drawn: _Drawn) -> None:
+        init = self.loader.worker_init_fn is not None and self._worker(0, SEED, deaf=True) != drawn
+        if init and self._worker(0, SEED, init=False) != self._worker(1, SEED, init=False):
+            self._blame_init(answer, "workers")
+        elif drawn.generators and self._worker(0, SEED, other=True) != drawn:
+            part = self.generators[drawn.generators[0]]
+            answer.alike, answer.cause, answer.cause_name, answer.cause_place = (
+                "workers",
+                "generator",
+                _shown(part),
+                _place_of(part),
+            )
+
+    def _blame_for_epochs(self, answer: _Answer) -> None:
+        alone = self._worker(0, SEED, init=False)
+        others = (self._worker(0, NEXT_SEED, init=False), self._worker(1, SEED, init=False))
+        if self.loader.worker_init_fn is not None and (alone != others[0] or alone == others[1]):
+            self._blame_init(answer, "epochs")
+        else:
+            answer.alike, answer.cause, answer.cause_place = "epochs", "dataset", _getitem_place(self.dataset)
+
+    def _blame_init(self, answer: _Answer, alike: Alike) -> None:
+        function = unwrap(self.loader.worker_init_fn)  # type: ignore[arg-type]
+        answer.alike, answer.cause, answer.cause_name = (
+            alike,
+            "worker_init_fn",
+            getattr(function, "__name__", "worker_init_fn"),
+        )
+        answer.cause_place = in_a_copy(lambda: _seeding_line(function), SECONDS) or _place_of_function(function)
+
+    # -- a constant seed --
+
+    def _look_for_constant_seed(self, answer: _Answer) -> None:
+        seeding: Seedings = in_a_copy(self._listen_for_seeds, SECONDS)
+        if seeding.notes and in_a_copy(self._is_random_without_seeds, SECONDS):
+            answer.alike, answer.cause, answer.cause_place = "samples", "seed", seeding.place
+            answer.cause_name = "{}({})".format(*seeding.notes[0])
+
+    def _listen_for_seeds(self) -> Seedings:
+        """The seedings of a sample, if they are those of every sample and leave nothing to the global generators."""
+        heard = Seedings()
+        heard.install()
+        told, samples = [], []
+        for base in (SEED, NEXT_SEED):
+            for key in self.keys[:2]:
+                seed_everything(base)
+                heard.notes.clear()
+                samples.append(_digest(self.dataset[key]))
+                told.append(list(heard.notes))
+        steady = all(notes == told[0] for notes in told) and samples[:2] == samples[2:]
+        heard.notes = told[0] if steady else []
+        return heard
+
+    def _is_random_without_seeds(self) -> bool:
+        deaf = Seedings(deaf=True)
+        seed_everything(SEED)
+        deaf.install()
+        return _digest(self.dataset[self.keys[0]]) != _digest(self.dataset[self.keys[0]])
+
+    # -- stored data that a draw changes --
+
+    def _look_for_rewriting(self, answer: _Answer) -> None:
+        seed_everything(SEED)
+        rows = _stored_keys(self.dataset, self.keys)
+        for key in self.keys:
+            self.dataset[key]  # what is made at the first draw and kept is there now
+            parts = list(parts_of(self.dataset, rows))
+            chance = Chance([part.value for part in parts if is_generator(part.value)])
+            stored = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
+            first = _Sample(self.dataset[key])
+            chance.put_back()
+            second = _Sample(self.dataset[key])
+            changed = [item for item in stored if item.changed() and item.sizes & first.sizes]
+            if first.digest == second.digest or not changed:
+                continue
+            for item in stored:
+                item.put_back()
+            chance.put_back()
+            if _Sample(self.dataset[key]).digest == first.digest:
+                part = changed[0].part
+                answer.rewritten, answer.values = _shown(part), (first.largest, second.largest)
+                written = _line_that_changes(changed[0], self.dataset, key)
+                answer.rewritten_place = written or _getitem_place(self.dataset) or _place_of(part)
+                return
+
+
+class _Stored:
+    """The contents of an array or tensor, as of now: whole, or the rows at the keys."""
+
+    def __init__(self, part: Part, keys: list[Any]) -> None:
+        self.part = part
+        value = part.value.detach() if isinstance(part.value, Tensor) else part.value
+        whole = value.nbytes <= WHOLE
+        rows = [key for key in keys if isinstance(key, int) and len(value.shape) and key < value.shape[0]]
+        self._at: Any = ... if whole else rows
+        self._value = value
+        self._copy: Any = None
+        self.remember()
+        self.sizes = {int(numpy.prod(value.shape)), int(numpy.prod(value.shape[1:]))}
+        """How many numbers it has, and one of its rows: a sample is one of the two."""
+
+    def remember(self) -> None:
+        self._copy = self._copied()
+
+    def _copied(self) -> Any:
+        value = self._value[self._at]
+        return value.clone() if isinstance(value, Tensor) else numpy.array(value)
+
+    def changed(self) -> bool:
+        now, before = self._copied(), self._copy
+        return _bytes(now) != _bytes(before)
+
+    def put_back(self) -> None:
+        if self.changed():
+            self._value[self._at] = self._copy
+
+
+class _Sample:
+    """What is remembered of a sample."""
+
+    def __init__(self, sample: Any) -> None:
+        self.digest = _digest(sample)
+        arrays = [leaf for leaf in _leaves(sample) if isinstance(leaf, (Tensor, numpy.ndarray))]
+        self.sizes = {int(numpy.prod(array.shape)) for array in arrays} - {1}
+        numbers = [
+            float(array.max()) for array in arrays if array.shape and _is_real(array) and int(numpy.prod(array.shape))
+        ]
+        self.largest = numbers[0] if numbers else 0.0
+
+
+def _is_real(array: Any) -> bool:
+    return not array.is_complex() if isinstance(array, Tensor) else array.dtype.kind in "fiu"
+
+
+def _keys(loader: DataLoader[Any]) -> list[Any]:
+    """A few keys that the loader would ask for."""
+    sampler = loader.sampler
+    if all(
+        type(part).__module__.startswith("torch.utils.data")
+        for part in (sampler, loader.batch_sampler)
+        if part is not None
+    ):
+        length = len(loader.dataset)  # type: ignore[arg-type]
+        return sorted({0, length // 2, length - 1} if length else ())[:KEYS]
+    keys: list[Any] = []
+    for drawn in loader.batch_sampler if loader.batch_sampler is not None else sampler:
+        keys += drawn if isinstance(drawn, (list, tuple)) and loader.batch_sampler is not None else [drawn]
+        if len(keys) >= KEYS:
+            break
+    return keys[:KEYS]
+
+
+def _stored_keys(dataset: Any, keys: list[Any]) -> list[Any]:
+    """The keys by which the dataset inside a subset is asked, too."""
+    while type(dataset) is Subset:
+        keys = [*keys, *(dataset.indices[key] for key in keys)]
+        dataset = dataset.dataset
+    return keys
+
+
+# -- samples as bytes --
+
+
+def _leaves(sample: Any) -> Iterator[Any]:
+    if isinstance(sample, dict):
+        for item in sample.values():
+            yield from _leaves(item)
+    elif isinstance(sample, (list, tuple)):
+        for item in sample:
+            yield from _leaves(item)
+    else:
+        yield sample
+
+
+def _bytes(leaf: Any) -> bytes:
+    """The contents of a leaf; of what cannot be read, its type."""
+    if isinstance(leaf, Tensor):
+        if leaf.layout != torch.strided or leaf.device.type != "cpu":
+            return str(leaf.shape).encode()
+        return (
+            leaf.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+            if leaf.dim()
+            else repr(leaf.item()).encode()
+        )
+    if isinstance(leaf, (numpy.ndarray, numpy.generic)) or type(leaf).__module__.startswith("PIL."):
+        return bytes(leaf.tobytes())
+    return repr(leaf).encode() if isinstance(leaf, (int, float, str, bytes, bool)) else type(leaf).__name__.encode()
+
+
+def _digest(sample: Any) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for leaf in _leaves(sample):
+        digest.update(_bytes(leaf))
+    return digest.digest()
+
+
+# -- lines --
+
+
+def _shown(part: Part) -> str:
+    return part.attribute if part.owner is None else f"{type(part.owner).__name__}.{part.attribute}"
+
+
+def _place_of(part: Part) -> Place | None:
+    """The line that stores it."""
+    if part.owner is not None:
+        return assigned_place(part.owner, part.attribute)
+    source = source_of(part.path)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == part.attribute for target in node.targets
+        ):
+            return source.place(node)
+    return None
+
+
+def _getitem_place(dataset: Any) -> Place | None:
+    """Where the user has written the method that gives a sample, inside wrappers too."""
+    for _ in range(DEPTH):
+        place = _place_of_function(type(dataset).__getitem__)
+        if place is not None or not hasattr(dataset, "dataset"):
+            return place
+        dataset = dataset.dataset
+    return None
+
+
+def _place_of_function(function: Any) -> Place | None:
+    code = getattr(function, "__code__", None) or getattr(getattr(function, "func", None), "__code__", None)
+    return (
+        None
+        if code is None or not is_users(code.co_filename)
+        else Place(code.co_filename, code.co_firstlineno, code.co_qualname)
+    )
+
+
+def _seeding_line(init: Callable[[int], object]) -> Place | None:
+    """The line that seeds when a worker starts."""
+    heard = Seedings()
+    heard.install()
+    init(0)
+    return heard.place
+
+
+def _line_that_changes(stored: _Stored, dataset: Any, key: Any) -> Place | None:
+    """The user's line after which the stored contents are no longer what they were."""
+    stored.remember()
+    found: list[Place] = []
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if found or not is_users(frame.f_code.co_filename):
+            return None
+        latest = frame.f_lineno
+
+        def lines(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal latest
+            if not found and stored.changed():
+                found.append(Place(os.path.abspath(frame.f_code.co_filename), latest, frame.f_code.co_qualname))
+            latest = frame.f_lineno
+            return lines
+
+        return lines
+
+    sys.settrace(trace)
+    try:
+        dataset[key]
+    finally:
+        sys.settrace(None)
+    return found[0] if found else None

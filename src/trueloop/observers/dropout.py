@@ -1,0 +1,29 @@
+"""Dropout functions that drop although their module is in eval mode."""
+
+from __future__ import annotations
+
+from trueloop.event import DropoutWhileEvaluating
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import DropoutCall
+from trueloop.usercode.rewrite import says_monte_carlo
+
+__all__ = ["DropoutObserver"]
+
+
+class DropoutObserver(Observer):
+    emits = (DropoutWhileEvaluating,)
+
+    def dropout_called(self, call: DropoutCall) -> None:
+        if call.owner is None or call.owner.training:
+            return
+        name = type(call.owner).__name__
+        self.bus.emit(
+            DropoutWhileEvaluating(
+                step=self.bus.step,
+                place=call.place,
+                function=call.function,
+                probability=float(call.probability),
+                module=name,
+                on_purpose=any(says_monte_carlo(word) for word in (name, *call.callers)),
+            )
+        )

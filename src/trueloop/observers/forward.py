@@ -1,0 +1,375 @@
+"""Calls of models, and what became of each: trained (a backward went through it), dropped (its graph was freed unused),
+graphless.
+
+The fate is learnt from the graph itself: a hook on the output's node says that a backward came by, and a note in the
+node, which dies with the node, says that none can come any more. Nothing is kept alive. Only where a line has trained a
+model in train mode several times in a row is the next call at that line not hooked: it counts as trained when a
+backward follows before its graph dies.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, deque
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+from torch.optim import Optimizer
+
+from trueloop.event import Forward, ModelSeen, Place, SteppedWhileEvaluating
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster, class_place, parameters_of, unwrapped
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import (
+    BackwardCall,
+    DecisionCall,
+    LoaderStart,
+    LossCall,
+    ModeChange,
+    ModuleCall,
+    RunEnd,
+    StepCall,
+    tensors_in,
+)
+from trueloop.taps.note import FORWARD, write_note
+from trueloop.usercode.ownership import draws_in_training
+
+__all__ = ["ForwardObserver"]
+
+OUTPUTS: Final = 4
+"""Outputs of one call whose nodes are marked: a model's first few tensors carry the loss."""
+HABIT: Final = 6
+"""Calls of a model at one line, in train mode, that were all trained, before the next ones there are no longer hooked:
+the hook is half of the cost of watching a call."""
+WAITING: Final = 256
+"""Later calls of a model that an open call may hold back. An output that somebody keeps for the whole run must not
+silence the rest."""
+IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")
+"""What is at rest in eval mode, by the names of the facts."""
+REMEMBERED: Final = 64
+"""Calls of a model that are remembered from one step to the next, for the modes they were in."""
+
+
+class _Life:
+    """Put into a graph node; dies with it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Pending:
+    """A call whose fate is not known yet. Holds numbers and weak references only."""
+
+    __slots__ = ("facts", "hooked", "lives", "opaque", "scored", "sizes", "trained", "training")
+
+    def __init__(self, facts: dict[str, Any], output: object, *, hooked: bool) -> None:
+        self.facts = facts
+        self.training: bool = facts["training"]
+        self.hooked = hooked
+        self.trained = False
+        self.scored = False
+        self.lives: list[weakref.ref[_Life]] = []
+        self.sizes: list[int] = []
+        """How many numbers the outputs hold."""
+        made = (
+            [output]
+            if isinstance(output, Tensor)
+            else list(tensors_in(output)) or list(tensors_in(getattr(output, "__dict__", None)))
+        )
+        self.opaque = not made and bool(facts["grad"])
+        for tensor in made:
+            if len(self.sizes) < OUTPUTS:
+                self.sizes.append(tensor.numel())
+            if (node := tensor.grad_fn) is not None and len(self.lives) < OUTPUTS:
+                life = _Life()
+                write_note(tensor, FORWARD, life)
+                if hooked:
+                    node.register_prehook(self._backward_came)
+                self.lives.append(weakref.ref(life))
+
+    def _backward_came(self, gradients: object) -> None:
+        self.trained = True
+
+    def fate(self, backwards: int) -> str:
+        """'' as long as it is open."""
+        if self.trained or (not self.hooked and backwards > self.facts["backwards"]):
+            return "trained"
+        if not self.lives:
+            return "unknown" if self.opaque else "graphless"
+        return "" if any(life() is not None for life in self.lives) else "dropped"
+
+
+class _Moody:
+    """The layers of a model that behave differently in train and in eval mode."""
+
+    __slots__ = ("dropouts", "functions", "noises", "norms")
+
+    def __init__(self, model: nn.Module, functions: int) -> None:
+        layers = list(model.modules())
+        self.dropouts: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _drops(layer)]
+        self.norms: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _keeps_statistics(layer)]
+        noisy = {cls for cls in set(map(type, layers)) if draws_in_training(cls)}
+        self.noises: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if type(layer) in noisy]
+        self.functions = functions
+        """The most calls of dropout functions that were active in one call of the model."""
+
+    def count(self, call: ModuleCall) -> dict[str, int]:
+        """How many were active in a call, and how many idle."""
+        active = _active(self.dropouts)
+        norms = _active(self.norms)
+        noises = _active(self.noises)
+        self.functions = max(self.functions, call.dropouts)
+        return {
+            "active_dropouts": max(active, call.dropouts),
+            "active_batch_norms": norms,
+            "idle_dropouts": max(len(self.dropouts) - active, self.functions - max(active, call.dropouts)),
+            "idle_batch_norms": len(self.norms) - norms,
+            "active_noises": noises,
+            "idle_noises": len(self.noises) - noises,
+        }
+
+
+class _Held:
+    """Which models an optimizer moves."""
+
+    __slots__ = ("ids", "models", "seen", "whole")
+
+    def __init__(self, roster: Roster, ids: frozenset[int]) -> None:
+        self.ids = ids
+        self.seen = len(roster.models)
+        self.models: list[int] = []
+        self.whole: set[int] = set()
+        """Those of which it holds all, and nothing is frozen."""
+        for known, module in roster.living_models():
+            parameters = list(module.parameters())
+            if any(id(p) in ids for p in parameters):
+                self.models.append(known.number)
+                if all(id(p) in ids and p.requires_grad for p in parameters):
+                    self.whole.add(known.number)
+
+
+class ForwardObserver(Observer):
+    emits = (ModelSeen, Forward, SteppedWhileEvaluating)
+    safe_on_shards = True
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._pending: dict[int, deque[_Pending]] = {}
+        self._latest: _Pending | None = None
+        self._scored_inside = False
+        """A loss function was called inside the model that is running."""
+        self._moody: dict[int, _Moody] = {}
+        self._inputs: dict[int, list[weakref.ref[Tensor]]] = {}
+        self._eval_place: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()
+        self._backwards = 0
+        self._passes = 0
+        self._since_step: dict[int, deque[_Pending]] = {}
+        """Per model: its calls with a graph since an optimizer last moved it."""
+        self._held: dict[int, _Held] = {}
+        self._moving: set[int] = set()
+        """Optimizers that have stepped with gradients."""
+        self._habits: Counter[tuple[int, Place | None]] = Counter()
+        """Per model and line: calls in train mode, up to now all trained."""
+        self._trained: set[tuple[int, int]] = set()
+        """(optimizer, model) of steps whose gradients came from train mode."""
+
+    # -- what happens around the calls --
+
+    def woke(self, nothing: None) -> None:
+        self._backwards += 1  # unseen training may lie between the last call and the next
+        for calls in self._since_step.values():
+            calls.clear()
+        self._inputs.clear()
+
+    def mode_set(self, change: ModeChange) -> None:
+        if change.place is not None and not change.training:
+            self._eval_place[unwrapped(change.module)] = change.place
+
+    def loader_started(self, start: LoaderStart) -> None:
+        self._passes += 1
+
+    def backward_started(self, call: BackwardCall) -> None:
+        self._backwards += 1
+
+    def gradients_taken(self, call: BackwardCall) -> None:
+        self._backwards += 1
+
+    def loss_called(self, loss: LossCall) -> None:
+        self._score(loss.output)
+
+    def decision_made(self, decision: DecisionCall) -> None:
+        latest = self._latest
+        if latest is not None and decision.input.numel() in latest.sizes:
+            latest.scored = True
+
+    def _score(self, loss: Tensor) -> None:
+        """A loss belongs to the latest call, if both have a graph or both have none: otherwise it is made from an
+        earlier one."""
+        if loss.dim():
+            return
+        if self.bus.call is not None:
+            self._scored_inside = True
+        elif self._latest is not None and bool(self._latest.lives) == loss.requires_grad:
+            self._latest.scored = True
+
+    # -- calls --
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        self._scored_inside = False
+        if self.roster.model(call.module) is not None:
+            self._settle()
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        known = self.roster.model(call.module)
+        if call.failed:
+            return
+        if known is None:  # no parameters: a criterion, whose single number is a score
+            if isinstance(call.output, Tensor):
+                self._score(call.output)
+            return
+        model, number = unwrapped(call.module), known.number
+        moody = self._layers_with_a_mode(call, model, number)
+        alone = len(call.args) == 1 and not call.kwargs and isinstance(call.args[0], Tensor)
+        inputs = list(call.args) if alone else list(tensors_in((call.args, call.kwargs), limit=16))
+        facts = {
+            "step": self.bus.step,
+            "place": call.place,
+            "call": call.number,
+            "model": number,
+            "name": known.name,
+            "training": call.training,
+            "grad": call.grad,
+            "batch": inputs[0].shape[0] if inputs and inputs[0].dim() else None,
+            "same_input": self._same_input(number, inputs),
+            "recalibration": call.recalibration,
+            "eval_place": self._eval_place.get(model),
+            "backwards": self._backwards,
+            "passes": self._passes,
+            "moved": call.training and not call.grad and self._is_moved(model),
+            **moody.count(call),
+        }
+        usual = call.training and call.grad and self._habits[number, call.place] >= HABIT and not self.bus.deep
+        pending = self._latest = _Pending(facts, call.output, hooked=not usual)
+        pending.scored = self._scored_inside
+        self._pending[number].append(pending)
+        if pending.lives:
+            self._since_step[number].append(pending)
+
+    def _layers_with_a_mode(self, call: ModuleCall, model: nn.Module, number: int) -> _Moody:
+        known = self._moody.get(number)
+        if known is None or self.bus.deep:
+            known = self._moody[number] = _Moody(model, 0 if known is None else known.functions)
+        if number not in self._pending:
+            self._pending[number], self._since_step[number] = deque(), deque(maxlen=REMEMBERED)
+            self._introduce(call, model, number, known)
+        return known
+
+    def _introduce(self, call: ModuleCall, model: nn.Module, number: int, moody: _Moody) -> None:
+        self.bus.emit(
+            ModelSeen(
+                step=self.bus.step,
+                place=call.place,
+                model=number,
+                name=type(model).__name__,
+                parameters=sum(p.numel() for p in model.parameters()),
+                dropouts=len(moody.dropouts),
+                batch_norms=len(moody.norms),
+                compiled=call.compiled,
+                defined=class_place(type(model)),
+            )
+        )
+
+    def _is_moved(self, model: nn.Module) -> bool:
+        """Has an optimizer that holds some of it stepped with gradients?"""
+        ids = {id(parameter) for parameter in model.parameters()}
+        return any(not ids.isdisjoint(self.roster.optimizers[number].ids) for number in self._moving)
+
+    def _same_input(self, model: int, inputs: list[Tensor]) -> bool:
+        before = self._inputs.get(model)
+        self._inputs[model] = [weakref.ref(tensor) for tensor in inputs]
+        return bool(inputs) and _identical(before, inputs)
+
+    # -- fates --
+
+    def step_ended(self, call: StepCall) -> None:
+        self._settle()
+        number = self.roster.optimizer(call.optimizer).number
+        if number not in self._moving and any(
+            parameter.grad is not None for parameter in parameters_of(call.optimizer)
+        ):
+            self._moving.add(number)
+        self._look_at_modes(call.optimizer)
+
+    def run_ended(self, end: RunEnd) -> None:
+        self._settle(at_the_end=True)
+
+    def _settle(self, *, at_the_end: bool = False) -> None:
+        """Tell, in the order of the calls, those whose fate is known."""
+        for waiting in self._pending.values():
+            while waiting:
+                pending = waiting[0]
+                fate = pending.fate(self._backwards) or ("unknown" if at_the_end or len(waiting) > WAITING else "")
+                if not fate:
+                    break
+                waiting.popleft()
+                if pending.training and pending.lives:
+                    line = (pending.facts["model"], pending.facts["place"])
+                    self._habits[line] = self._habits[line] + 1 if fate == "trained" else 0
+                self.bus.emit(Forward(**pending.facts, fate=fate, scored=pending.scored))  # type: ignore[arg-type]
+
+    def _look_at_modes(self, optimizer: Optimizer) -> None:
+        """Were all forwards that this step had its gradients from in eval mode?"""
+        known = self.roster.optimizer(optimizer)
+        held = self._held.get(known.number)
+        if held is None or held.seen != len(self.roster.models) or held.ids != known.ids:
+            held = self._held[known.number] = _Held(self.roster, known.ids)
+        used: list[_Pending] = []
+        for model in held.models:
+            if calls := self._since_step.get(model):
+                used += [pending for pending in calls if pending.fate(self._backwards) == "trained"]
+                calls.clear()
+        if any(pending.training for pending in used):
+            self._trained.update((known.number, pending.facts["model"]) for pending in used)
+            return
+        idle = [pending.facts for pending in used if any(pending.facts[name] for name in IDLE)]
+        root = self.roster.models[idle[-1]["model"]].ref() if idle else None
+        if root is not None and not any(
+            layer.training for layer in root.modules()
+        ):  # a head may be left in train mode on purpose
+            self._tell_mode(idle[-1], known.number, len(used), held)
+
+    def _tell_mode(self, facts: dict[str, Any], optimizer: int, forwards: int, held: _Held) -> None:
+        same = ("step", "place", "model", "name", "eval_place", *IDLE)
+        self.bus.emit(
+            SteppedWhileEvaluating(
+                **{name: facts[name] for name in same},
+                optimizer=optimizer,
+                forwards=forwards,
+                trained_before=(optimizer, facts["model"]) in self._trained,
+                whole=facts["model"] in held.whole,
+            )
+        )
+
+
+def _active(layers: list[weakref.ref[nn.Module]]) -> int:
+    return sum(layer.training for ref in layers if (layer := ref()) is not None)
+
+
+def _identical(before: list[weakref.ref[Tensor]] | None, inputs: list[Tensor]) -> bool:
+    return (
+        before is not None and len(before) == len(inputs) and all(r() is t for r, t in zip(before, inputs, strict=True))
+    )
+
+
+def _keeps_statistics(layer: nn.Module) -> bool:
+    return isinstance(layer, _NormBase) and layer.track_running_stats
+
+
+def _drops(layer: nn.Module) -> bool:
+    if isinstance(layer, _DropoutNd):
+        return layer.p > 0
+    if isinstance(layer, nn.RNNBase):
+        return layer.dropout > 0 and layer.num_layers > 1
+    return isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0

@@ -1,0 +1,103 @@
+"""Batch norm layers with frozen weights that still take the statistics of the batches, in a model that trains."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
+
+from trueloop.event import FrozenStatisticsMoved
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import KnownModel, Roster, parameters_of
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import StepCall
+
+__all__ = ["FrozenStatisticsObserver"]
+
+NAMED: Final = 4
+"""Names that are told."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """One layer at one moment."""
+
+    layer: weakref.ref[nn.Module]
+    name: str
+    mean: Tensor
+    weights: Tensor
+
+
+class FrozenStatisticsObserver(Observer):
+    emits = (FrozenStatisticsMoved,)
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._looks: dict[tuple[int, int], tuple[int, list[_Look]]] = {}
+        """By the numbers of model and optimizer: the optimizer's step, and its frozen layers then."""
+        self._told: set[int] = set()
+
+    def step_ended(self, call: StepCall) -> None:
+        taken = call.index + 1
+        if taken & (taken - 1) or taken == 1:  # steps 2, 4, 8, 16 ...
+            return
+        number = self.bus.ordinal("optimizer", call.optimizer)
+        for known, model in self.roster.living_models():
+            if known.number not in self._told and _trains(model, call.optimizer):
+                self._look(call, known, model, (known.number, number))
+
+    def _look(self, call: StepCall, known: KnownModel, model: nn.Module, key: tuple[int, int]) -> None:
+        before = self._looks.pop(key, None)
+        moved: list[tuple[str, float]] = []
+        for look in before[1] if before is not None else ():
+            layer = look.layer()
+            if isinstance(layer, _BatchNorm) and _is_frozen(layer) and layer.running_mean is not None:
+                # Weights that move all the same belong to an average of another network, or to another optimizer.
+                change = (
+                    (layer.running_mean - look.mean).abs().max().item()
+                    if torch.equal(_weights(layer), look.weights)
+                    else 0.0
+                )
+                moved += [(look.name, change)] if change else []
+        if before is not None and moved:
+            self._told.add(known.number)
+            names = tuple(name for name, _ in moved[:NAMED])
+            steps, change = call.index - before[0], max(change for _, change in moved)
+            self.bus.emit(
+                FrozenStatisticsMoved(self.bus.step, call.place, known.name, names, len(moved), steps, change)
+            )
+            return
+        looks = [
+            _Look(weakref.ref(layer), name, layer.running_mean.clone(), _weights(layer))
+            for name, layer in model.named_modules()
+            if isinstance(layer, _BatchNorm) and _is_frozen(layer) and layer.running_mean is not None
+        ]
+        if looks:
+            self._looks[key] = (call.index, looks)
+
+
+def _trains(model: nn.Module, optimizer: Optimizer) -> bool:
+    """Does this optimizer train a part of the model?"""
+    own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    return model.training and any(id(parameter) in own for parameter in parameters_of(optimizer))
+
+
+def _is_frozen(layer: _BatchNorm) -> bool:
+    """It has weights, none of which needs a gradient, and it keeps statistics, which it takes from the batches."""
+    weights = [weight for weight in (layer.weight, layer.bias) if weight is not None]
+    return (
+        bool(weights)
+        and layer.training
+        and layer.track_running_stats
+        and not any(weight.requires_grad for weight in weights)
+    )
+
+
+def _weights(layer: _BatchNorm) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([weight.detach().reshape(-1) for weight in (layer.weight, layer.bias) if weight is not None])

@@ -1,0 +1,57 @@
+"""What a ReduceLROnPlateau is told, value by value."""
+
+from __future__ import annotations
+
+import weakref
+
+from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from trueloop.event import Place, PlateauFed
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltSchedule, ScheduleCall
+
+__all__ = ["PlateauObserver"]
+
+
+class PlateauObserver(Observer):
+    emits = (PlateauFed,)
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._built: weakref.WeakKeyDictionary[LRScheduler, Place | None] = weakref.WeakKeyDictionary()
+        self._told: weakref.WeakKeyDictionary[LRScheduler, int] = weakref.WeakKeyDictionary()
+
+    def schedule_built(self, built: BuiltSchedule) -> None:
+        if isinstance(built.scheduler, ReduceLROnPlateau):
+            self._built[built.scheduler] = built.place
+
+    def schedule_stepped(self, call: ScheduleCall) -> None:
+        schedule = call.scheduler
+        if not isinstance(schedule, ReduceLROnPlateau):
+            return
+        value = call.args[0] if call.args else call.kwargs.get("metrics")
+        if value is None:
+            return
+        index = self._told.get(schedule, 0)
+        self._told[schedule] = index + 1
+        rates = [group.get("lr", 0.0) for group in schedule.optimizer.param_groups]
+        self.bus.emit(
+            PlateauFed(
+                step=self.bus.step,
+                place=call.place,
+                schedule=self.bus.ordinal("schedule", schedule),
+                index=index,
+                value=float(
+                    value.item() if isinstance(value, Tensor) else value
+                ),  # as the schedule itself has just read it
+                whole=isinstance(value, int) and not isinstance(value, bool),
+                mode=str(schedule.mode),
+                patience=int(schedule.patience),
+                learning_rates=tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.is_cpu),
+                optimizer_steps=self.bus.taken[self.bus.ordinal("optimizer", schedule.optimizer)],
+                built=self._built.get(schedule),
+            )
+        )

@@ -1,0 +1,141 @@
+"""Copies of a model on several ranks: how they are kept equal, and some of their numbers, by which one can see whether
+they are."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.event import GradientsShared, ParametersSampled, Place, SampledParameter
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster, parameters_of
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, Joined, RunEnd, StepCall, tensors_in
+
+__all__ = ["ReplicaObserver"]
+
+VALUES: Final = 4
+"""Elements of each parameter that are compared between ranks."""
+PARAMETERS: Final = 64
+"""Parameters of an optimizer that are looked at: the first ones. Ranks that drift apart do so everywhere."""
+HANDED_OUT: Final = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list")
+SWAPPED: Final = ("all_to_all", "all_to_all_single")
+
+
+class ReplicaObserver(Observer):
+    emits = (GradientsShared, ParametersSampled)
+    safe_on_shards = True
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._rank: int | None = None
+        self._by: Literal["", "DistributedDataParallel", "all_reduce"] = ""
+        self._members: tuple[int, ...] = ()
+        self._place: Place | None = None
+        self._sharded = self._averaged = self._swapped = False
+        self._broadcasts = 0
+        self._fresh = False
+        """A backward has come since the last step: what is exchanged now are gradients."""
+        self._weights: set[int] = set()
+        """Addresses of the weights, as of the last time they were sampled."""
+        self._total = 0
+        self._exchanged: dict[int, weakref.ref[Tensor]] = {}
+        """Parameters whose gradients are exchanged."""
+
+    def group_joined(self, joined: Joined) -> None:
+        self._rank = joined.rank
+
+    def wrapper_built(self, built: BuiltWrapper) -> None:
+        self._by, self._members, self._place = "DistributedDataParallel", built.members, built.place
+        ignored = getattr(built.wrapper, "parameters_to_ignore", ())
+        self._note(p for name, p in built.wrapper.module.named_parameters() if p.requires_grad and name not in ignored)
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        self._fresh = True
+
+    def run_ended(self, end: RunEnd) -> None:
+        if self._rank is not None:
+            flags = (self._sharded, self._averaged, self._swapped)
+            self.bus.emit(
+                GradientsShared(
+                    self.bus.step, self._place, self._rank, self._by, self._members, *flags, broadcasts=self._broadcasts
+                )
+            )
+
+    # -- what is exchanged --
+
+    def collective_called(self, call: CollectiveCall) -> None:
+        if call.name in SWAPPED:
+            self._swapped = True
+        elif call.name in HANDED_OUT and self.bus.step and not any(t.data_ptr() in self._weights for t in _given(call)):
+            self._broadcasts += 1
+        elif self._fresh and self.bus.deep:
+            self._look_for_gradients(call)
+        elif not self._fresh and self.bus.step and self._is_weight(call):
+            self._averaged = True
+
+    def _look_for_gradients(self, call: CollectiveCall) -> None:
+        held = [p for _, optimizer in self.roster.living_optimizers() for p in parameters_of(optimizer)]
+        given = _given(call)
+        sent = {tensor.data_ptr() for tensor in given}
+        whole = _is_most_of(given, sum(p.numel() for p in held))
+        found = [p for p in held if whole or (p.grad is not None and _is_plain(p.grad) and p.grad.data_ptr() in sent)]
+        if found and not self._by:
+            self._by, self._members, self._place = "all_reduce", call.members, call.place
+        self._note(found)
+
+    def _note(self, parameters: Iterable[Tensor]) -> None:
+        self._exchanged.update((id(parameter), weakref.ref(parameter)) for parameter in parameters)
+
+    def _is_weight(self, call: CollectiveCall) -> bool:
+        """A weight itself, or a buffer that most of them fit into."""
+        given = _given(call)
+        return any(tensor.data_ptr() in self._weights for tensor in given) or _is_most_of(given, self._total)
+
+    # -- some of the numbers --
+
+    def step_started(self, call: StepCall) -> None:
+        if self._rank is None:
+            return
+        self._fresh = False
+        if call.index & (call.index - 1):
+            return
+        held = list(parameters_of(call.optimizer))
+        self._sharded = self._sharded or not all(map(_is_plain, held))
+        self._weights = {p.data_ptr() for p in held if _is_plain(p)}
+        self._total = sum(p.numel() for p in held)
+        known = self.roster.optimizer(call.optimizer)
+        sampled = tuple(self._sampled(held[:PARAMETERS]))
+        self.bus.emit(
+            ParametersSampled(self.bus.step, call.place, self._rank, known.number, known.name, call.index, sampled)
+        )
+
+    def _sampled(self, parameters: list[Tensor]) -> Iterator[SampledParameter]:
+        for number, parameter in enumerate(parameters):
+            if _is_plain(parameter) and parameter.is_floating_point() and parameter.numel() and not parameter.is_meta:
+                with torch.no_grad():
+                    flat = parameter.detach().reshape(-1)
+                    values = flat[:: max(1, flat.numel() // VALUES)][:VALUES].double().tolist()
+                name = self.roster.name_of(parameter) or f"parameter {number}"
+                ref = self._exchanged.get(id(parameter))
+                yield SampledParameter(
+                    name, tuple(parameter.shape), tuple(values), ref is not None and ref() is parameter
+                )
+
+
+def _given(call: CollectiveCall) -> list[Tensor]:
+    return [tensor for tensor in tensors_in((call.args, dict(call.kwargs))) if _is_plain(tensor)]
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """With all its numbers here: no shard, no view of one."""
+    return type(tensor) in (Tensor, nn.Parameter) and tensor.layout is torch.strided
+
+
+def _is_most_of(given: list[Tensor], total: int) -> bool:
+    """Do the tensors hold at least half as many numbers as the model?"""
+    return total > 1 and 2 * sum(tensor.numel() for tensor in given) >= total

@@ -1,0 +1,175 @@
+"""Learning-rate schedules: built, stepped, and how they stood at the end, against the steps that their optimizers
+took."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from trueloop.event import Place, ScheduleBuilt, ScheduleEnded, ScheduleStepped
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltSchedule, LoaderStart, RunEnd, ScheduleCall
+
+__all__ = ["ScheduleObserver"]
+
+_LENGTHS: Final = {
+    "OneCycleLR": "total_steps",
+    "CyclicLR": "total_size",
+    "CosineAnnealingLR": "T_max",
+    "LinearLR": "total_iters",
+    "ConstantLR": "total_iters",
+    "PolynomialLR": "total_iters",
+}
+"""Where torch's schedules keep how many steps they were made for (of CyclicLR: one cycle)."""
+
+
+class _Record:
+    """One schedule. Holds numbers and a weak reference only."""
+
+    def __init__(self, scheduler: LRScheduler, number: int, place: Place | None, *, in_view: bool) -> None:
+        self.ref = weakref.ref(scheduler)
+        self.number = number
+        self.name = type(scheduler).__name__
+        self.place = place
+        self.in_view = in_view
+        self.optimizer = -1
+        self.taken_before = 0
+        """Steps that its optimizer had taken when it was built."""
+        self.passes_before = 0
+        self.steps = 0
+        self.length: int | None = None
+        self.inner = False
+        self.ended: ScheduleEnded | None = None
+        """What there is to say of a schedule that was thrown away."""
+
+
+class ScheduleObserver(Observer):
+    emits = (ScheduleBuilt, ScheduleStepped, ScheduleEnded)
+    safe_on_shards = True
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._records: dict[int, _Record] = {}
+        self._passes = 0
+
+    def loader_started(self, start: LoaderStart) -> None:
+        self._passes += 1
+
+    def schedule_built(self, built: BuiltSchedule) -> None:
+        record = self._know(built.scheduler, built.place, in_view=True)
+        self._find_parts(built.scheduler)
+        self.bus.emit(
+            ScheduleBuilt(
+                step=self.bus.step,
+                place=record.place,
+                schedule=record.number,
+                name=record.name,
+                length=record.length,
+                learning_rates=_rates(built.scheduler),
+                optimizer=record.optimizer,
+            )
+        )
+
+    def schedule_stepped(self, call: ScheduleCall) -> None:
+        record = self._know(call.scheduler, None, in_view=False)
+        record.inner = record.inner or call.inside
+        record.steps += 1
+        if record.steps == 1:
+            self._find_parts(call.scheduler)
+        if record.inner:
+            return
+        self.bus.emit(
+            ScheduleStepped(
+                step=self.bus.step,
+                place=call.place,
+                schedule=record.number,
+                name=record.name,
+                index=record.steps - 1,
+                length=record.length,
+                optimizer_steps=self._taken(record),
+                skipped_by_scaler=self.bus.scaler_used,
+                built_in_view=record.in_view,
+                learning_rates=_rates(call.scheduler),
+                optimizer=record.optimizer,
+                explicit=_told_the_epoch(call),
+            )
+        )
+
+    def run_ended(self, end: RunEnd) -> None:
+        for record in tuple(self._records.values()):
+            if (scheduler := record.ref()) is not None:
+                self._find_parts(scheduler)
+        for record in tuple(self._records.values()):
+            self.bus.emit(record.ended or self._end_of(record))
+
+    def _know(self, scheduler: LRScheduler, place: Place | None, *, in_view: bool) -> _Record:
+        number = self.bus.ordinal("schedule", scheduler)
+        record = self._records.get(number)
+        if record is None:
+            record = self._records[number] = _Record(scheduler, number, place, in_view=in_view)
+            optimizer = getattr(scheduler, "optimizer", None)
+            if optimizer is not None:
+                record.optimizer = self.bus.ordinal("optimizer", optimizer)
+            record.taken_before, record.passes_before = self.bus.taken[record.optimizer], self._passes
+            weakref.finalize(scheduler, self._thrown_away, record).atexit = False
+        record.length = _length(scheduler)
+        return record
+
+    def _find_parts(self, scheduler: LRScheduler) -> None:
+        for part in _parts(scheduler):
+            self._know(part, None, in_view=False).inner = True
+
+    def _taken(self, record: _Record) -> int:
+        return self.bus.taken[record.optimizer] - record.taken_before
+
+    def _thrown_away(self, record: _Record) -> None:
+        record.ended = self._end_of(record)
+
+    def _end_of(self, record: _Record) -> ScheduleEnded:
+        return ScheduleEnded(
+            step=self.bus.step,
+            place=record.place,
+            schedule=record.number,
+            name=record.name,
+            length=record.length,
+            steps=record.steps,
+            optimizer=record.optimizer,
+            optimizer_steps=self._taken(record),
+            passes=self._passes - record.passes_before,
+            inner=record.inner,
+            built_in_view=record.in_view,
+        )
+
+
+def _parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:
+    """The schedules that another one holds: SequentialLR, ChainedScheduler, and what users write in their manner."""
+    for value in vars(scheduler).values():
+        for part in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(part, LRScheduler) and part is not scheduler:
+                yield part
+
+
+def _length(scheduler: LRScheduler) -> int | None:
+    name = next((cls.__name__ for cls in type(scheduler).__mro__ if cls.__name__ in _LENGTHS), "")
+    value: Any = vars(scheduler).get(_LENGTHS[name]) if name else None
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+def _rates(scheduler: LRScheduler) -> tuple[float, ...]:
+    """The learning rates of its optimizer; those kept in tensors on a device are not read, since the host would have to
+    wait."""
+    groups = getattr(scheduler, "optimizer", None)
+    rates = [group.get("lr", 0.0) for group in groups.param_groups] if groups is not None else []
+    return tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.device.type == "cpu")
+
+
+def _told_the_epoch(call: ScheduleCall) -> bool:
+    """`step(epoch)`; of ReduceLROnPlateau the first argument is the metric."""
+    given = call.args[1:] if isinstance(call.scheduler, ReduceLROnPlateau) else call.args
+    return any(value is not None for value in given) or call.kwargs.get("epoch") is not None

@@ -1,0 +1,63 @@
+"""Was PyTorch's generator seeded? It says so itself: without a seed of the user's it starts from 64 bits of the
+machine's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from trueloop.event import SeedAsked
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import Roster
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BuiltOptimizer, StateLoad, StepCall
+
+__all__ = ["SeedsObserver"]
+
+CHOSEN: Final = 2**32
+"""Seeds below this were chosen by somebody: the machine's own lie above it, all but one in four thousand million."""
+
+
+class SeedsObserver(Observer):
+    emits = (SeedAsked,)
+    safe_on_shards = True
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._seed = torch.initial_seed()
+        self._state = torch.get_rng_state()
+        self._built_without = False
+        """The first optimizer was given parameters that were drawn without a seed."""
+        self._loaded = False
+        self._asked = False
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        if not self._asked and not self._seeded() and self._drawn():
+            self._built_without = True
+
+    def state_loading(self, load: StateLoad) -> None:
+        self._loaded = True
+
+    def step_ended(self, call: StepCall) -> None:
+        if self._asked:
+            return
+        self._asked = True
+        known = self.roster.optimizer(call.optimizer)
+        seeded = self._seeded()
+        self.bus.emit(
+            SeedAsked(
+                step=self.bus.step,
+                place=known.place or call.place,
+                seeded=seeded,
+                seeded_late=seeded and self._built_without and not self._loaded,
+                drawn=seeded or self._drawn(),
+                model=next((model.name for model in self.roster.models.values()), ""),
+            )
+        )
+
+    def _seeded(self) -> bool:
+        return self._seed < CHOSEN or torch.initial_seed() != self._seed
+
+    def _drawn(self) -> bool:
+        return not torch.equal(torch.get_rng_state(), self._state)

@@ -1,0 +1,154 @@
+"""Gradients that carry a GradScaler's factor when they are clipped.
+
+Costs nothing where no scaler is in use. With one, a few gradients of each optimizer are marked around a scaled
+backward; a call of
+`unscale_`, a step, or whatever else touches the gradients takes the mark away.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler
+
+from trueloop.event import ClippedScaled, Place
+from trueloop.observers.observer import Observer
+from trueloop.observers.roster import KnownOptimizer, Roster, parameters_of
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import BackwardCall, ClipCall, StepCall, UnscaleCall
+from trueloop.taps.graph import scaler_of
+
+__all__ = ["UnscaleObserver"]
+
+SAMPLE: Final = 4
+"""Parameters of an optimizer whose gradients are marked."""
+TOLD: Final = 8
+"""Clips that are told: the rule needs a few, and each one reads values, for which the host waits."""
+
+_Marks = tuple[tuple[int, int], ...]
+"""Identity and version of some gradients."""
+
+
+@dataclass(slots=True)
+class _Scaled:
+    """Gradients of an optimizer that a scaled backward has made, and nothing has touched since."""
+
+    scaler: weakref.ref[GradScaler]
+    place: Place | None
+    marks: _Marks
+    length: float | None
+    """Of the smallest of them, read once a clip has been suspected: a division through `.data` leaves no other
+    trace."""
+
+
+class UnscaleObserver(Observer):
+    emits = (ClippedScaled,)
+
+    def __init__(self, bus: Bus, roster: Roster) -> None:
+        super().__init__(bus, roster)
+        self._scaled: dict[int, _Scaled] = {}
+        """By the number of the optimizer."""
+        self._before: dict[int, _Marks] = {}
+        self._scaler: weakref.ref[GradScaler] | None = None
+        """Of the backward that is under way."""
+        self._suspected = False
+        self._told = 0
+
+    def woke(self, nothing: None) -> None:
+        self._scaled.clear()
+
+    # -- marks --
+
+    def backward_started(self, call: BackwardCall) -> None:
+        self._scaler = None
+        if (
+            not self.bus.scaler_used
+            or not call.tensors
+            or self._told >= TOLD
+            or not isinstance(call.tensors[0], Tensor)
+        ):
+            return
+        scaler = scaler_of(call.tensors[0])
+        if scaler is not None:
+            self._scaler = weakref.ref(scaler)
+            self._before = {known.number: _marks(known) for known, _ in self.roster.living_optimizers()}
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        if self._scaler is None:
+            return
+        for known, _ in self.roster.living_optimizers():
+            marks = _marks(known)
+            if marks and marks != self._before.get(known.number):
+                length = _length(known) if self._suspected else None
+                self._scaled[known.number] = _Scaled(self._scaler, call.place, marks, length)
+
+    def unscale_ended(self, call: UnscaleCall) -> None:
+        self._scaled.pop(self.roster.optimizer(call.optimizer).number, None)
+
+    def step_ended(self, call: StepCall) -> None:
+        if self._scaled:
+            self._scaled.pop(self.roster.optimizer(call.optimizer).number, None)
+
+    # -- clips --
+
+    def clip_started(self, call: ClipCall) -> None:
+        if not self._scaled:
+            return
+        holders = [(known, self._scaled.get(known.number)) for known, _ in self.roster.living_optimizers()]
+        for known, scaled in holders:
+            if scaled is None or scaled.marks != _marks(known):
+                continue
+            clean = [other.ids for other, state in holders if state is None]
+            mine = [
+                p
+                for p in call.parameters
+                if p.grad is not None and id(p) in known.ids and not any(id(p) in ids for ids in clean)
+            ]
+            if mine:
+                self._tell(call, known, scaled)
+                return
+
+    def _tell(self, call: ClipCall, known: KnownOptimizer, scaled: _Scaled) -> None:
+        self._suspected = True
+        scaler = scaled.scaler()
+        if scaler is None or scaled.length is None or scaled.length != _length(known):
+            return
+        self._told += 1
+        self.bus.emit(
+            ClippedScaled(
+                step=self.bus.step,
+                place=call.place,
+                function=call.function,
+                limit=call.limit,
+                scale=scaler.get_scale(),
+                optimizer=known.number,
+                backward_place=scaled.place,
+            )
+        )
+
+
+def _sample(known: KnownOptimizer) -> list[Tensor]:
+    """The first gradients of an optimizer."""
+    optimizer, found = known.ref(), list[Tensor]()
+    for parameter in () if optimizer is None else parameters_of(optimizer):
+        if parameter.grad is not None:
+            found.append(parameter.grad)
+        if len(found) == SAMPLE:
+            break
+    return found
+
+
+def _marks(known: KnownOptimizer) -> _Marks:
+    return tuple((id(gradient), gradient._version) for gradient in _sample(known))
+
+
+def _length(known: KnownOptimizer) -> float | None:
+    gradients = [
+        gradient for gradient in _sample(known) if type(gradient) is Tensor and gradient.layout is torch.strided
+    ]
+    with torch.no_grad():
+        return min(gradients, key=Tensor.numel).float().norm().item() if gradients else None

@@ -1,0 +1,392 @@
+"""A recipe that cannot be trained is refused before anything runs, with all its mistakes at once. No torch.
+
+Three kinds of mistakes, each a sentence that says what to write instead: a value of the wrong kind or name, a number
+out of its range, and values that do not go together. What needs torch to be known (optimizers, devices) is asked in
+`engine/preflight.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.recipe.recipe import Recipe, defaults, kinds
+
+__all__ = ["METRICS", "idle", "listed", "mistakes_of", "suggestion", "vetted"]
+
+METRICS: Final[Mapping[str, tuple[str, ...]]] = {
+    "multiclass": ("accuracy", "loss"),
+    "binary": ("accuracy", "f1", "loss"),
+    "multilabel": ("accuracy", "f1", "loss"),
+    "regression": ("loss", "mae", "r2"),
+    "language": ("loss", "accuracy"),
+}
+"""What each task measures, its own choice first. A loss of the user's own is measured by itself alone."""
+
+_MEANT: Final[Mapping[str, Mapping[str, str]]] = {
+    "task": {
+        "classification": "multiclass",
+        "lm": "language",
+        "bce": "binary",
+        "mse": "regression",
+        "generation": "language",
+    },
+    "schedule": {
+        "none": "constant",
+        "onecycle": "one-cycle",
+        "cosineannealing": "cosine",
+        "reducelronplateau": "plateau",
+        "warmup": "linear",
+    },
+    "precision": {
+        "16": "fp16",
+        "half": "fp16",
+        "float16": "fp16",
+        "32": "fp32",
+        "float32": "fp32",
+        "bfloat16": "bf16",
+        "mixed": "bf16",
+    },
+    "compile": {
+        "true": "default",
+        "on": "default",
+        "yes": "default",
+        "1": "default",
+        "false": "off",
+        "no": "off",
+        "none": "off",
+        "0": "off",
+    },
+    "device": {"gpu": "cuda", "metal": "mps", "nvidia": "cuda", "0": "cuda:0"},
+    "program": {
+        "graph": "graphed",
+        "graphs": "graphed",
+        "cudagraph": "graphed",
+        "cuda-graph": "graphed",
+        "cudagraphs": "graphed",
+        "plain": "eager",
+    },
+    "parallel": {
+        "dp": "ddp",
+        "data": "ddp",
+        "replicate": "ddp",
+        "zero": "fsdp",
+        "zero3": "fsdp",
+        "deepspeed": "fsdp",
+        "fsdp2": "fsdp",
+        "tensor": "tp",
+        "megatron": "tp",
+        "2d": "fsdp+tp",
+        "tp+fsdp": "fsdp+tp",
+    },
+    "where": {"device": "resident", "gpu": "resident", "memory": "resident", "disk": "loader"},
+    "on_nonfinite": {"raise": "stop", "error": "stop", "ignore": "skip"},
+    "on_collapse": {"raise": "stop", "error": "stop", "end": "stop", "warn": "mark", "note": "mark", "ignore": "mark"},
+    "trackers": {"wb": "wandb", "tb": "tensorboard", "weights-and-biases": "wandb"},
+}
+"""Words of other frameworks -> ours, where the spelling gives no hint."""
+
+
+def suggestion(field: str, word: str, known: Iterable[str]) -> str:
+    """' Did you mean x? There are: ...' for a value that a field does not have."""
+    known = list(known)
+    meant = _MEANT.get(field, {}).get(word.lower())
+    return f"{f' Did you mean {meant}?' if meant else did_you_mean(word.lower(), known)} There are: {', '.join(known)}"
+
+
+def vetted(recipe: Recipe, more: Iterable[str] = ()) -> Recipe:
+    """The recipe itself. Raises BadRecipe with its mistakes, and those (`more`) that somebody else has found."""
+    found = [*mistakes_of(recipe), *more]
+    if found:
+        raise BadRecipe(f"The recipe {recipe.name!r} cannot be trained:{listed(found)}\nNothing was run.")
+    return recipe
+
+
+def listed(mistakes: Iterable[str]) -> str:
+    """One line each."""
+    return "".join(f"\n  - {mistake}{'' if mistake.endswith('?') else '.'}" for mistake in mistakes)
+
+
+def mistakes_of(recipe: Recipe) -> list[str]:
+    """Each as a clause that says what to write instead; none: it can be trained."""
+    wrong = {name: said for name, kind in kinds().items() if (said := _misfit(name, getattr(recipe, name), kind))}
+    sound = _without(recipe, wrong)
+    outside = {
+        name: f"{name} is {value!r}: {said}"
+        for name, (good, said) in _RANGES.items()
+        if not _passes(value := getattr(sound, name), good)
+    }
+    sound = _without(sound, outside)
+    together = [*_length(sound), *_learning(sound), *_machine(sound), *_parallel(sound)]
+    return [*wrong.values(), *outside.values(), *_builders(sound), *_names(sound), *together]
+
+
+def _without(recipe: Recipe, wrong: Iterable[str]) -> Recipe:
+    """The recipe with a good value in place of each wrong one, so that one mistake is not told twice."""
+    stand_ins = {name: defaults()[name] for name in wrong if name in defaults()}
+    if {"epochs", "steps"} & set(stand_ins):
+        stand_ins |= {"epochs": 1, "steps": None}
+    return replace(recipe, **stand_ins)
+
+
+# -- kinds --
+
+
+def _misfit(name: str, value: Any, kind: Any) -> str | None:
+    """What is wrong with a value that is not of its field's kind."""
+    if _fits(value, kind):
+        return None
+    inside = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and inside[1:] == (...,) and isinstance(value, tuple):
+        return next(said for item in value if (said := _misfit(name, item, inside[0])))
+    if typing.get_origin(kind) is Literal and isinstance(value, str):
+        return f"{name} cannot be {value!r}.{suggestion(name, value, inside)}"
+    return f"{name} cannot be {_shown(value)}: it is {_spoken(kind)}"
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return typing.get_args(kind) if typing.get_origin(kind) in (types.UnionType, typing.Union) else (kind,)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if len(_parts(kind)) > 1:
+        return any(_fits(value, part) for part in _parts(kind))
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str) and value in inside
+    if origin is tuple:
+        several = inside[1:] == (...,)
+        return (
+            isinstance(value, tuple)
+            and (several or len(value) == len(inside))
+            and all(_fits(item, inside[0]) for item in value)
+        )
+    if origin is not None:
+        return callable(value) if origin is Callable else isinstance(value, origin)
+    if kind in (int, float):
+        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+_WORDS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a text",
+    type(None): "None",
+    Callable: "a function",
+    Mapping: "a dict",
+}
+
+
+def _spoken(kind: Any) -> str:
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if len(_parts(kind)) > 1:
+        return " or ".join(_spoken(part) for part in _parts(kind))
+    if origin is Literal:
+        return f"one of {', '.join(inside)}"
+    if origin is tuple:
+        return "a tuple" if inside[1:] == (...,) else f"a tuple of {len(inside)} numbers"
+    return _WORDS.get(origin or kind, f"a {getattr(kind, '__name__', kind)}")
+
+
+def _shown(value: Any) -> str:
+    return (
+        repr(value)
+        if value is None or isinstance(value, (bool, int, float, str, tuple, list, dict))
+        else f"a {type(value).__name__}"
+    )
+
+
+# -- ranges --
+
+_Range = tuple[Callable[[Any], bool], str]
+
+_AT_LEAST_ONE: Final[_Range] = (lambda value: value >= 1, "it is at least 1")
+_NOT_NEGATIVE: Final[_Range] = (lambda value: value >= 0, "it is 0 or more")
+_POSITIVE: Final[_Range] = (lambda value: value > 0, "it must be more than 0")
+_SHARE: Final[_Range] = (lambda value: 0 <= value <= 1, "it is a share between 0 and 1")
+
+_RANGES: Final[Mapping[str, _Range]] = {
+    "label_smoothing": (lambda value: 0 <= value < 1, "it is 0 or more, and less than 1, as in 0.1"),
+    "lr": (lambda value: value > 0, "a learning rate is more than 0, as in 3e-4"),
+    "weight_decay": _NOT_NEGATIVE,
+    "momentum": (lambda value: 0 <= value < 1, "it is 0 or more, and less than 1, as in 0.9"),
+    "betas": (
+        lambda value: all(0 <= beta < 1 for beta in value),
+        "each is 0 or more, and less than 1, as in 0.9,0.999",
+    ),
+    "warmup": _NOT_NEGATIVE,
+    "final": _SHARE,
+    "step_size": _NOT_NEGATIVE,
+    "gamma": _SHARE,
+    "plateau": _AT_LEAST_ONE,
+    "epochs": _AT_LEAST_ONE,
+    "steps": _AT_LEAST_ONE,
+    "batch": _AT_LEAST_ONE,
+    "accumulate": _AT_LEAST_ONE,
+    "reference_batch": _AT_LEAST_ONE,
+    "clip": _POSITIVE,
+    "ema": (lambda value: 0 < value < 1, "a decay lies between 0 and 1, as in 0.999; None: no average"),
+    "patience": _AT_LEAST_ONE,
+    "max_nonfinite": _AT_LEAST_ONE,
+    "workers": _NOT_NEGATIVE,
+    "prefetch": _AT_LEAST_ONE,
+    "steps_per_replay": _AT_LEAST_ONE,
+    "threads": _NOT_NEGATIVE,
+    "tensor_ranks": (lambda value: value >= 2, "a layer is shared by at least 2"),
+    "digest_every": _NOT_NEGATIVE,
+    "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
+    "log_every": _AT_LEAST_ONE,
+    "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
+    "save_every": (lambda value: value >= 1, "it is at least 1; None: after each evaluation"),
+    "keep": (lambda value: value >= 1, "it is at least 1: without a checkpoint no run can be resumed"),
+    "statistics_every": _NOT_NEGATIVE,
+}
+"""Field -> what its number must satisfy, and how that is said. None, where a field may be None, is always good."""
+
+
+def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value is None or (finite and good(value))
+
+
+# -- what goes together --
+
+
+def _builders(recipe: Recipe) -> Iterator[str]:
+    """A recipe holds functions that build, not what they build: the seed must come first."""
+    if callable(getattr(recipe.model, "state_dict", None)) and not isinstance(recipe.model, type):
+        kind = type(recipe.model).__name__
+        yield f"model is a {kind} that is built already, before the seed is set: give what builds it, as in model={kind}"
+    if isinstance(recipe.loss, type):
+        yield f"loss is the class {recipe.loss.__name__}: give one of it, as in loss={recipe.loss.__name__}()"
+
+
+def _names(recipe: Recipe) -> Iterator[str]:
+    if not recipe.name or recipe.name.startswith(".") or re.search(r"[/\\\0]", recipe.name):
+        yield f"name is {recipe.name!r}: it becomes the name of a folder, so it is not empty, has no slash and does not begin with a dot"
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", recipe.device):
+        yield f"device cannot be {recipe.device!r}.{suggestion('device', recipe.device, ('auto', 'cuda', 'cuda:N', 'mps', 'cpu'))}"
+    measured = ("loss",) if recipe.loss is not None else METRICS[recipe.task]
+    if recipe.metric and recipe.metric not in measured:
+        whose = "a loss of your own" if recipe.loss is not None else f"task={recipe.task}"
+        yield f"metric cannot be {recipe.metric!r} with {whose}.{suggestion('metric', recipe.metric, measured)}"
+    if recipe.start_from and not Path(recipe.start_from).exists():
+        yield f"start_from is {recipe.start_from!r}, and there is no such file or folder"
+
+
+def _length(recipe: Recipe) -> Iterator[str]:
+    """How long, and in what pieces."""
+    if recipe.epochs is not None and recipe.steps is not None:
+        yield f"epochs={recipe.epochs} and steps={recipe.steps} both say how long it trains: give one of them"
+    if recipe.epochs is None and recipe.steps is None:
+        yield "nothing says how long it trains: give epochs, as in epochs=10, or steps"
+    if recipe.accumulate > recipe.batch:
+        yield (
+            f"a batch of {recipe.batch} cannot be split into accumulate={recipe.accumulate} micro-batches: accumulate splits the batch, "
+            f"it does not multiply it; give batch={recipe.batch * recipe.accumulate} if that is what one step shall see"
+        )
+    if recipe.steps is not None and recipe.warmup >= recipe.steps:
+        yield f"warmup={recipe.warmup} leaves nothing of steps={recipe.steps}: the run would be all warm-up; give a smaller warmup"
+    if recipe.on_nonfinite == "rollback" and recipe.steps is not None and (recipe.save_every or 0) >= recipe.steps:
+        yield (
+            f"on_nonfinite=rollback goes back to a checkpoint, but save_every={recipe.save_every} writes none before steps={recipe.steps}: "
+            "give a smaller save_every, or on_nonfinite=skip"
+        )
+
+
+def _learning(recipe: Recipe) -> Iterator[str]:
+    """The question, and what is done about it."""
+    if recipe.label_smoothing and recipe.loss is not None:
+        yield f"label_smoothing={recipe.label_smoothing:g} belongs to the task's loss, and the recipe has its own: smooth there, or give 0"
+    elif recipe.label_smoothing and recipe.task != "multiclass":
+        yield f"label_smoothing={recipe.label_smoothing:g} is for task=multiclass, not {recipe.task}: give 0"
+    if recipe.balanced and recipe.loss is None and recipe.task not in ("multiclass", "binary"):
+        yield f"balanced draws every class equally often, and task={recipe.task} has no classes: give balanced=False"
+    if recipe.schedule == "plateau" and recipe.patience is not None and recipe.patience <= recipe.plateau:
+        yield (
+            f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the rate: "
+            f"give a patience of more than {recipe.plateau}"
+        )
+
+
+def _machine(recipe: Recipe) -> Iterator[str]:
+    """Device, precision, compiler, data."""
+    if recipe.device == "cpu" and recipe.precision == "fp16":
+        yield "precision=fp16 on the CPU is slow and overflows: give precision=bf16, or fp32"
+    if recipe.device in ("cpu", "mps") and recipe.precision == "tf32":
+        yield f"precision=tf32 is for matrix products of CUDA devices, not of device={recipe.device}: give precision=fp32"
+    if recipe.compile == "off" and recipe.compile_fullgraph:
+        yield "compile_fullgraph=True does nothing while compile is off: give compile=default too"
+    if recipe.compile == "off" and recipe.compile_dynamic is not None:
+        yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: give compile=default too"
+    if recipe.program == "graphed" and recipe.device in ("cpu", "mps"):
+        yield f"program=graphed plays CUDA graphs, and device={recipe.device} has none: give program=eager"
+    if recipe.program == "whole" and (
+        recipe.precision != "fp32" or recipe.compile != "off" or recipe.device not in ("auto", "cpu")
+    ):
+        yield "program=whole compiles by itself, in fp32, for a CPU: give precision=fp32, compile=off and device=cpu, or program=eager"
+    if recipe.program == "graphed" and recipe.where == "loader":
+        yield "program=graphed takes its batches on the device, not from a loader: give where=resident, or program=eager"
+    if recipe.program == "graphed" and recipe.precision == "fp16":
+        yield "program=graphed cannot ask the scaler of precision=fp16 in each step: give precision=bf16, or program=eager"
+    if recipe.program == "graphed" and recipe.compile in ("reduce-overhead", "max-autotune"):
+        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=graphed: give compile=default"
+    if recipe.where == "resident" and recipe.workers:
+        yield f"workers={recipe.workers} has nothing to do with where=resident: give workers=0, or where=loader"
+
+
+def _parallel(recipe: Recipe) -> Iterator[str]:
+    """Several processes, and what they cannot do together."""
+    way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
+    if recipe.program == "graphed" and way not in ("auto", "none"):
+        yield f"program=graphed trains in one process, and parallel={way} is for several: give program=eager, or parallel=none"
+    if recipe.program == "whole" and spread:
+        yield f"program=whole compiles a whole model, and with parallel={way} each process has a part of it: give program=eager"
+    if recipe.precision == "fp16" and spread:
+        yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): give precision=bf16"
+    if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
+        yield f"compile={recipe.compile} cannot compile layers that processes share (parallel={way}): give compile=off, or parallel=fsdp"
+    for pattern, style in recipe.tensor_plan.items():
+        if style not in ("column", "row"):
+            yield f"tensor_plan splits {pattern} by {style!r}: give 'column' (its outputs) or 'row' (its inputs)"
+    if recipe.lr_scaling != "none" and recipe.reference_batch is None:
+        yield f"lr_scaling={recipe.lr_scaling} needs the batch that lr={recipe.lr:g} was found for: give reference_batch"
+
+
+# -- what is said, and not refused --
+
+_ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("final", "schedule", ("cosine", "linear", "one-cycle")),
+    ("step_size", "schedule", ("step",)),
+    ("gamma", "schedule", ("step", "plateau")),
+    ("plateau", "schedule", ("plateau",)),
+    ("momentum", "optimizer", ("momentum",)),
+    ("betas", "optimizer", ("adam", "adamw", "Adam", "AdamW")),
+    ("max_nonfinite", "on_nonfinite", ("skip", "rollback")),
+    ("steps_per_replay", "program", ("graphed",)),
+    ("reference_batch", "lr_scaling", ("linear", "sqrt")),
+    ("tensor_ranks", "parallel", ("fsdp+tp",)),
+    ("tensor_plan", "parallel", ("tp", "fsdp+tp")),
+)
+"""Field, the field that decides whether it is used, and the values with which it is."""
+
+
+def idle(recipe: Recipe) -> list[str]:
+    """Values that were given and do nothing. A variant of a recipe (`--set optimizer=adam`) may well leave some behind:
+    no mistake."""
+    return [
+        f"{name}={getattr(recipe, name)!r} does nothing with {decider}={getattr(recipe, decider)}: it is for {' and '.join(users)}."
+        for name, decider, users in _ONLY_FOR
+        if getattr(recipe, name) != defaults()[name]
+        and isinstance(getattr(recipe, decider), str)
+        and getattr(recipe, decider) not in users
+    ]

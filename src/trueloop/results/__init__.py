@@ -1,0 +1,1 @@
+"""What a verb gives back: one file per verb. No torch."""

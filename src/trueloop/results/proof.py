@@ -1,0 +1,207 @@
+"""What was claimed of a training, what was measured, and whether the claim holds: the evidence that `probe` makes and
+`ready` reads.
+
+    proofs.json    {"format": 1, "subject": "digits", "proofs": [{"claim": "overfit-one-batch", "result": "holds", ...},
+    ...]}
+
+A claim that could not be tried is said to be unproved, with the reason: it never counts as one that holds. No torch
+here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from trueloop.errors import CannotSave, NotARun
+from trueloop.event import Place
+from trueloop.finding import Finding, Severity
+from trueloop.results.check import ExitCode, Outcome, Verdict, Watched, counted
+from trueloop.usercode.source import line_of
+
+__all__ = ["FILE", "Cause", "Proof", "Proofs", "read_proofs", "write_proofs"]
+
+FILE: Final = "proofs.json"
+"""In the folder of a run."""
+FORMAT: Final = 1
+
+Result = Literal["holds", "fails", "unproved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a claim may fail, and the cheapest way to find out whether that is it."""
+
+    what: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One claim, tried."""
+
+    claim: str
+    """Its name: overfit-one-batch."""
+    result: Result
+    measured: str
+    """One sentence with numbers: what was seen; of an unproved one, why nothing could be."""
+    healthy: str
+    """What is seen where the claim holds."""
+    evidence: Mapping[str, object] = field(default_factory=dict)
+    causes: tuple[Cause, ...] = ()
+    """Of one that fails: the likely causes, the likeliest first."""
+    place: Place | None = None
+    """The user's line, where there is one to name."""
+    seconds: float = 0.0
+    when: float = 0.0
+    """Seconds since 1970."""
+
+    def finding(self) -> Finding:
+        """A failed claim in the form that every report knows."""
+        fix = f"{self.causes[0].what} is the likeliest cause; {self.causes[0].check}" if self.causes else ""
+        return Finding(
+            code=f"probe/{self.claim}",
+            name=self.claim,
+            severity=Severity.ERROR,
+            place=self.place,
+            message=self.measured,
+            why=f"Healthy: {self.healthy}.",
+            fix=fix,
+            evidence=self.evidence,
+            source=line_of(self.place),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """All that was tried of one recipe, run or script."""
+
+    subject: str
+    """As the user named it."""
+    proofs: tuple[Proof, ...]
+    failures: tuple[str, ...] = ()
+    """Where trueloop itself broke: tracebacks."""
+    script_code: int = 0
+    """The exit code of a script that failed by itself: nothing could be tried of it."""
+    left_out: tuple[str, ...] = ()
+    """Claims that were not tried, as no script can show them: they need a recipe."""
+
+    def of(self, result: Result) -> tuple[Proof, ...]:
+        return tuple(proof for proof in self.proofs if proof.result == result)
+
+    def exit_code(self) -> int:
+        """As `check` ends: docs/exit-codes.md."""
+        if self.script_code:
+            return self.script_code
+        if self.failures:
+            return ExitCode.TRUELOOP_FAILED
+        return ExitCode.FINDINGS if self.of("fails") else ExitCode.CLEAN
+
+    def verdict(self) -> Verdict:
+        """The failed ones in the form that SARIF and GitHub's annotations are written from."""
+        watched = Watched(self.subject, 0, 0, 0, 0, (), (), len(self.proofs))
+        outcome = Outcome("exit", self.script_code) if self.script_code else Outcome("finished")
+        findings = tuple(proof.finding() for proof in self.of("fails"))
+        return Verdict(
+            findings, watched, (), outcome, failures=self.failures, summary=f"{self.subject}: {self.closing()}"
+        )
+
+    def closing(self) -> str:
+        """'17 of 19 claims hold, 1 fails, 1 could not be proved here; 41 s'."""
+        count = Counter(proof.result for proof in self.proofs)
+        hold = f"{count['holds']} of {counted(len(self.proofs), 'claim')} {'holds' if count['holds'] == 1 else 'hold'}"
+        fail = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
+        open_ones = [f"{count['unproved']} could not be proved here"] if count["unproved"] else []
+        more = f"; {counted(len(self.left_out), 'claim')} more can be tried on a recipe only" if self.left_out else ""
+        return f"{', '.join([hold, *fail, *open_ones])}{more}; {sum(proof.seconds for proof in self.proofs):.0f} s"
+
+
+# -- on disk --
+
+
+def write_proofs(folder: Path, made: Proofs) -> Path:
+    """Into proofs.json, beside what was proved before; a claim that was tried again is replaced."""
+    path = folder / FILE
+    before = read_proofs(folder).proofs if path.is_file() else ()
+    again = {proof.claim for proof in made.proofs}
+    kept = [proof for proof in before if proof.claim not in again]
+    whole = {"format": FORMAT, "subject": made.subject, "proofs": [_plain(proof) for proof in (*kept, *made.proofs)]}
+    aside = path.with_name(f"{FILE}.writing")
+    try:
+        aside.write_text(
+            json.dumps(whole, indent=2, allow_nan=False) + "\n", encoding="utf-8", errors="backslashreplace"
+        )
+        os.replace(aside, path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise CannotSave(
+            f"{path} could not be written ({error.strerror}). What was proved is on the screen, and nowhere else."
+        ) from None
+    return path
+
+
+def read_proofs(folder: Path) -> Proofs:
+    """What proofs.json says; no proofs if there is none. Raises NotARun where it is damaged."""
+    path = folder / FILE
+    if not path.is_file():
+        return Proofs(str(folder), ())
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        if int(whole["format"]) > FORMAT:
+            raise NotARun(f"{path} was written by a newer trueloop. Nothing was read: pip install -U trueloop")
+        return Proofs(str(whole["subject"]), tuple(_proof(each) for each in whole["proofs"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NotARun(
+            f"{path} is damaged ({error}). Nothing was read: remove it, and `trueloop probe {folder}` makes it anew."
+        ) from None
+
+
+def _plain(proof: Proof) -> dict[str, Any]:
+    place = (
+        None
+        if proof.place is None
+        else {"path": proof.place.path, "line": proof.place.line, "function": proof.place.function}
+    )
+    return {
+        "claim": proof.claim,
+        "result": proof.result,
+        "measured": proof.measured,
+        "healthy": proof.healthy,
+        "evidence": as_plain(proof.evidence),
+        "causes": [{"what": cause.what, "check": cause.check} for cause in proof.causes],
+        "place": place,
+        "seconds": round(proof.seconds, 3),
+        "when": proof.when,
+    }
+
+
+def as_plain(value: object) -> Any:
+    """JSON has no nan, no inf and no tuples: numbers that are none become words."""
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else str(value)
+        case Mapping():
+            return {str(key): as_plain(item) for key, item in value.items()}
+        case Iterable():
+            return [as_plain(item) for item in value]
+        case _:
+            return str(value)
+
+
+def _proof(data: dict[str, Any]) -> Proof:
+    fields = dict(data)
+    place = fields.pop("place", None)
+    causes = tuple(Cause(**each) for each in fields.pop("causes", ()))
+    made = Proof(**fields, causes=causes)
+    if made.result not in ("holds", "fails", "unproved"):
+        raise ValueError(f"no result is called {made.result!r}")
+    return made if place is None else replace(made, place=Place(**place))

@@ -1,0 +1,211 @@
+"""What can be said of a training before more is spent on it: statements, each with the evidence that it was read from,
+and one verdict.
+
+    0.99 = [run.json#best]                                     a value of a file
+    1.2 % = (100 * median([metrics.jsonl?train#data_wait]))    computed from values
+
+A number stands in a statement only as a `Figure`: it knows by which values of which files it was made, so that anybody
+can look it up or compute it again. No torch here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from statistics import median
+from string import Formatter
+from typing import Any, Final, Literal
+
+__all__ = [
+    "SECTIONS",
+    "VERDICTS",
+    "Figure",
+    "Readiness",
+    "Shown",
+    "Statement",
+    "Status",
+    "condensed",
+    "middle_of",
+    "stated",
+    "verdict_of",
+]
+
+Status = Literal["good", "note", "risk", "missing", "bad"]
+"""note: a fact that speaks neither for nor against. missing: nothing was recorded or tried that could say it."""
+Verdict = Literal["ready", "ready with risks", "not ready"]
+VERDICTS: Final[tuple[Verdict, ...]] = ("not ready", "ready with risks", "ready")
+"""From the worst to the best."""
+SECTIONS: Final = (
+    "model",
+    "data",
+    "contract",
+    "validation",
+    "checkpoints",
+    "reproducibility",
+    "failure detection",
+    "performance",
+    "findings",
+    "larger data",
+)
+"""In the order of the note."""
+
+_ADDRESS: Final = re.compile(r"\[([^\[\]]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value, and how it is found: addresses in brackets, and what was computed from them."""
+
+    value: Any
+    source: str
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __add__(self, other: Figure | float) -> Figure:
+        return self._with("+", other, lambda a, b: a + b)
+
+    def __sub__(self, other: Figure | float) -> Figure:
+        return self._with("-", other, lambda a, b: a - b)
+
+    def __mul__(self, other: Figure | float) -> Figure:
+        return self._with("*", other, lambda a, b: a * b)
+
+    def __truediv__(self, other: Figure | float) -> Figure:
+        return self._with("/", other, lambda a, b: a / b)
+
+    def _with(self, sign: str, other: Figure | float, compute: Any) -> Figure:
+        value, source = (other.value, other.source) if isinstance(other, Figure) else (other, repr(other))
+        return Figure(compute(self.value, value), f"({self.source} {sign} {source})")
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_ADDRESS.findall(self.source)))
+
+
+def middle_of(values: Figure) -> Figure:
+    """The median of a figure that holds several numbers."""
+    return Figure(median(values.value), f"median({values.source})")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure as it stands in a sentence."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One line of the note."""
+
+    section: str
+    status: Status
+    text: str
+    links: tuple[str, ...] = ()
+    """Addresses of the evidence, relative to the note: metrics.jsonl:12#accuracy, run.json#machine.torch,
+    report.json."""
+    shown: tuple[Shown, ...] = ()
+    """Every figure in the text, in its order."""
+    command: str = ""
+    """What to type: for what is missing, what would produce it; for a risk, what would lessen it."""
+    essential: bool = False
+    """Without it nothing is ready, however good the rest is."""
+
+    def and_see(self, *links: str) -> Statement:
+        """With more evidence, which no figure comes from."""
+        return replace(self, links=tuple(dict.fromkeys((*self.links, *links))))
+
+    def advising(self, command: str) -> Statement:
+        """With what to type about it; nothing if it is empty."""
+        return replace(self, command=command)
+
+
+def stated(section: str, status: Status, template: str, /, **figures: Figure) -> Statement:
+    """A statement whose numbers are figures: '{best:.4f} at step {step:,}'."""
+    text = ""
+    shown: list[Shown] = []
+    links: list[str] = []
+    for literal, name, spec, _ in Formatter().parse(template):
+        text += literal
+        if name is not None:
+            figure = figures[name]
+            shown.append(Shown(format(figure, spec or ""), figure.source))
+            links += figure.addresses
+            text += shown[-1].text
+    return Statement(section, status, text, tuple(dict.fromkeys(links)), tuple(shown))
+
+
+def condensed(links: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Links into the same part of a file as one, which leads to what they have in common -> those links."""
+    files: dict[str, list[str]] = {}
+    for link in links:
+        file = link.partition("#")[0]
+        of_a_line = ":" in file or "?" in file
+        files.setdefault(file if of_a_line else "#".join((file, *_keys(link)[:1])), []).append(link)
+    made = {}
+    for inside in files.values():
+        file = inside[0].partition("#")[0]
+        shared = [
+            keys[0]
+            for keys in takewhile(
+                lambda keys: len(set(keys)) == 1, zip(*(_keys(link) for link in inside), strict=False)
+            )
+        ]
+        made[f"{file}#{'.'.join(shared)}" if shared else file] = tuple(inside)
+    return made
+
+
+def _keys(link: str) -> list[str]:
+    return [key for key in link.partition("#")[2].split(".") if key]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The whole note."""
+
+    subject: str
+    """As the user named it."""
+    statements: tuple[Statement, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.statements)
+
+    def of(self, *statuses: Status) -> tuple[Statement, ...]:
+        return tuple(each for each in self.statements if each.status in statuses)
+
+    def reasons(self) -> tuple[Statement, ...]:
+        """The lines that keep it from a better verdict, the gravest first."""
+        grave = tuple(each for each in self.statements if _is_grave(each))
+        return (*grave, *(each for each in self.of("risk", "missing") if each not in grave))
+
+    def closing(self) -> str:
+        """'31 lines: 18 good, 2 risks, 4 missing, 7 facts'."""
+        words: dict[Status, str] = {
+            "bad": "bad",
+            "risk": "at risk",
+            "missing": "missing",
+            "good": "good",
+            "note": "plain facts",
+        }
+        counts = {word: len(self.of(status)) for status, word in words.items()}
+        return (
+            f"{len(self.statements)} lines: {', '.join(f'{count} {word}' for word, count in counts.items() if count)}"
+        )
+
+
+def verdict_of(statements: Sequence[Statement]) -> Verdict:
+    """not ready: a line is bad, or an essential one (a validation, a checkpoint, an end that was meant) is missing.
+    ready with risks: anything else is a risk or missing: what nobody has measured is a risk too.
+    ready: every line is good, or a plain fact. Without any line there is no evidence, and nothing is ready."""
+    if not statements or any(map(_is_grave, statements)):
+        return "not ready"
+    return "ready with risks" if any(each.status in ("risk", "missing") for each in statements) else "ready"
+
+
+def _is_grave(statement: Statement) -> bool:
+    return statement.status == "bad" or (statement.essential and statement.status == "missing")

@@ -1,0 +1,38 @@
+"""A request as ASGI brings it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, final
+
+from starlette.requests import ClientDisconnect
+
+__all__ = ["App", "Asking", "Message", "Receive", "Scope", "Send"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@final
+class Asking:
+    """Its headers and its body, once: starlette's own costs more than reading the body does."""
+
+    __slots__ = ("headers", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope, self.receive = scope, receive
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        while True:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnect
+            yield message.get("body", b"")
+            if not message.get("more_body", False):
+                return

@@ -1,0 +1,155 @@
+"""All taps, put in place for a bus and taken out again; and the budget that sends them to sleep.
+
+The first steps of a run are always watched. With a budget, watched windows then alternate with pauses, whose length
+follows from what watching is *measured* to cost: the median time of watched steps against unwatched ones, in this very
+run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from time import perf_counter_ns
+from typing import Final
+
+from trueloop.event import Place
+from trueloop.taps.activation import ActivationTap
+from trueloop.taps.backward import BackwardTap
+from trueloop.taps.built_loader import BuiltLoaderTap
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ROWS
+from trueloop.taps.clip import ClipTap
+from trueloop.taps.collective import CollectiveTap
+from trueloop.taps.cut import CutTap
+from trueloop.taps.decision import DecisionTap
+from trueloop.taps.dropout import DropoutTap
+from trueloop.taps.guard import GuardTap
+from trueloop.taps.loader import LoaderTap
+from trueloop.taps.loss import LossTap
+from trueloop.taps.mode import ModeTap
+from trueloop.taps.module import ModuleTap
+from trueloop.taps.moved import MovedTap
+from trueloop.taps.optimizer import OptimizerTap
+from trueloop.taps.parameter import ParameterTap
+from trueloop.taps.scaler import ScalerTap
+from trueloop.taps.schedule import ScheduleTap
+from trueloop.taps.state import StateTap
+from trueloop.taps.tap import Tap
+from trueloop.taps.transfer import TransferTap
+
+__all__ = ["TapRegistry"]
+
+FIRST_WINDOW: Final = 16
+"""Steps that are always watched: enough for every rule that needs a few steps in a row."""
+WINDOW: Final = 6
+"""Steps of each later window: a step is judged against the one before it."""
+FIRST_PAUSE: Final = 60
+"""Steps of the first pause, before the cost is known."""
+LONGEST_PAUSE: Final = 2000
+"""However small the budget, a change in a long run (another phase, a thawed layer) is to be seen at some time."""
+WATCHED_PASSES: Final = 3
+"""Passes over data, from each line, that wake the taps: more would leave no pause where epochs are short."""
+EDGES: Final = frozenset(edge for row in ROWS for edge in (row.start, row.stop))
+"""Steps at which a row of closely watched ones begins, or has ended."""
+REMEMBERED: Final = 200
+"""Step times kept on each side for the median."""
+
+
+class TapRegistry:
+    """The taps of one watched run."""
+
+    def __init__(self, bus: Bus, budget: float | None, last_step: int | None) -> None:
+        self.bus = bus
+        self.budget = budget
+        """The share of the run's time that watching may cost (0.05), or None for no limit."""
+        self.last_step = last_step
+        self.unwatched_steps = 0
+        every: list[Tap] = [
+            BuiltLoaderTap(bus), MovedTap(bus),
+            ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus), ScalerTap(bus),
+            CutTap(bus), ClipTap(bus), GuardTap(bus), ScheduleTap(bus), ModeTap(bus), StateTap(bus), ParameterTap(bus),
+            OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
+            CollectiveTap(bus), TransferTap(bus),  # the last to patch, which they do while the run goes on: the first to be taken out
+        ]  # fmt: skip
+        always = (OptimizerTap,)  # it counts the steps
+        self._taps = [tap for tap in every if isinstance(tap, always) or bus.hears(*tap.moments)]
+        self._next_change = FIRST_WINDOW
+        self._times: dict[bool, list[int]] = {True: [], False: []}
+        self._stepped_at = 0
+        self._passes: Counter[Place | None] = Counter()
+        """Over data, by the line that begins them."""
+
+    def install(self) -> None:
+        for tap in tuple(self._taps):
+            try:
+                tap.install()
+            except Exception:  # noqa: BLE001 - a torch that we do not fit must not keep anybody from training
+                self.bus.fail(f"{type(tap).__name__} does not fit this torch and was left out")
+                self._taps.remove(tap)
+                tap.remove()
+
+    def remove(self) -> None:
+        self.bus.awake = False
+        for tap in reversed(self._taps):
+            tap.remove()
+
+    @property
+    def overhead(self) -> float | None:
+        """What watching cost, as a share of the unwatched step; None before both kinds were measured."""
+        watched, plain = self._times[True], self._times[False]
+        if len(watched) < WINDOW or len(plain) < WINDOW:
+            return None
+        return max(0.0, median(watched) / median(plain) - 1)
+
+    def _after_step(self) -> None:
+        bus, now = self.bus, perf_counter_ns()
+        if self._stepped_at and bus.step > FIRST_WINDOW:
+            times = self._times[bus.awake]
+            times.append(now - self._stepped_at)
+            del times[:-REMEMBERED]
+        self._stepped_at = now
+        self.unwatched_steps += not bus.awake
+        if self.last_step is not None and bus.step >= self.last_step:
+            bus.stop_asked = f"--steps {self.last_step}"
+        bus.deep = bus.step < bus.deep_until
+        if bus.step in EDGES:
+            self._turn_rows()
+        if self.budget is not None and bus.step >= self._next_change:
+            self._fall_asleep() if bus.awake else self._wake_up()
+            self._stepped_at = 0
+
+    def _turn_rows(self) -> None:
+        for tap in tuple(self._taps):
+            try:
+                tap.row_turned()
+            except Exception:  # noqa: BLE001 - as above
+                self.bus.fail(f"{type(tap).__name__} does not fit this torch and was left out")
+                self._taps.remove(tap)
+                tap.remove()
+
+    def _after_loader_start(self, place: Place | None) -> None:
+        """A new pass over data may be a validation in the wrong mode: look at the first few from each line."""
+        self._passes[place] += 1
+        if not self.bus.awake and self._passes[place] <= WATCHED_PASSES:
+            self._wake_up()
+            self._stepped_at = 0
+
+    def _fall_asleep(self) -> None:
+        self.bus.awake = False
+        self._next_change = self.bus.step + self._pause()
+        for tap in self._taps:
+            tap.sleep()
+
+    def _wake_up(self) -> None:
+        self.bus.awake = True
+        self._next_change = self.bus.step + WINDOW
+        for tap in self._taps:
+            tap.wake()
+        self.bus.tell("woke", None)
+
+    def _pause(self) -> int:
+        """Unwatched steps, so that the mean cost over window and pause is the budget."""
+        cost, budget = self.overhead, self.budget
+        if cost is None or budget is None:
+            return FIRST_PAUSE
+        return min(LONGEST_PAUSE, max(1, round(WINDOW * cost / max(budget, 1e-6))))

@@ -1,0 +1,223 @@
+"""A copy of a model that can be run in eval mode without leaving a trace, to ask what would have come out of other
+inputs.
+
+Buffers, states and small parameters are the copy's own; hooks of the user's are left out; random generators are put
+back, and nothing is printed.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import io
+import logging
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+
+from trueloop.taps.calls import tensors_in
+from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
+
+__all__ = ["CannotReplay", "Inputs", "ReplayCopy", "Trace", "mapped"]
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments of a call, by place and by name."""
+
+LARGEST: Final = 64 * 2**20
+"""Bytes of buffers and other tensors that are copied at most; parameters beyond it are shared, not copied."""
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+class CannotReplay(Exception):
+    """The forward cannot be repeated: the question stays open."""
+
+
+class ReplayCopy:
+    """Makes a fresh copy for each run, so that states which a forward carries on do not tell two runs apart."""
+
+    def __init__(self, model: nn.Module) -> None:
+        if _bytes(model.buffers()) + _bytes(_loose(model)) > LARGEST:
+            raise CannotReplay("its buffers are too large to copy")
+        if any(_writes_outside(type(module)) for module in model.modules()):
+            raise CannotReplay("its forward writes to names outside the model")
+        self._model = model
+        self._chance = _Chance()
+
+    def run(self, inputs: Inputs, trace: Trace | None = None, seed: int | None = None) -> Any:
+        """The output for these inputs, in eval mode, with the random numbers of this moment, or with those of a
+        seed."""
+        try:
+            with self._chance.kept(seed), _quiet(), torch.no_grad(), _uncached_casts():
+                model = copy.deepcopy(self._model, _memo(self._model)).eval()
+                args, kwargs = mapped(inputs, Tensor.clone)  # a forward may write into what it is given
+                watch = trace or Trace()
+                watch.follow(model)
+                with watch:
+                    return model(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises here, it raises for us alone
+            raise CannotReplay(f"its forward could not be repeated: {type(error).__name__}: {error}") from None
+
+
+class Trace(TorchFunctionMode):
+    """Told of every torch operation in a run of a twin, and knows which layer is running."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: list[str] = []
+        self.layer = ""
+        """`encoder.lstm (LSTM)`: the layer that runs now."""
+
+    def follow(self, model: nn.Module) -> None:
+        for name, module in model.named_modules():
+            shown = f"{name} ({type(module).__name__})" if name else type(module).__name__
+            module.register_forward_pre_hook(self._enter(shown))
+            module.register_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, shown: str) -> Callable[..., None]:
+        def enter(*_: Any) -> None:
+            self._running.append(shown)
+            self.layer = shown
+
+        return enter
+
+    def _leave(self, *_: Any) -> None:
+        self._running.pop()
+        self.layer = self._running[-1] if self._running else ""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if isinstance(given.get("generator"), torch.Generator):
+            raise CannotReplay("it draws from a generator of the user's")
+        output = func(*args, **given)
+        name = str(getattr(func, "__name__", "")).strip("_")
+        if name != "get":  # a property: .shape, .data
+            self.operation(name, args, given, args[0] if output is None and args else output)
+        return output
+
+    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        """An operation has ended. For operations that write, `output` is what they wrote to."""
+
+
+class _Chance:
+    """The state of all random generators, at the moment this is made."""
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        self._python = random.getstate()
+        self._numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
+
+    @contextmanager
+    def kept(self, seed: int | None = None) -> Iterator[None]:
+        self._put_back()
+        try:
+            if seed is not None:
+                self._take(seed)
+            yield
+        finally:
+            self._put_back()
+
+    def _take(self, seed: int) -> None:
+        """Other numbers, from the generators that are there: torch.manual_seed would also seed a device that is not in
+        use yet."""
+        for generator in (torch.default_generator, *(torch.cuda.default_generators if self._cuda else ())):
+            generator.manual_seed(seed)
+        random.seed(seed)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.seed(seed)
+
+    def _put_back(self) -> None:
+        torch.set_rng_state(self._torch)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    silent = logging.root.manager.disable
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(io.StringIO()))
+        stack.enter_context(redirect_stderr(io.StringIO()))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(silent)
+
+
+@contextmanager
+def _uncached_casts() -> Iterator[None]:
+    """Autocast keeps casts of weights for the rest of its block; one made here has no graph, and the user's next call
+    must not find it."""
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+
+
+def _bytes(tensors: Iterator[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if not is_lazy(tensor))
+
+
+def _loose(model: nn.Module) -> Iterator[Tensor]:
+    """Tensors that are plain attributes."""
+    own = vars(nn.Module())
+    for module in model.modules():
+        yield from (tensor for name, value in vars(module).items() if name not in own for tensor in tensors_in(value))
+
+
+def _memo(model: nn.Module) -> dict[int, Any]:
+    """What deepcopy is not to copy: large parameters, tensors that lie in a graph, and hooks of the user's."""
+    memo: dict[int, Any] = {id(tensor): tensor.detach() for tensor in _loose(model) if tensor.grad_fn is not None}
+    if _bytes(iter(list(model.parameters()))) > LARGEST:
+        memo |= {id(parameter): parameter for parameter in model.parameters()}
+    for module in model.modules():
+        for hooks in (vars(module)[name] for name in _HOOKS):
+            memo[id(hooks)] = type(hooks)((key, hook) for key, hook in hooks.items() if _is_torchs(hook))
+    return memo
+
+
+def _is_torchs(hook: Any) -> bool:
+    owner = getattr(hook, "__self__", hook)
+    module = getattr(owner, "__module__", None) or type(owner).__module__
+    return str(module).startswith("torch.")
+
+
+def _writes_outside(cls: type) -> bool:
+    """The user's class has a `global` or `nonlocal` statement."""
+    path = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not path or not is_users(path):
+        return False
+    node = source_of(path).class_named(cls.__name__)
+    return node is not None and any(isinstance(inner, (ast.Global, ast.Nonlocal)) for inner in ast.walk(node))
+
+
+def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same nested tuples, lists and mappings, with each tensor changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if type(value) in (tuple, list):
+        return type(value)(mapped(item, change) for item in value)
+    if type(value) is dict:
+        return {key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, (tuple, list, Mapping)) and next(tensors_in(value), None) is not None:
+        raise CannotReplay(f"its inputs lie in a {type(value).__name__}")
+    return value

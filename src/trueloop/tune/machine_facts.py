@@ -1,0 +1,161 @@
+"""What knobs may know: the machine, the recipe's model and its data. The model is built once, on the CPU, and nothing
+is trained."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import torch
+from torch import nn
+
+from trueloop import __version__
+from trueloop.data.source import Splits
+from trueloop.engine.assemble import build_model
+from trueloop.engine.batches import SHARE
+from trueloop.engine.conditions import pick_device
+from trueloop.engine.optimizer import FUSED_EVERYWHERE, optimizer_class
+from trueloop.engine.randomness import fence
+from trueloop.engine.recompute import blocks_of
+from trueloop.profile.ceilings import machine_name
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.results.tune import Place
+
+__all__ = ["Here", "look_around"]
+
+BF16_FLAGS: Final = frozenset({"bf16", "avx512_bf16", "amx_bf16"})
+"""Of /proc/cpuinfo: a processor that has none of them computes bf16 in software, some fifty times slower than fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Facts that decide which values of a knob are worth trying."""
+
+    place: Place
+    device: Literal["cpu", "cuda", "mps"]
+    cores: int
+    """Physical ones that this process may use."""
+    threads: int
+    """That torch takes by itself."""
+    native_bf16: bool
+    compiler: str
+    """Why torch cannot compile here; empty: it can."""
+    convolutions: bool
+    """Over images: those that may like channels last."""
+    blocks: int
+    """Repeated blocks, whose activations can be computed again."""
+    can_fuse: bool
+    """Has the optimizer a fused step on this device?"""
+    data_bytes: int | None
+    """What the training data take as tensors; None: they are read as needed."""
+    data_fit: bool
+    """May they live on the device?"""
+    samples: int
+    shapes: str
+    """A digest of the parameters' names and shapes, and of the model's and the data's source."""
+    step_seconds: float = 0.0
+    """Of the reference, once it is known."""
+
+
+def look_around(recipe: Recipe, request: DataRequest) -> Here:
+    """What the user's data or model raise is theirs."""
+    device = pick_device(recipe.device)
+    splits: Splits = recipe.data(request)
+    with fence(recipe.seed):
+        model = build_model(recipe, splits.facts)
+    memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else _host_memory()
+    cores = _physical_cores()
+    size = splits.train.nbytes()
+    return Here(
+        place=Place(device.type, machine_name(device), os.cpu_count() or 1, memory, torch.__version__, __version__),
+        device=_kind(device),
+        cores=cores,
+        threads=torch.get_num_threads(),
+        native_bf16=_native_bf16(device),
+        compiler=_why_no_compiler(device),
+        convolutions=any(isinstance(module, nn.Conv2d) for module in model.modules()),
+        blocks=len(blocks_of(model)),
+        can_fuse=_can_fuse(recipe, device),
+        data_bytes=size,
+        data_fit=size is not None and size < SHARE * memory,
+        samples=len(splits.train),
+        shapes=_digest(recipe, model),
+    )
+
+
+def _kind(device: torch.device) -> Literal["cpu", "cuda", "mps"]:
+    return "cuda" if device.type == "cuda" else "mps" if device.type == "mps" else "cpu"
+
+
+def _host_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _cpuinfo() -> str:
+    file = Path("/proc/cpuinfo")
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def _physical_cores() -> int:
+    """Without the second threads of a core; of those that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    package, pairs = "", set()
+    for line in _cpuinfo().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "physical id":
+            package = value.strip()
+        elif name.strip() == "core id":
+            pairs.add((package, value.strip()))
+    return min(allowed, len(pairs) or allowed)
+
+
+def _native_bf16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type == "mps":
+        return False
+    flags = {
+        word
+        for line in _cpuinfo().splitlines()
+        if line.lower().startswith(("flags", "features"))
+        for word in line.split()
+    }
+    if platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64") or not flags & BF16_FLAGS:
+        return False
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _why_no_compiler(device: torch.device) -> str:
+    if device.type == "cuda":
+        return "" if importlib.util.find_spec("triton") else "torch compiles for CUDA by Triton, which is not installed"
+    if device.type == "mps":
+        return "compiling for MPS is not tried"
+    found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    return "" if found else "torch compiles for the CPU by a C++ compiler, and neither g++ nor clang++ is here"
+
+
+def _can_fuse(recipe: Recipe, device: torch.device) -> bool:
+    if not isinstance(recipe.optimizer, str):
+        return False
+    kind = optimizer_class(recipe.optimizer)
+    has = "fused" in inspect.signature(kind).parameters
+    return has and (device.type == "cpu" or kind.__name__ in FUSED_EVERYWHERE)
+
+
+def _digest(recipe: Recipe, model: nn.Module) -> str:
+    """Shapes do not tell a ReLU from a GELU: the text of the model, and the source of what builds it, do."""
+    shapes: Mapping[str, list[int]] = {name: list(value.shape) for name, value in model.state_dict().items()}
+    parts = [repr(shapes), str(model)]
+    for made in (recipe.model, recipe.data, recipe.loss, type(model)):
+        file = inspect.getsourcefile(made) if inspect.isfunction(made) or inspect.isclass(made) else None
+        if file and Path(file).is_file():
+            parts.append(hashlib.sha256(Path(file).read_bytes()).hexdigest())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""The user's source: statements, ownership, rewriting, allow comments, settings. No torch."""

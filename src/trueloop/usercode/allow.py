@@ -1,0 +1,76 @@
+"""Which findings the user means.
+
+A finding is meant when `# trueloop: allow[gradients-never-cleared]` stands on its line, on another line of the same
+statement, or alone on the line above; or when a pattern of `per-file-ignores` covers its file.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from trueloop.event import Place
+from trueloop.finding import Finding
+from trueloop.usercode.settings import Settings
+from trueloop.usercode.source import line_of, source_of
+
+__all__ = ["at_home", "is_allowed", "is_excused", "sift"]
+
+_COMMENT: Final = re.compile(r"#\s*trueloop:\s*allow\[([^\]]*)\]")
+
+
+def at_home(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
+    """A run of ours has no loop of the user's to point at: what has no line of its own stands where the model is
+    written."""
+    return [
+        replace(f, place=home, source=line_of(home)) if f.place is None and home is not None else f for f in findings
+    ]
+
+
+def sift(findings: Iterable[Finding], settings: Settings) -> tuple[tuple[Finding, ...], int]:
+    """The findings to show, with the severity they are to have, most severe first; and how many the user has
+    allowed."""
+    found = list(findings)
+    kept = [replace(f, severity=settings.severity_of(f)) for f in found if not is_excused(f, settings)]
+    return tuple(sorted(kept, key=lambda f: -f.severity)), len(found) - len(kept)
+
+
+def is_excused(finding: Finding, settings: Settings) -> bool:
+    return settings.ignores(finding) or is_allowed(finding)
+
+
+def is_allowed(finding: Finding) -> bool:
+    """Did the user say, at this place, that it is meant?"""
+    place = finding.place
+    if place is None:
+        return False
+    first, last = _statement_lines(place.path, place.line)
+    words = {word for line in range(first, last + 1) for word in _allowed_on(linecache.getline(place.path, line))}
+    above = linecache.getline(place.path, first - 1).strip() if first > 1 else ""
+    if above.startswith("#"):
+        words |= _allowed_on(above)
+    return finding.name.lower() in words or finding.code.lower() in words
+
+
+def _statement_lines(path: str, line: int) -> tuple[int, int]:
+    """First and last line of the simple statement at the line; of a loop, a class or a function, only the line
+    itself."""
+    statement = source_of(path).statement(line)
+    if statement is None or isinstance(statement, _COMPOUND) or statement.end_lineno is None:
+        return line, line
+    return statement.lineno, statement.end_lineno
+
+
+_COMPOUND: Final = (
+    *(ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+)
+"""Statements with a body: a comment somewhere inside it does not speak for the whole."""
+
+
+def _allowed_on(line: str) -> set[str]:
+    return {word.strip().lower() for match in _COMMENT.finditer(line) for word in match.group(1).split(",")}

@@ -1,0 +1,210 @@
+"""The user's loop, read and rearranged: which statement trains, which variable is the model, and the edits that move a
+line.
+
+Every answer is empty (None, '' or no edits) where the code is not simple enough to be changed mechanically.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+
+from trueloop.event import Place
+from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in
+
+__all__ = [
+    "after",
+    "before",
+    "block_of",
+    "end_of",
+    "imports_torch",
+    "indented",
+    "loop_without_graph",
+    "loops_around",
+    "model_called",
+    "moved",
+    "owns_its_lines",
+    "says_monte_carlo",
+    "shuffled",
+    "sole_call",
+    "trains",
+]
+
+
+def says_monte_carlo(name: str) -> bool:
+    """Does a name of the user's say that chance is meant: mc_dropout, MCDropout, predict_with_uncertainty,
+    BayesianNet?"""
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
+    return any(
+        word.lower() == "mc" or word.lower().startswith(("mcdrop", "monte", "uncertain", "bayes")) for word in words
+    )
+
+
+def trains(node: ast.AST) -> bool:
+    """Does a backward or a step stand in it?"""
+    return any(called_name(call) in ("backward", "step") for call in calls_in(node))
+
+
+def imports_torch(source: Source) -> bool:
+    """Is `torch` a name of the file?"""
+    imports = (node for node in ast.walk(source.tree) if isinstance(node, ast.Import))
+    return any((alias.asname or alias.name.split(".")[0]) == "torch" for node in imports for alias in node.names)
+
+
+def loops_around(source: Source, statement: ast.stmt) -> list[Loop]:
+    """The loops around a statement inside its function, innermost first."""
+    found: list[Loop] = []
+    for parent in source.parents(statement):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            break
+        if isinstance(parent, Loop):
+            found.append(parent)
+    return found
+
+
+def block_of(source: Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that it is one of."""
+    parent = next(source.parents(statement), None)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return []
+
+
+def end_of(block: list[ast.stmt]) -> ast.stmt | None:
+    """The last statement of a block, behind which another one could stand; None if the block is left before its end."""
+    return None if not block or isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise)) else block[-1]
+
+
+def sole_call(source: Source, place: Place | None, method: str) -> tuple[ast.Expr, str] | None:
+    """The statement at a place, if all of it is `receiver.method(…)` on lines of its own, and the receiver as
+    written."""
+    statement = source.statement(place.line) if place is not None and place.path == source.path else None
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return None
+    function = statement.value.func
+    if not isinstance(function, ast.Attribute) or function.attr != method or not owns_its_lines(source, statement):
+        return None
+    return statement, source.text(function.value)
+
+
+def owns_its_lines(source: Source, statement: ast.stmt) -> bool:
+    """No other statement shares a line with it (`a(); b()`, `if x: a()`)."""
+    last = statement.end_lineno or statement.lineno
+    ahead = source.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
+    behind = source.lines[last - 1].encode()[statement.end_col_offset or 0 :].decode().strip()
+    return not ahead.strip() and (not behind or behind.startswith("#"))
+
+
+def before(source: Source, statement: ast.stmt, text: str) -> Edit:
+    """A line of its own before a statement, above its decorators if it has some."""
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+    return Edit(first, first - 1, (f"{source.indent(first)}{text}",))
+
+
+def after(source: Source, statement: ast.stmt, text: str) -> Edit:
+    """A line of its own after a statement."""
+    last = statement.end_lineno or statement.lineno
+    return Edit(last + 1, last, (f"{source.indent(statement.lineno)}{text}",))
+
+
+def moved(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
+    """A statement of one line, taken out and put after another one; none if its block would be left empty."""
+    if statement.lineno != statement.end_lineno or len(block_of(source, statement)) < 2 or statement is behind:
+        return []
+    text = source.lines[statement.lineno - 1].strip()
+    return [Edit(statement.lineno, statement.lineno, ()), after(source, behind, text)]
+
+
+def indented(source: Source, statement: ast.stmt, head: str) -> Edit | None:
+    """A statement put under a new head (`with torch.no_grad():`); None where a text over several lines would change
+    with it."""
+    texts = (node for node in ast.walk(statement) if isinstance(node, (ast.Constant, ast.JoinedStr)))
+    if any(node.lineno != node.end_lineno for node in texts) or not owns_its_lines(source, statement):
+        return None
+    first, last = statement.lineno, statement.end_lineno or statement.lineno
+    unit = source.indent_unit()
+    lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
+    return Edit(
+        first, last, (f"{source.indent(first)}{head}", *(f"{unit}{line}" if line.strip() else line for line in lines))
+    )
+
+
+def loop_without_graph(source: Source, place: Place) -> Edit | None:
+    """`with torch.no_grad():` around the innermost loop that the place stands in; None if that loop trains."""
+    statement = source.statement(place.line)
+    loops = [] if statement is None else loops_around(source, statement)
+    if not loops or trains(loops[0]) or not imports_torch(source):
+        return None
+    return indented(source, loops[0], "with torch.no_grad():")
+
+
+def shuffled(source: Source, place: Place | None) -> Edit | None:
+    """`shuffle=True` for the one DataLoader that is built at a place; None where it has a sampler, or takes its
+    arguments by stars."""
+    calls = source.calls(place.line, "DataLoader") if place is not None and place.path == source.path else []
+    if (
+        len(calls) != 1
+        or len(calls[0].args) > 2
+        or any(isinstance(argument, ast.Starred) for argument in calls[0].args)
+    ):
+        return None
+    call, given = calls[0], {keyword.arg: keyword.value for keyword in calls[0].keywords}
+    if None in given or given.keys() & {"sampler", "batch_sampler"} or call.lineno != call.end_lineno:
+        return None
+    if "shuffle" in given:
+        return source.replacing(given["shuffle"], "True") if isinstance(given["shuffle"], ast.Constant) else None
+    return source.replacing(call, f"{source.text(call).removesuffix(')').rstrip().removesuffix(',')}, shuffle=True)")
+
+
+def model_called(source: Source, place: Place | None) -> str:
+    """The variable (or attribute of self) that the statement at a place calls as a model; '' if it is not clear which
+    one that is."""
+    statement = source.statement(place.line) if place is not None and place.path == source.path else None
+    if statement is None:
+        return ""
+    head: ast.AST = statement
+    if isinstance(statement, (ast.If, ast.While, ast.For)):
+        head = statement.iter if isinstance(statement, ast.For) else statement.test
+    written = _names_that_are_no_model(source)
+    found = {
+        source.text(call.func)
+        for call in calls_in(head)
+        if (isinstance(call.func, ast.Name) and call.func.id not in written) or _of_self(call.func, source, written)
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _of_self(function: ast.expr, source: Source, written: set[str]) -> bool:
+    """`self.model(x)`, where no method is called so."""
+    of_self = (
+        isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
+    )
+    return of_self and isinstance(function, ast.Attribute) and function.attr not in written
+
+
+def _names_that_are_no_model(source: Source) -> set[str]:
+    """Functions, classes, imported names, built-ins, and variables that hold a loss."""
+    names = set(dir(builtins))
+    for node in ast.walk(source.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {name for target in node.targets for name in _losses(target, node.value)}
+    return names | {"criterion", "loss_fn", "loss_func", "loss_function", "metric"}
+
+
+def _losses(target: ast.expr, value: ast.expr) -> Iterator[str]:
+    """The name of a variable or attribute that is assigned a loss, a function of functional's, or a lambda."""
+    loss = isinstance(value, ast.Call) and called_name(value).endswith("Loss")
+    function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith(("F.", "torch.", "nn."))
+    if loss or (function and not isinstance(value, ast.Call)):
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Attribute):
+            yield target.attr

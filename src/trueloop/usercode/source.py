@@ -1,0 +1,407 @@
+"""The user's source, read: the line of a place, what stands around it, and patches to it.
+
+Rules point at lines and write diffs with this; it never imports or runs what it reads. A file that cannot be read or
+parsed (a notebook cell that is gone, generated code) gives empty answers, and then a finding simply has no source line
+and no diff.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import linecache
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+
+from trueloop.event import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Edit",
+    "Removal",
+    "Source",
+    "called_name",
+    "calls_in",
+    "diff",
+    "full_path",
+    "is_self_attribute",
+    "line_of",
+    "lines_on_disk",
+    "prefix_of_layers",
+    "shown_path",
+    "source_of",
+    "stand_in",
+    "taking_out",
+    "unified",
+]
+
+Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_MARK: Final = "\ufeff"
+"""What some editors put before the first character of a file; Python reads over it."""
+
+
+def line_of(place: Place | None) -> str:
+    """The user's line, as it stands, without its newline."""
+    return linecache.getline(place.path, place.line).rstrip("\n") if place else ""
+
+
+_standing: list[str] = []
+"""The folder that trueloop was started in, once it has been said; a script may go elsewhere by os.chdir."""
+
+
+def stand_in(folder: str) -> None:
+    """Show paths relative to this folder from now on, wherever the script goes."""
+    _standing[:] = [folder]
+
+
+def shown_path(path: str) -> str:
+    """Relative to the folder that trueloop was started in when the file lies below it."""
+    if path.startswith("<"):  # <stdin>, a notebook's cell
+        return path
+    relative = os.path.relpath(path, *_standing)
+    return path if relative.startswith("..") else relative
+
+
+def full_path(shown: str) -> str:
+    """The file that `shown_path` has shown."""
+    return os.path.join(*_standing, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Lines first..last (counted from 1, inclusive) become `lines`; last = first - 1 inserts before `first`."""
+
+    first: int
+    last: int
+    lines: tuple[str, ...]
+
+
+def diff(path: str, edits: list[Edit]) -> str:
+    """A unified diff for `patch -p0`, run where trueloop was run; empty if the result does not parse."""
+    before = lines_on_disk(path)
+    if not before:
+        return ""
+    end = "\r\n" if before[0].endswith("\r\n") else "\n"
+    after = list(before)
+    for edit in sorted(edits, key=lambda e: e.first, reverse=True):
+        after[edit.first - 1 : edit.last] = [line + end for line in edit.lines]
+    after = [line if line.endswith("\n") else line + end for line in after]
+    if after and not before[-1].endswith("\n"):
+        after[-1] = after[-1].removesuffix(end)
+    try:
+        ast.parse("".join(after).removeprefix(_MARK))
+    except SyntaxError:
+        return ""
+    return unified(path, before, after)
+
+
+def unified(path: str, before: list[str], after: list[str]) -> str:
+    """The diff between two lists of lines of a file, as `patch` reads it."""
+    name = shown_path(path)
+    pieces = difflib.unified_diff(before, after, name, name)
+    return "".join(piece if piece.endswith("\n") else piece + "\n\\ No newline at end of file\n" for piece in pieces)
+
+
+def lines_on_disk(path: str) -> list[str]:
+    """The lines as `patch` will meet them, with their own ends, or none at the last; empty if the file is not UTF-8, as
+    a patch is.
+
+    `linecache` makes every end a plain newline. What it holds is taken where there is no such file (a notebook's cell)
+    or it has changed.
+    """
+    known = linecache.getlines(path)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = list(file)
+    except OSError:
+        return known
+    except UnicodeDecodeError:
+        return []
+    bare = [line.rstrip("\r\n") for line in lines]
+    return lines if [line.removeprefix(_MARK) for line in bare] == [line.rstrip("\r\n") for line in known] else known
+
+
+@lru_cache(maxsize=256)
+def source_of(path: str) -> Source:
+    """The parsed source of a file; an empty module if it cannot be parsed."""
+    lines = linecache.getlines(path)
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        tree = ast.Module(body=[], type_ignores=[])
+    return Source(path, lines, tree)
+
+
+class Source:
+    """One file of the user's."""
+
+    def __init__(self, path: str, lines: list[str], tree: ast.Module) -> None:
+        self.path = path
+        self.lines = lines
+        self.tree = tree
+        self._parent: dict[ast.AST, ast.AST] = {
+            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
+        }
+        self._statements: dict[int, ast.stmt | None] = {}
+        """By line: a rule that speaks in every step asks for the same ones again and again."""
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """From the innermost outwards."""
+        while node in self._parent:
+            node = self._parent[node]
+            yield node
+
+    def statement(self, line: int) -> ast.stmt | None:
+        """The innermost simple statement (or head of a compound one) that covers the line."""
+        if line not in self._statements:
+            self._statements[line] = self._find_statement(line)
+        return self._statements[line]
+
+    def _find_statement(self, line: int) -> ast.stmt | None:
+        best: ast.stmt | None = None
+        for node in ast.walk(self.tree):
+            if (
+                isinstance(node, ast.stmt)
+                and node.lineno <= line <= (node.end_lineno or node.lineno)
+                and (best is None or node.lineno >= best.lineno)
+            ):
+                best = node
+        return best
+
+    def calls(self, line: int, method: str) -> list[ast.Call]:
+        """Calls of `….method(…)` in the statement at the line."""
+        statement = self.statement(line)
+        return [] if statement is None else [call for call in calls_in(statement) if called_name(call) == method]
+
+    def enclosing_loop(self, line: int) -> Loop | None:
+        """The innermost loop around the line."""
+        statement = self.statement(line)
+        if statement is None:
+            return None
+        for parent in self.parents(statement):
+            if isinstance(parent, Function):
+                return None
+            if isinstance(parent, Loop):
+                return parent
+        return None
+
+    def enclosing_function(self, line: int) -> Function | None:
+        statement = self.statement(line)
+        if statement is None:
+            return None
+        return next((parent for parent in self.parents(statement) if isinstance(parent, Function)), None)
+
+    def backwarded(self, line: int) -> ast.expr | None:
+        """The expression that the backward at the line is called on: `loss` of `loss.backward()`, and of
+        `accelerator.backward(loss)`."""
+        calls = self.calls(line, "backward")
+        if len(calls) != 1 or not isinstance(calls[0].func, ast.Attribute):
+            return None
+        call, receiver = calls[0], calls[0].func.value
+        given = call.args[0] if call.args else None
+        by_another = self.text(receiver).endswith("autograd") or (
+            isinstance(given, ast.Name) and "loss" in given.id.lower()
+        )
+        return given if by_another else receiver
+
+    def class_named(self, name: str) -> ast.ClassDef | None:
+        return next((n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name), None)
+
+    def assignment_to_self(self, class_name: str, attribute: str) -> ast.stmt | None:
+        """The first `self.attribute = …` in a class."""
+        owner = self.class_named(class_name)
+        for node in ast.walk(owner) if owner else ():
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
+            for target in targets:
+                if is_self_attribute(target, attribute):
+                    assert isinstance(node, ast.stmt)
+                    return node
+        return None
+
+    def is_initialised(self, statement: ast.stmt | None) -> bool:
+        """Does `super().__init__()` come before it, if it stands in a constructor? Before that a module takes no layers
+        or buffers."""
+        function = None if statement is None else self.enclosing_function(statement.lineno)
+        if statement is None or function is None or function.name != "__init__":
+            return statement is not None
+        lines = [call.lineno for call in calls_in(function) if called_name(call) == "__init__"]
+        return not lines or min(lines) < statement.lineno
+
+    def indent(self, line: int) -> str:
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return text[: len(text) - len(text.lstrip())]
+
+    def indent_unit(self) -> str:
+        """What one level of indentation is written as: that of the first block."""
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+                return self.indent(body[0].lineno).removeprefix(self.indent(node.lineno))
+        return "    "
+
+    def text(self, node: ast.AST) -> str:
+        """The node as written."""
+        return ast.get_source_segment("".join(self.lines), node) or ""
+
+    def replacing(self, node: ast.expr | ast.stmt, text: str) -> Edit:
+        """The lines of the node, with the node's own text replaced."""
+        last = node.end_lineno or node.lineno
+        before = self.lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        after = self.lines[last - 1].encode()[node.end_col_offset or 0 :].decode().rstrip("\n")
+        return Edit(node.lineno, last, tuple(f"{before}{text}{after}".split("\n")))
+
+    def without_item(self, items: list[ast.expr], item: ast.expr) -> Edit | None:
+        """One item of a list of arguments, taken out with its comma; None where that cannot be done by lines."""
+        first, last = item.lineno, item.end_lineno or item.lineno
+        before = self.lines[first - 1].encode()[: item.col_offset].decode()
+        after = self.lines[last - 1].encode()[item.end_col_offset or 0 :].decode().strip().removeprefix(",").lstrip()
+        if not before.strip() and (after.startswith("#") or not after):
+            return Edit(first, last, ())
+        index = items.index(item)
+        if index == 0 or first != last or items[index - 1].end_lineno != first:
+            return None
+        kept = self.lines[first - 1].encode()[: items[index - 1].end_col_offset].decode()
+        rest = self.lines[first - 1].encode()[item.end_col_offset or 0 :].decode().rstrip("\n")
+        return Edit(first, first, (kept + rest,))
+
+    def place(self, node: ast.stmt | ast.expr, function: str = "") -> Place:
+        return Place(self.path, node.lineno, function)
+
+
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    return (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+
+
+def called_name(call: ast.Call) -> str:
+    """`step` for `optimizer.step()`, `clip` for `clip(x)`."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def prefix_of_layers(source: Source) -> str:
+    """How the file writes PyTorch's layers: `nn.` or `torch.nn.`; empty if it imports neither."""
+    for node in ast.walk(source.tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "torch"
+            and any(a.name == "nn" and not a.asname for a in node.names)
+        ):
+            return "nn."
+        if isinstance(node, ast.Import) and any(a.name == "torch.nn" and a.asname == "nn" for a in node.names):
+            return "nn."
+    names = [a.asname or a.name for node in ast.walk(source.tree) if isinstance(node, ast.Import) for a in node.names]
+    return "torch.nn." if "torch" in names else ""
+
+
+def is_self_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The line that applies (or builds) something that has to go, and the diff that takes it out; '' where it cannot be
+    written."""
+
+    place: Place
+    diff: str
+
+
+def taking_out(place: Place, functions: tuple[str, ...], layer: str, *, by_layer: bool) -> Removal:
+    """Take an activation out: `torch.softmax(f(x), 1)`, `f(x).softmax(1)` and `self.softmax(f(x))` become `f(x)`; a
+    Sequential loses it.
+
+    `place` is where it ran; `by_layer` says that a layer object applied it, so that the line may only be the call of
+    the model around it.
+    """
+    source = source_of(place.path)
+    statement = source.statement(place.line)
+    probabilities = _meets_a_threshold(source)
+    if statement is not None and not isinstance(statement, (Function, ast.ClassDef)):
+        calls = [
+            (call, inner)
+            for call in calls_in(statement)
+            if (inner := _operand(source, call, functions, layer)) is not None
+        ]
+        if len(calls) == 1:
+            call, inner = calls[0]
+            text = source.text(inner)
+            simple = isinstance(inner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+            bare = simple or isinstance(next(source.parents(call), None), (ast.Return, ast.Assign, ast.Call))
+            patch = "" if probabilities else diff(place.path, [source.replacing(call, text if bare else f"({text})")])
+            return Removal(place, patch)
+    built = [call for call in calls_in(source.tree) if called_name(call) == layer] if by_layer else []
+    if len(built) != 1:
+        return Removal(place, "")
+    parent = next(source.parents(built[0]), None)
+    items = parent.elts if isinstance(parent, ast.List) else []
+    if isinstance(parent, ast.Call) and called_name(parent) == "Sequential":
+        items = parent.args
+    edit = source.without_item(items, built[0]) if built[0] in items and len(items) > 1 and not probabilities else None
+    return Removal(source.place(built[0], place.function), "" if edit is None else diff(place.path, [edit]))
+
+
+def _operand(source: Source, call: ast.Call, functions: tuple[str, ...], layer: str) -> ast.expr | None:
+    """What the activation is applied to, if this call applies it."""
+    if isinstance(call.func, ast.Call):
+        return call.args[0] if called_name(call.func) == layer and len(call.args) == 1 else None
+    name = called_name(call)
+    if name in functions:
+        if isinstance(call.func, ast.Name) or source.text(call.func).split(".")[0] in _imported(source):
+            return call.args[0] if call.args else None
+        if isinstance(call.func, ast.Attribute) and all(_is_number(argument) for argument in call.args):
+            return call.func.value  # scores.softmax(1)
+    return call.args[0] if len(call.args) == 1 and name in _names_of(source, layer) else None
+
+
+def _meets_a_threshold(source: Source) -> bool:
+    """`out > 0.5`, `out.round()`: other lines may read what the activation gives as probabilities, and would misread
+    scores."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and called_name(node) == "round":
+            return True
+        if isinstance(node, ast.Compare) and not any(word in ast.unparse(node) for word in ("rand", "loss")):
+            numbers = [side.value for side in (node.left, *node.comparators) if isinstance(side, ast.Constant)]
+            if any(isinstance(number, float) and 0 < number < 1 for number in numbers):
+                return True
+    return False
+
+
+def _imported(source: Source) -> set[str]:
+    """Names that the file gives to modules and to what it takes from them."""
+    imports = (node for node in ast.walk(source.tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+
+
+def _names_of(source: Source, layer: str) -> set[str]:
+    """Names and attributes that are assigned a layer of this class: `self.act = nn.Softmax(dim=1)` gives act."""
+    names: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called_name(node.value) == layer:
+            names |= {
+                t.attr if isinstance(t, ast.Attribute) else t.id
+                for t in node.targets
+                if isinstance(t, (ast.Attribute, ast.Name))
+            }
+    return names
