@@ -6,7 +6,7 @@ fashion-cnn by default.
     an hour on a CPU
 
 The metric is the quantized model's on all samples of the split, validation unless told otherwise; `other answers` are
-those that the artefact, run by its own runtime, gives otherwise than that model, ties included. Speed is that of a
+those that the artifact, run by its own runtime, gives otherwise than that model, ties included. Speed is that of a
 batch of 1 and of 32, in turns with the float model in the same form: above 1 the quantized one is faster. Exits with 1
 if an int8 scheme misses the bar: weights and file at least 2x smaller than in float, and a drop of one point at most.
 """
@@ -33,7 +33,7 @@ from trueloop.quantize.decide import Decided, decide
 from trueloop.quantize.make import beside, refuse_target, written
 from trueloop.quantize.scheme import Scheme
 from trueloop.recipe.recipe import DataRequest
-from trueloop.results.artifact import Artefact
+from trueloop.results.artifact import Artifact
 from trueloop.results.quantize import ALLOWED, Quantization
 from trueloop.session.folder import read_about
 
@@ -56,7 +56,7 @@ class Row:
 
     told: Quantization
     others: int
-    """Answers of the artefact that are not the quantized model's."""
+    """Answers of the artifact that are not the quantized model's."""
     verified: int
 
     @property
@@ -80,7 +80,7 @@ class Bench:
 
     def __init__(self, subject: Subject, scratch: Path, samples: int | None) -> None:
         self.subject, self.scratch, self.samples = subject, scratch, samples
-        self.plain: dict[str, Artefact] = {}
+        self.plain: dict[str, Artifact] = {}
         self.rows: list[Row] = []
         self.refused: list[str] = []
 

@@ -66,12 +66,12 @@ recipe = Recipe(name="NAME", model=NAME, data=read, epochs=1, batch=50, trackers
 """
 
 
-def measured(artefacts: list[Path], requests: int, rounds: int) -> int:
+def measured(artifacts: list[Path], requests: int, rounds: int) -> int:
     """The first one has to reach the bars; the others are told."""
     asked = ["--requests", str(requests), "--rounds", str(rounds)]
-    codes = [main(["load", str(artefacts[0]), *asked, "--latency", LIMIT, "--gain", GAIN])]
-    codes += [main(["load", str(artefact), *asked]) for artefact in artefacts[1:]]
-    codes.append(main(["load", str(artefacts[0]), "--requests", "10000", "--garbage", "1%", "--with-batching"]))
+    codes = [main(["load", str(artifacts[0]), *asked, "--latency", LIMIT, "--gain", GAIN])]
+    codes += [main(["load", str(artifact), *asked]) for artifact in artifacts[1:]]
+    codes.append(main(["load", str(artifacts[0]), "--requests", "10000", "--garbage", "1%", "--with-batching"]))
     return max(codes)
 
 
@@ -86,12 +86,12 @@ def made(folder: Path, name: str) -> Path:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", nargs="*", type=Path, help="of your own, in place of these two")
+    parser.add_argument("artifacts", nargs="*", type=Path, help="of your own, in place of these two")
     parser.add_argument("--requests", type=int, default=6_000)
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        artefacts = [path.absolute() for path in asked.artefacts] or [
+        artifacts = [path.absolute() for path in asked.artifacts] or [
             made(Path(place), name) for name in ("deep", "wide")
         ]
-        sys.exit(measured(artefacts, asked.requests, asked.rounds))
+        sys.exit(measured(artifacts, asked.requests, asked.rounds))

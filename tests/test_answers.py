@@ -13,16 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.made import artefact, verification
+from tests.export.made import artifact, verification
 from trueloop.export.compare import predictions
-from trueloop.results.artifact import Artefact, Port, answer_of
+from trueloop.results.artifact import Artifact, Port, answer_of
 
 CLASSES = ("dark", "grey", "light")
 scores = st.floats(-50, 50, width=32)
 
 
 def answered(task: str, given_: Any, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
-    return answer_of(artefact(task=task, classes=classes), given_)
+    return answer_of(artifact(task=task, classes=classes), given_)
 
 
 # -- the answer is the prediction that the metric counts --
@@ -180,17 +180,17 @@ def test_limits_are_known_or_not() -> None:
 )
 def test_any_description_comes_back(classes: list[str], metrics: dict[str, float], verified: bool) -> None:
     checked = verification(metrics={name: (value, value / 2) for name, value in metrics.items()}, first_differing="x")
-    made = artefact(classes=tuple(classes), verification=checked if verified else None)
-    assert Artefact.of(json.loads(json.dumps(made.plain(), sort_keys=True)), made.folder) == made
+    made = artifact(classes=tuple(classes), verification=checked if verified else None)
+    assert Artifact.of(json.loads(json.dumps(made.plain(), sort_keys=True)), made.folder) == made
 
 
 @pytest.mark.parametrize("field", ["files", "classes", "notes", "outputs", "verification"])
 @pytest.mark.parametrize("rubbish", [5, [5], "x"])
 def test_rubbish_in_a_description_is_one_of_the_errors_that_are_named(field: str, rubbish: Any) -> None:
-    told = replace(artefact(), verification=verification()).plain()
+    told = replace(artifact(), verification=verification()).plain()
     told[field] = rubbish
     try:
-        Artefact.of(told, Path())
+        Artifact.of(told, Path())
     except (KeyError, TypeError, ValueError, AttributeError):
         return
     assert field in ("classes", "notes"), "words may be anything"

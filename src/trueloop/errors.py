@@ -7,7 +7,7 @@
     │   ├── NotARun         a folder that holds no recorded run, or a damaged one
     │   ├── BadRecipe       a recipe that cannot be trained: all its mistakes at once
     │   ├── BadCheckpoint   a checkpoint that is damaged, incomplete, or not to be trusted
-    │   ├── BadArtefact     an exported model that is damaged, of a later format, or made for another runtime
+    │   ├── BadArtifact     an exported model that is damaged, of a later format, or made for another runtime
     │   └── BadData         data that cannot be learned from: file, row, what is wrong
     ├── CannotExport        a target cannot take the model, or answers otherwise than it; nothing is left of it (exit
     code 1) ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5) ├──
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Apart",
-    "BadArtefact",
+    "BadArtifact",
     "BadCheckpoint",
     "BadData",
     "BadRecipe",
@@ -75,7 +75,7 @@ class BadCheckpoint(Misuse):
     """A checkpoint that is damaged, incomplete, or not to be trusted."""
 
 
-class BadArtefact(Misuse):
+class BadArtifact(Misuse):
     """An exported model that is damaged, of a later format, or made for another runtime."""
 
 

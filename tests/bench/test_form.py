@@ -11,13 +11,13 @@ import pytest
 from tests.export.made import run_here, subject
 from trueloop.bench.form import LEAST, WARM, Asked, Opened, opened, timed
 from trueloop.bench.worker import answers
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.exporter import Array, FakeRunner
 from trueloop.export.make import export
 from trueloop.results.artifact import Port
 
-ASKED = Asked("artefact", "somewhere", "made up")
+ASKED = Asked("artifact", "somewhere", "made up")
 
 
 def _clock(*seconds: float) -> tuple[Callable[[], None], Callable[[], float]]:
@@ -73,7 +73,7 @@ def test_a_worker_that_cannot_take_a_batch_says_so_and_takes_others() -> None:
 
 def test_a_worker_that_cannot_open_says_why() -> None:
     def broken(asked: Asked) -> Opened:
-        raise BadArtefact(f"{asked.folder} is damaged.")
+        raise BadArtifact(f"{asked.folder} is damaged.")
 
     assert list(answers(_lines(), broken)) == [{"failed": "somewhere is damaged."}]
 
@@ -83,10 +83,10 @@ def test_a_form_travels_as_plain_values() -> None:
     assert Asked(**json.loads(json.dumps(asked.plain()))) == asked
 
 
-def test_an_artefact_is_opened_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_artifact_is_opened_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
     made = export(subject(), exporter_named("onnx"), tmp_path / "made")
-    form = opened(Asked("artefact", str(made.folder), "onnx"))
+    form = opened(Asked("artifact", str(made.folder), "onnx"))
     assert form.runtime.startswith("onnxruntime ")
     assert form.bytes == made.file.stat().st_size
     answered = form.call(5)()

@@ -11,7 +11,7 @@ from trueloop.results.artifact import Port
 PICTURE = Port("input", "uint8", (None, 1, 3, 4))
 
 
-def test_pictures_have_the_range_that_the_artefact_names() -> None:
+def test_pictures_have_the_range_that_the_artifact_names() -> None:
     (images,) = inputs_of([PICTURE], {"kind": "image", "range": [0, 16]}, 200)
     assert images.dtype == np.uint8
     assert images.shape == (200, 1, 3, 4)

@@ -32,7 +32,7 @@ class FakeHolder(Holder):
 
 
 def _asked(*folders: str) -> list[Asked]:
-    return [Asked("artefact", folder, folder) for folder in folders]
+    return [Asked("artifact", folder, folder) for folder in folders]
 
 
 def _measured(
@@ -103,16 +103,16 @@ def test_all_processes_are_closed_when_somebody_interrupts() -> None:
 
 
 def test_a_real_process_says_what_it_cannot_open() -> None:
-    process = Elsewhere(Asked("artefact", "no-such-folder", "none"), 1)
+    process = Elsewhere(Asked("artifact", "no-such-folder", "none"), 1)
     try:
-        with pytest.raises(HolderFailed, match="no-such-folder holds no artefact"):
+        with pytest.raises(HolderFailed, match="no-such-folder holds no artifact"):
             process.open()
     finally:
         process.close()
 
 
 def test_a_process_that_is_gone_is_told_by_its_signal() -> None:
-    process = Elsewhere(Asked("artefact", "no-such-folder", "none"), 1)
+    process = Elsewhere(Asked("artifact", "no-such-folder", "none"), 1)
     process.process.kill()
     process.process.wait()
     try:
@@ -132,7 +132,7 @@ def test_the_machine_is_named_with_its_versions() -> None:
 
 def test_a_bench_says_on_which_device_its_forms_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trueloop.export.device.shown", lambda device: f"{device} (a GPU)")
-    told, _, _ = _measured([Asked("artefact", "a", "a", device="cuda")], 1)
+    told, _, _ = _measured([Asked("artifact", "a", "a", device="cuda")], 1)
     assert told.machine["device"] == "cuda (a GPU)"
     assert told.how[1].startswith(
         "All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory"

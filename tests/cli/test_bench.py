@@ -17,7 +17,7 @@ from trueloop.cli.main import main
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a recipe of the user's, and two artefacts of it."""
+    """A run of a recipe of the user's, and two artifacts of it."""
     folder = tmp_path_factory.mktemp("benched")
     (folder / "benched_shades.py").write_text(RECIPE, encoding="utf-8")
     before = Path.cwd()
@@ -67,7 +67,7 @@ def _names() -> list[str]:
 
 
 @pytest.mark.usefixtures("there")
-def test_a_run_stands_for_its_model_and_all_its_artefacts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_stands_for_its_model_and_all_its_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "shades", "--batch", "1,4"]) == 1, "one form fails here"
     assert _names() == ["eager", "compiled", "onnx"]
     said = capsys.readouterr().out
@@ -79,7 +79,7 @@ def test_a_run_stands_for_its_model_and_all_its_artefacts(capsys: pytest.Capture
 
 
 @pytest.mark.usefixtures("there")
-def test_an_artefact_in_its_run_brings_the_model_and_one_elsewhere_does_not() -> None:
+def test_an_artifact_in_its_run_brings_the_model_and_one_elsewhere_does_not() -> None:
     assert main(["bench", "runs/shades/export/onnx", "elsewhere", "--no-compile", "--batch", "2"]) == 0
     assert _names() == ["eager", "onnx", "elsewhere"]
 
@@ -104,7 +104,7 @@ def test_all_numbers_go_to_a_file(there: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ([], "Which artefact?"),
+        ([], "Which artifact?"),
         (["nothing"], "There is no run 'nothing'"),
         (["elsewhere", "--batch", "1,none"], "--batch cannot be '1,none'"),
         (["elsewhere", "--batch", "0"], "--batch cannot be '0'"),
@@ -120,7 +120,7 @@ def test_what_is_refused_is_refused_in_a_sentence(
     assert said in capsys.readouterr().err
 
 
-def test_real_processes_measure_the_model_and_an_artefact(
+def test_real_processes_measure_the_model_and_an_artifact(
     trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(trained)

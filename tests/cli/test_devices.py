@@ -90,7 +90,7 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     other.symlink_to(made)
     copy = tmp_path / "copy"
     copy.mkdir()
-    (copy / "artefact.json").write_bytes((made / "artefact.json").read_bytes())
+    (copy / "artifact.json").write_bytes((made / "artifact.json").read_bytes())
     page, numbers = tmp_path / "told.html", tmp_path / "told.json"
     typed = [
         "bench",
@@ -136,7 +136,7 @@ def test_a_server_opens_the_model_on_the_device(made: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("trueloop.serve.server.run", run)
     monkeypatch.setattr(
-        "trueloop.export.catalogue.runner_of", lambda artefact, device: opened.append((artefact.target, device))
+        "trueloop.export.catalogue.runner_of", lambda artifact, device: opened.append((artifact.target, device))
     )
     monkeypatch.setattr("trueloop.export.device.torch_device", lambda _: None)
     assert main(["serve", str(made), "--port", "0", "--device", "cuda:1"]) == 0

@@ -12,7 +12,7 @@ import torch
 from tests.export.made import RECIPE, run_here
 from trueloop.cli.main import main
 from trueloop.export.catalogue import runner_of
-from trueloop.export.folder import read_artefact
+from trueloop.export.folder import read_artifact
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_run_becomes_weights_that_a_fresh_process_loads(there: Path, capsys: p
     said = capsys.readouterr().out
     assert "shades as safetensors: shades, moving average, step 3" in said
     assert "in a process of its own: 60 valid samples, batches of 1, 2, 7, 32, 18" in said
-    made = read_artefact(there / "runs" / "shades" / "export" / "safetensors")
+    made = read_artifact(there / "runs" / "shades" / "export" / "safetensors")
     assert not made.preprocessing["inside"]
     assert made.preprocessing["prepare"] == "exported_shades.scaled"
     assert made.run["weights"] == "ema"
@@ -61,7 +61,7 @@ def test_the_moving_average_leaves_as_in_evaluation(capsys: pytest.CaptureFixtur
     from safetensors.torch import load_file
 
     assert main(["export", "runs/shades", "--to", "torchscript", "--output", "ema"]) == 0
-    made = read_artefact("ema")
+    made = read_artifact("ema")
     assert made.verification is not None
     best = Path("runs/shades/checkpoints") / made.run["checkpoint"]
     average, weights = load_file(best / "ema.safetensors"), load_file(best / "model.safetensors")
@@ -96,7 +96,7 @@ def test_another_checkpoint_may_be_asked_for(word: str, step: int) -> None:
         )
         == 0
     )
-    assert read_artefact(f"at-{word}").run["step"] == step
+    assert read_artifact(f"at-{word}").run["step"] == step
 
 
 @pytest.mark.usefixtures("there", "here")

@@ -12,7 +12,7 @@ import pytest
 from tests.export.made import RECIPE, run_here
 from trueloop.cli.main import main
 from trueloop.export.catalogue import runner_of
-from trueloop.export.folder import read_artefact
+from trueloop.export.folder import read_artifact
 from trueloop.quantize.stored import Int8
 
 
@@ -38,7 +38,7 @@ def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return trained
 
 
-def test_a_run_becomes_a_smaller_artefact_and_its_cost_is_told(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_becomes_a_smaller_artifact_and_its_cost_is_told(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [
         "quantize",
         "shades",
@@ -60,7 +60,7 @@ def test_a_run_becomes_a_smaller_artefact_and_its_cost_is_told(there: Path, caps
     assert " on 60 valid samples: " in said
     assert "batch 1 " in said
     assert "verified by onnxruntime" in said
-    made = read_artefact(there / "runs" / "shades" / "export" / "int8-weight-onnx")
+    made = read_artifact(there / "runs" / "shades" / "export" / "int8-weight-onnx")
     assert f"written  {Path('runs/shades/export/int8-weight-onnx/model.onnx')}" in said
     assert made.run["quantized"]["scheme"] == "int8-weight"
     assert made.licence["model"] == "MIT"

@@ -141,7 +141,7 @@ def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytes
     for verb in ("serve", "load"):
         assert main([verb, str(damaged)]) == 4
         said = capsys.readouterr().err
-        assert "is damaged: its contents do not have the hash that artefact.json names. Nothing was run." in said
+        assert "is damaged: its contents do not have the hash that artifact.json names. Nothing was run." in said
         assert len(said.splitlines()) == 1
 
 
@@ -160,14 +160,14 @@ def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytes
     ],
     ids=["a later format", "another version", "another machine"],
 )
-def test_an_artefact_for_something_else_is_not_served(
+def test_an_artifact_for_something_else_is_not_served(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, object], why: str
 ) -> None:
     from trueloop.checkpoint.store import sealed, unsealed
 
     other = copied(made, tmp_path / "other")
-    told = unsealed((other / "artefact.json").read_bytes(), "")
-    (other / "artefact.json").write_bytes(sealed({**told, change[0]: change[1]}))
+    told = unsealed((other / "artifact.json").read_bytes(), "")
+    (other / "artifact.json").write_bytes(sealed({**told, change[0]: change[1]}))
     assert main(["serve", str(other)]) == 4
     said = capsys.readouterr().err
     assert why in said
@@ -181,9 +181,9 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
 
     other = copied(made, tmp_path / "other")
     (other / "model.onnx").write_bytes(b"rubbish")
-    told = unsealed((other / "artefact.json").read_bytes(), "")
+    told = unsealed((other / "artifact.json").read_bytes(), "")
     entry = {"bytes": 7, "sha256": hashlib.sha256(b"rubbish").hexdigest()}
-    (other / "artefact.json").write_bytes(sealed({**told, "files": {"model.onnx": entry}}))
+    (other / "artifact.json").write_bytes(sealed({**told, "files": {"model.onnx": entry}}))
     with process([sys.executable, "-m", "trueloop", "serve", str(other), "--port", "0"]) as started:
         said = started.communicate(timeout=60)[0]
         assert started.returncode == 4
@@ -194,8 +194,8 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "Which artefact?"),
-        (["nowhere"], "nowhere holds no artefact"),
+        ([], "Which artifact?"),
+        (["nowhere"], "nowhere holds no artifact"),
         (["MADE", "--batch", "0"], "--batch cannot be '0'"),
         (["MADE", "--wait", "soon"], "--wait 'soon' is no time. Nothing was served"),
         (["MADE", "--max-body", "much"], "--max-body 'much' is no size. Nothing was served"),
@@ -225,16 +225,16 @@ def test_a_command_that_is_wrong_is_refused(
         (["a", "--p99", "soon"], "--p99 'soon' is no time. Nothing was asked"),
         (["a", "--gain", "much"], "'much'"),
         (["http://"], "is no address of a server"),
-        (["a"], "a holds no artefact"),
+        (["a"], "a holds no artifact"),
     ],
-    ids=["nothing", "clients", "garbage", "p99", "gain", "address", "artefact"],
+    ids=["nothing", "clients", "garbage", "p99", "gain", "address", "artifact"],
 )
 def test_a_load_that_is_wrong_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
     assert main(["load", *words]) == 4
     assert why in capsys.readouterr().err
 
 
-def test_a_run_is_no_artefact_and_its_own_are_named(
+def test_a_run_is_no_artifact_and_its_own_are_named(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -280,5 +280,5 @@ def test_triton_and_docker_get_their_files(made: Path, tmp_path: Path, capsys: p
     said = capsys.readouterr().out
     assert said.count("written    ") == 5
     assert "max_batch_size: 4" in (tmp_path / "models" / "shades" / "config.pbtxt").read_text()
-    told = json.loads((tmp_path / "image" / "artefact" / "artefact.json").read_text())
+    told = json.loads((tmp_path / "image" / "artifact" / "artifact.json").read_text())
     assert told

@@ -14,10 +14,10 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine.task import build_task
 from trueloop.export.catalogue import runner_of
 from trueloop.export.exporter import Array
-from trueloop.export.folder import read_artefact
+from trueloop.export.folder import read_artifact
 from trueloop.export.subject import Subject
 from trueloop.recipe.recipe import DataRequest, Recipe
-from trueloop.results.artifact import Artefact, Port, Verification
+from trueloop.results.artifact import Artifact, Port, Verification
 
 RECIPE = """
 import torch
@@ -98,9 +98,9 @@ def subject(model: Callable[[], nn.Module] = Shades, splits: Splits | None = Non
     return Subject(recipe, model().eval().requires_grad_(False), splits, build_task(recipe, splits.facts), run)
 
 
-def artefact(**fields: Any) -> Artefact:
+def artifact(**fields: Any) -> Artifact:
     """A description, without files."""
-    return Artefact(
+    return Artifact(
         **{
             "folder": Path("nowhere"),
             "name": "shades",
@@ -149,5 +149,5 @@ def verification(**fields: Any) -> Verification:
 def run_here(folder: Path, batches: Sequence[Sequence[Array]], device: str = "cpu") -> list[list[Array]]:
     """In place of `run_elsewhere`, for tests that are about something else: the same runner, without a process of its
     own."""
-    runner = runner_of(read_artefact(folder), device)
+    runner = runner_of(read_artifact(folder), device)
     return [runner.run(batch) for batch in batches]

@@ -1,4 +1,4 @@
-"""CARD.md says for people what artefact.json says for machines, and leaves open what only the owner can say."""
+"""CARD.md says for people what artifact.json says for machines, and leaves open what only the owner can say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.export.made import artefact, verification
+from tests.export.made import artifact, verification
 from trueloop.export.card import card_of
 from trueloop.results.artifact import Port
 
@@ -22,7 +22,7 @@ RUN = {
 
 
 def _card(**fields: Any) -> str:
-    return card_of(artefact(**{"run": RUN, "verification": verification(), **fields}))
+    return card_of(artifact(**{"run": RUN, "verification": verification(), **fields}))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_long_lists_are_counted() -> None:
     assert "class 20" not in card
     assert ", ..." in card
     card = _card(preprocessing={"kind": "tokens", "words": [f"word{number}" for number in range(5000)], "inside": True})
-    assert "- words: 5,000 entries, in artefact.json" in card
+    assert "- words: 5,000 entries, in artifact.json" in card
     assert "word3" not in card
 
 

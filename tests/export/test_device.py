@@ -14,20 +14,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.export.made import artefact, run_here, shades, subject
+from tests.export.made import artifact, run_here, shades, subject
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.errors import BadArtefact, CannotExport, MissingExtra, Misuse
+from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
 from trueloop.export.aoti import Aoti
 from trueloop.export.catalogue import exporter_named, runner_of
 from trueloop.export.device import TorchRunner, device_asked, exact, gpu_facts, kind_of, number_of, shown, torch_device
 from trueloop.export.exporter import installed
-from trueloop.export.folder import read_artefact
+from trueloop.export.folder import read_artifact
 from trueloop.export.make import _bound, export
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import verify
-from trueloop.results.artifact import Artefact
+from trueloop.results.artifact import Artifact
 
 CUDA = {"package": "torch", "version": torch.__version__, "match": "minor", "machine": "", "device": "cuda"}
 H200 = {**CUDA, "gpu": "NVIDIA H200", "capability": "9.0"}
@@ -180,17 +180,17 @@ def test_all_of_a_pt2_program_moves(
 
 
 @pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Artefact]:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Artifact]:
     """A small model as torchscript."""
 
-    def make(*of: Any, **fields: Any) -> Artefact:
+    def make(*of: Any, **fields: Any) -> Artifact:
         monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
         return export(subject(*of, **fields), Torchscript(), tmp_path / "script", samples=8)
 
     return make
 
 
-def test_a_trace_that_names_no_device_moves(script: Callable[..., Artefact], request: pytest.FixtureRequest) -> None:
+def test_a_trace_that_names_no_device_moves(script: Callable[..., Artifact], request: pytest.FixtureRequest) -> None:
     made = script()
     request.getfixturevalue("elsewhere")
     runner = Torchscript().open(made, "cuda")
@@ -199,13 +199,13 @@ def test_a_trace_that_names_no_device_moves(script: Callable[..., Artefact], req
 
 
 def test_a_trace_that_makes_tensors_on_the_cpu_is_refused_elsewhere(
-    script: Callable[..., Artefact], request: pytest.FixtureRequest
+    script: Callable[..., Artifact], request: pytest.FixtureRequest
 ) -> None:
     made = script(Placed, texts(), task="language")
     assert Torchscript().open(made).run([np.zeros((2, 6), np.int64)])[0].shape == (2, 6, 20)
     request.getfixturevalue("elsewhere")
     with pytest.raises(
-        BadArtefact, match=r"makes tensors on the CPU, where it was traced, and so does not run on cuda.*--to pt2"
+        BadArtifact, match=r"makes tensors on the CPU, where it was traced, and so does not run on cuda.*--to pt2"
     ):
         Torchscript().open(made, "cuda")
 
@@ -214,21 +214,21 @@ def test_a_trace_that_makes_tensors_on_the_cpu_is_refused_elsewhere(
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_a_form_of_torch_is_not_opened_on_a_gpu_that_is_not_there(script: Callable[..., Artefact]) -> None:
+def test_a_form_of_torch_is_not_opened_on_a_gpu_that_is_not_there(script: Callable[..., Artifact]) -> None:
     with pytest.raises(Misuse, match="--device cuda needs CUDA"):
         runner_of(script(), "cuda")
 
 
 def test_whatever_a_runtime_says_of_a_file_is_one_sentence(
-    script: Callable[..., Artefact], monkeypatch: pytest.MonkeyPatch
+    script: Callable[..., Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = script()
 
-    def failing(self: Torchscript, opened: Artefact, device: str) -> None:
+    def failing(self: Torchscript, opened: Artifact, device: str) -> None:
         raise RuntimeError("PytorchStreamReader failed\nreading\n  zip archive" + "!" * 500)
 
     monkeypatch.setattr(Torchscript, "open", failing)
-    with pytest.raises(BadArtefact) as caught:
+    with pytest.raises(BadArtifact) as caught:
         runner_of(made)
     said = str(caught.value)
     assert said.startswith(f"{made.file} cannot be opened by torch (PytorchStreamReader failed reading zip archive!!!")
@@ -237,23 +237,23 @@ def test_whatever_a_runtime_says_of_a_file_is_one_sentence(
     assert "\n" not in said
 
 
-def test_an_error_without_words_is_named(script: Callable[..., Artefact], monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(self: Torchscript, opened: Artefact, device: str) -> None:
+def test_an_error_without_words_is_named(script: Callable[..., Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Torchscript, opened: Artifact, device: str) -> None:
         raise KeyError
 
     made = script()
     monkeypatch.setattr(Torchscript, "open", failing)
-    with pytest.raises(BadArtefact, match=r"cannot be opened by torch \(KeyError\)"):
+    with pytest.raises(BadArtifact, match=r"cannot be opened by torch \(KeyError\)"):
         runner_of(made)
 
 
-def test_our_own_sentences_are_handed_on(script: Callable[..., Artefact], monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(self: Torchscript, opened: Artefact, device: str) -> None:
-        raise BadArtefact(f"not on {device}")
+def test_our_own_sentences_are_handed_on(script: Callable[..., Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Torchscript, opened: Artifact, device: str) -> None:
+        raise BadArtifact(f"not on {device}")
 
     made = script()
     monkeypatch.setattr(Torchscript, "open", failing)
-    with pytest.raises(BadArtefact, match=r"^not on cpu$"):
+    with pytest.raises(BadArtifact, match=r"^not on cpu$"):
         runner_of(made)
 
 
@@ -270,35 +270,35 @@ def test_only_the_cpu_runs_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_machine_code_runs_where_it_was_made_for_unless_told_otherwise() -> None:
-    assert artefact(runtime=H200).device == "cuda"
-    assert artefact(runtime={**CUDA, "device": "cpu"}).device == "cpu"
-    assert artefact().device == "cpu", "older ones say nothing of it"
+    assert artifact(runtime=H200).device == "cuda"
+    assert artifact(runtime={**CUDA, "device": "cpu"}).device == "cpu"
+    assert artifact().device == "cpu", "older ones say nothing of it"
 
 
 @pytest.mark.usefixtures("no_gpu")
 def test_machine_code_for_a_gpu_says_so_where_there_is_none() -> None:
     made_for = r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\)"
-    with pytest.raises(BadArtefact, match=rf"{made_for}, and torch finds no GPU here\. Nothing was run\."):
-        runner_of(artefact(target="aoti", runtime=H200))
+    with pytest.raises(BadArtifact, match=rf"{made_for}, and torch finds no GPU here\. Nothing was run\."):
+        runner_of(artifact(target="aoti", runtime=H200))
     with pytest.raises(
-        BadArtefact, match=rf"{made_for} and does not run on cpu\. Nothing was run: give --device cuda, or export"
+        BadArtifact, match=rf"{made_for} and does not run on cpu\. Nothing was run: give --device cuda, or export"
     ):
-        runner_of(artefact(target="aoti", runtime=H200), "cpu")
+        runner_of(artifact(target="aoti", runtime=H200), "cpu")
 
 
 @pytest.mark.usefixtures("two_gpus")
 def test_machine_code_for_the_cpu_is_not_run_on_a_gpu() -> None:
     with pytest.raises(
-        BadArtefact, match=r"is machine code for the CPU and does not run on cuda:1\. .*again with --device cuda\."
+        BadArtifact, match=r"is machine code for the CPU and does not run on cuda:1\. .*again with --device cuda\."
     ):
-        runner_of(artefact(target="aoti"), "cuda:1")
+        runner_of(artifact(target="aoti"), "cuda:1")
 
 
 @pytest.mark.usefixtures("two_gpus")
 def test_machine_code_for_another_gpu_is_refused() -> None:
     other = r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\), and cuda:1 is GPU 1, capability 8\.1\. Nothing was run"
-    with pytest.raises(BadArtefact, match=other):
-        runner_of(artefact(target="aoti", runtime=H200), "cuda:1")
+    with pytest.raises(BadArtifact, match=other):
+        runner_of(artifact(target="aoti", runtime=H200), "cuda:1")
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -307,11 +307,11 @@ def test_machine_code_is_loaded_on_the_gpu_that_is_asked_for(monkeypatch: pytest
     monkeypatch.setattr(
         "torch._inductor.aoti_load_package", lambda file, device_index=-1: loaded.append((file, device_index))
     )
-    made = artefact(target="aoti", files={"model.pt2": {}}, runtime={**H200, "capability": "8.1"})
+    made = artifact(target="aoti", files={"model.pt2": {}}, runtime={**H200, "capability": "8.1"})
     runner = Aoti().open(made, "cuda:1")
     assert isinstance(runner, TorchRunner)
     assert runner.device == torch.device("cuda", 1)
-    Aoti().open(artefact(target="aoti", files={"model.pt2": {}}))
+    Aoti().open(artifact(target="aoti", files={"model.pt2": {}}))
     assert loaded == [("nowhere/model.pt2", 1), ("nowhere/model.pt2", -1)]
 
 
@@ -331,13 +331,13 @@ def test_the_card_names_the_gpu() -> None:
     )
 
 
-def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[..., Artefact]) -> None:
+def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[..., Artifact]) -> None:
     made = script()
-    file = made.folder / "artefact.json"
+    file = made.folder / "artifact.json"
     told = unsealed(file.read_bytes(), "")
     file.write_bytes(sealed({**told, "runtime": {**told["runtime"], "device": ["cuda"]}}))
-    with pytest.raises(BadArtefact, match="does not say what runs it"):
-        read_artefact(made.folder)
+    with pytest.raises(BadArtifact, match="does not say what runs it"):
+        read_artifact(made.folder)
 
 
 # -- ONNX Runtime --
@@ -376,9 +376,9 @@ class Session:
 
 def test_onnx_runs_on_the_gpu_that_is_asked_for_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.InferenceSession", Session)
-    exporter_named("onnx").open(artefact(), "cuda:1")
+    exporter_named("onnx").open(artifact(), "cuda:1")
     assert Session.asked == [("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "0"}), "CPUExecutionProvider"]
-    exporter_named("onnx").open(artefact())
+    exporter_named("onnx").open(artifact())
     assert Session.asked == ["CPUExecutionProvider"]
 
 
@@ -388,7 +388,7 @@ def test_onnx_never_goes_on_silently_on_the_cpu(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(
         Misuse, match=r"cannot start its CUDAExecutionProvider on cuda: .*libraries are missing\. Nothing was run\."
     ):
-        exporter_named("onnx").open(artefact(), "cuda")
+        exporter_named("onnx").open(artifact(), "cuda")
 
 
 def test_a_package_counts_under_its_name_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,7 +423,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, error: float) -> list[str]:
 @pytest.mark.parametrize(("device", "told"), [("cpu", "1.2.3"), ("cuda:1", "1.2.3 on cuda:1, TF32 off")])
 def test_a_verification_says_where_it_ran(monkeypatch: pytest.MonkeyPatch, device: str, told: str) -> None:
     asked, made = _answering(monkeypatch, 0.0), subject()
-    assert verify(made, made.program(), Torchscript(), artefact(), 1e-4, 5, device).runtime == f"no-such-runtime {told}"
+    assert verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5, device).runtime == f"no-such-runtime {told}"
     assert asked == [device]
 
 
@@ -435,6 +435,6 @@ def test_a_failure_on_a_gpu_says_what_it_is_held_against(
     _answering(monkeypatch, 1.0)
     made = subject()
     with pytest.raises(CannotExport) as caught:
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, 5, device)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5, device)
     assert f"Asked on {device}.{more}" in str(caught.value)
     assert ("--tolerance" in str(caught.value)) is (device != "cpu")

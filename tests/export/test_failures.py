@@ -17,7 +17,7 @@ from trueloop.export.onnx import Onnx
 from trueloop.export.program import Exportable, Observed
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 
 class Planted(Exporter):
@@ -37,8 +37,8 @@ class Planted(Exporter):
             layer.weight[0] += self.by
         return Torchscript().write(program, given, file)
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
-        return Torchscript().open(artefact)
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
+        return Torchscript().open(artifact)
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_a_difference_below_the_tolerance_is_none(tmp_path: Path) -> None:
 def test_an_earlier_export_stays_when_a_later_one_fails(tmp_path: Path) -> None:
     place = tmp_path / "out"
     export(subject(), Torchscript(), place)
-    before = (place / "artefact.json").read_bytes()
+    before = (place / "artifact.json").read_bytes()
     with pytest.raises(CannotExport):
         export(subject(), Planted(), place)
-    assert (place / "artefact.json").read_bytes() == before
+    assert (place / "artifact.json").read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -150,8 +150,8 @@ class Broken(Exporter):
         file.write_bytes(b"nothing that a runtime could open")
         return given.ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
-        return Torchscript().open(artefact)
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
+        return Torchscript().open(artifact)
 
 
 def test_a_file_that_its_runtime_cannot_open_is_no_export(tmp_path: Path) -> None:

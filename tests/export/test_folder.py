@@ -1,4 +1,4 @@
-"""An artefact is whole or it is refused with one sentence; a half-made one never stands under its name."""
+"""An artifact is whole or it is refused with one sentence; a half-made one never stands under its name."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.export.made import artefact, verification
+from tests.export.made import artifact, verification
 from trueloop.checkpoint.store import sealed, unsealed
-from trueloop.errors import BadArtefact, CannotSave, Misuse
+from trueloop.errors import BadArtifact, CannotSave, Misuse
 from trueloop.export import folder as folders
-from trueloop.export.folder import CARD, read_artefact, verified_file, writing
-from trueloop.results.artifact import FILE, Artefact
+from trueloop.export.folder import CARD, read_artifact, verified_file, writing
+from trueloop.results.artifact import FILE, Artifact
 
 
-def _placed(place: Path, **fields: Any) -> Artefact:
+def _placed(place: Path, **fields: Any) -> Artifact:
     with writing(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
-        folder.seal(artefact(verification=verification(), **fields), "a card")
+        folder.seal(artifact(verification=verification(), **fields), "a card")
         folder.publish()
-    return read_artefact(place)
+    return read_artifact(place)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_a_card_may_be_filled_by_hand(tmp_path: Path) -> None:
     _placed(tmp_path / "out")
     (tmp_path / "out" / CARD).write_text("licence: MIT", encoding="utf-8")
-    assert verified_file(read_artefact(tmp_path / "out"))
+    assert verified_file(read_artifact(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_a_card_may_be_filled_by_hand(tmp_path: Path) -> None:
 def test_a_damaged_model_is_refused(tmp_path: Path, damage: Any, said: str) -> None:
     made = _placed(tmp_path / "out")
     made.file.write_bytes(damage(made.file.read_bytes()))
-    with pytest.raises(BadArtefact, match=said):
+    with pytest.raises(BadArtifact, match=said):
         verified_file(made)
 
 
 def test_a_missing_model_is_refused(tmp_path: Path) -> None:
     made = _placed(tmp_path / "out")
     made.file.unlink()
-    with pytest.raises(BadArtefact, match=r"cannot be read .*Nothing was run"):
+    with pytest.raises(BadArtifact, match=r"cannot be read .*Nothing was run"):
         verified_file(made)
 
 
@@ -65,11 +65,11 @@ def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "out" / FILE
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"grey"', b'"gray"'))
-    with pytest.raises(BadArtefact, match=r"do not have the hash it names\. Nothing was run\. Export the run again\."):
-        read_artefact(tmp_path / "out")
+    with pytest.raises(BadArtifact, match=r"do not have the hash it names\. Nothing was run\. Export the run again\."):
+        read_artifact(tmp_path / "out")
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadArtefact, match="no sealed JSON"):
-        read_artefact(tmp_path / "out")
+    with pytest.raises(BadArtifact, match="no sealed JSON"):
+        read_artifact(tmp_path / "out")
 
 
 def _resealed(place: Path, **changes: Any) -> None:
@@ -81,8 +81,8 @@ def _resealed(place: Path, **changes: Any) -> None:
     ("changes", "said"),
     [
         ({"format": 2}, "has format 2, and this trueloop reads format 1"),
-        ({"inputs": "none"}, "does not say all that an artefact says"),
-        ({"unheard": 1}, "does not say all that an artefact says"),
+        ({"inputs": "none"}, "does not say all that an artifact says"),
+        ({"unheard": 1}, "does not say all that an artifact says"),
         ({"files": {"../model.onnx": {}}, "model": "../model.onnx"}, "not to be trusted"),
         ({"files": {"/etc/passwd": {}}, "model": "/etc/passwd"}, "not to be trusted"),
     ],
@@ -90,13 +90,13 @@ def _resealed(place: Path, **changes: Any) -> None:
 def test_what_it_does_not_understand_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     _placed(tmp_path / "out")
     _resealed(tmp_path / "out", **changes)
-    with pytest.raises(BadArtefact, match=said):
-        read_artefact(tmp_path / "out")
+    with pytest.raises(BadArtifact, match=said):
+        read_artifact(tmp_path / "out")
 
 
-def test_a_folder_without_an_artefact_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(BadArtefact, match="`trueloop export RUN --to onnx` makes one"):
-        read_artefact(tmp_path)
+def test_a_folder_without_an_artifact_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(BadArtifact, match="`trueloop export RUN --to onnx` makes one"):
+        read_artifact(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_another_version_of_the_runtime_is_refused(
         assert _placed(place, runtime=runtime)
         return
     with pytest.raises(
-        BadArtefact, match=rf"made for torch {version}, and torch 2\.13\.0\+cpu is installed: another {match} version"
+        BadArtifact, match=rf"made for torch {version}, and torch 2\.13\.0\+cpu is installed: another {match} version"
     ):
         _placed(place, runtime=runtime)
 
 
 def test_machine_code_of_another_machine_is_refused(tmp_path: Path) -> None:
-    runtime = dict(artefact().runtime)
+    runtime = dict(artifact().runtime)
     assert _placed(tmp_path / "mine", runtime={**runtime, "machine": platform.machine()})
-    with pytest.raises(BadArtefact, match="machine code for s390x"):
+    with pytest.raises(BadArtifact, match="machine code for s390x"):
         _placed(tmp_path / "theirs", runtime={**runtime, "machine": "s390x"})
 
 
@@ -167,7 +167,7 @@ def test_a_later_export_takes_the_place_of_an_earlier_one(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_folder_that_is_no_artefact_is_never_overwritten(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_artifact_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years", encoding="utf-8")
     with pytest.raises(Misuse, match="it would be overwritten"), writing(tmp_path):
         pytest.fail("never inside")
@@ -179,11 +179,11 @@ def test_a_disk_that_refuses_is_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CannotSave, match="Nothing was exported"), writing(tmp_path / "file" / "out"):
         pytest.fail("never inside")
     with pytest.raises(CannotSave, match="Nothing is left of it"), writing(tmp_path / "out") as folder:
-        folder.seal(artefact())  # there is no model to seal
+        folder.seal(artifact())  # there is no model to seal
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_artefact_that_was_only_described_is_none(tmp_path: Path) -> None:
-    made = replace(artefact(), folder=tmp_path)
-    with pytest.raises(BadArtefact):
+def test_an_artifact_that_was_only_described_is_none(tmp_path: Path) -> None:
+    made = replace(artifact(), folder=tmp_path)
+    with pytest.raises(BadArtifact):
         verified_file(made)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.export.made import artefact, subject, verification
+from tests.export.made import artifact, subject, verification
 from trueloop.errors import CannotExport
 from trueloop.export.blame import SPOKEN, _chain, _first_line, _told, explained
 from trueloop.export.card import MOST, card_of
@@ -254,7 +254,7 @@ def test_a_program_with_fewer_outputs_over_there_is_refused_in_a_sentence(monkey
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
     monkeypatch.setattr("trueloop.export.verify._first_differing", lambda *_: "")
     with pytest.raises(CannotExport, match="does not answer as the model does: the largest difference is inf"):
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, 5)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5)
 
 
 def test_a_runtime_that_does_not_start_is_told_without_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_a_runtime_that_does_not_start_is_told_without_a_batch(monkeypatch: pyte
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
     made = subject()
     with pytest.raises(CannotExport, match=r"could not run it at all: no such file\. Nothing was exported"):
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, 5)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5)
 
 
 def test_lengths_are_free_only_where_every_input_has_one() -> None:
@@ -292,7 +292,7 @@ def test_lengths_are_free_only_where_every_input_has_one() -> None:
 )
 def test_what_differs_is_told_with_its_numbers(fields: dict[str, Any], words: str) -> None:
     tried = _Tried((torch.zeros(2, 3), torch.zeros(2)), (), None, counted=True)
-    assert words in _otherwise(verification(first_differing="first.", **fields), artefact(), tried)
+    assert words in _otherwise(verification(first_differing="first.", **fields), artifact(), tried)
 
 
 # -- blamed --
@@ -341,14 +341,14 @@ def test_the_second_attempt_may_succeed_and_says_nothing_then() -> None:
 
 @pytest.mark.parametrize(("count", "more"), [(MOST, False), (MOST + 1, True)])
 def test_so_many_classes_are_listed_and_more_are_counted(count: int, more: bool) -> None:
-    card = card_of(artefact(classes=tuple(f"c{number}" for number in range(count))))
+    card = card_of(artifact(classes=tuple(f"c{number}" for number in range(count))))
     assert f"- {count} classes: c0, " in card
     assert (", ..." in card) is more
     assert (f"c{count - 1}" in card) is not more
 
 
 def test_a_model_without_classes_lists_none() -> None:
-    assert "classes:" not in card_of(artefact(classes=()))
+    assert "classes:" not in card_of(artifact(classes=()))
 
 
 @pytest.mark.parametrize(
@@ -360,11 +360,11 @@ def test_a_model_without_classes_lists_none() -> None:
     ],
 )
 def test_shapes_are_shown_with_what_is_free(port: Port, shape: str) -> None:
-    assert f"| in | a | int64 | {shape} |" in card_of(artefact(inputs=(port,)))
+    assert f"| in | a | int64 | {shape} |" in card_of(artifact(inputs=(port,)))
 
 
 def test_a_card_says_what_was_not_measured() -> None:
-    card = card_of(artefact(run={}, verification=None))
+    card = card_of(artifact(run={}, verification=None))
     assert "(run ?, step ?, the weights as trained)" in card
     assert "- (the recipe says nothing of its data)" in card
     assert "- readiness (`trueloop ready`): not judged" in card

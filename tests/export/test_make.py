@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.export.made import artefact, run_here, shades, subject
+from tests.export.made import artifact, run_here, shades, subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import CannotSave, MissingExtra
@@ -48,10 +48,10 @@ def test_packages_that_are_not_here_have_no_version() -> None:
     assert installed("torch") == torch.__version__
 
 
-def test_an_artefact_whose_runtime_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_artifact_whose_runtime_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trueloop.export.onnx.Onnx.needs", ("no-such-package",))
     with pytest.raises(MissingExtra, match=r"pip install 'trueloop\[onnx\]'"):
-        runner_of(artefact())
+        runner_of(artifact())
 
 
 class Tagging(nn.Module):

@@ -15,10 +15,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.made import artefact, verification
+from tests.export.made import artifact, verification
 from trueloop.checkpoint.store import sealed, unsealed
-from trueloop.errors import BadArtefact, CannotSave, Misuse
-from trueloop.export.folder import CARD, read_artefact, verified_file, writing
+from trueloop.errors import BadArtifact, CannotSave, Misuse
+from trueloop.export.folder import CARD, read_artifact, verified_file, writing
 from trueloop.export.trust import _calls, _is_arithmetic, _pickles, _sample, trusted_graph, trusted_script
 from trueloop.results.artifact import FILE
 
@@ -28,7 +28,7 @@ from trueloop.results.artifact import FILE
 def placed(place: Path, **fields: Any) -> Path:
     with writing(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
-        folder.seal(artefact(verification=verification(), **fields))
+        folder.seal(artifact(verification=verification(), **fields))
         folder.publish()
     return place
 
@@ -49,44 +49,44 @@ def test_a_runtime_that_is_not_named_in_full_is_refused(tmp_path: Path, word: st
         if value is None:
             del told["runtime"][word]
 
-    with pytest.raises(BadArtefact, match="Nothing was run"):
-        read_artefact(resealed(placed(tmp_path / "out"), change))
+    with pytest.raises(BadArtifact, match="Nothing was run"):
+        read_artifact(resealed(placed(tmp_path / "out"), change))
 
 
 @pytest.mark.parametrize("entry", [{}, {"bytes": 7}, {"sha256": "00"}, None, "seven", {"bytes": "7", "sha256": "00"}])
 def test_a_file_that_is_not_described_is_refused(tmp_path: Path, entry: Any) -> None:
     place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({"model.onnx": entry}))
-    with pytest.raises(BadArtefact, match="Nothing was run"):
-        verified_file(read_artefact(place))
+    with pytest.raises(BadArtifact, match="Nothing was run"):
+        verified_file(read_artifact(place))
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "/model", "a b"])
 def test_names_that_are_no_plain_files_are_refused(tmp_path: Path, name: str) -> None:
     place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({name: {"bytes": 0, "sha256": ""}}))
-    with pytest.raises(BadArtefact, match="does not list plain files"):
-        read_artefact(place)
+    with pytest.raises(BadArtifact, match="does not list plain files"):
+        read_artifact(place)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b'"sha256"', b"\xff\xfe", b'{"sha256": 3}'])
 def test_what_is_no_sealed_json_is_damaged(tmp_path: Path, content: bytes) -> None:
     placed(tmp_path / "out")
     (tmp_path / "out" / FILE).write_bytes(content)
-    with pytest.raises(BadArtefact, match=r"is damaged: .*Export the run again"):
-        read_artefact(tmp_path / "out")
+    with pytest.raises(BadArtifact, match=r"is damaged: .*Export the run again"):
+        read_artifact(tmp_path / "out")
 
 
 def test_a_description_that_is_a_folder_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    with pytest.raises(BadArtefact, match=r"cannot be read \(Is a directory\)\. Nothing was run"):
-        read_artefact(tmp_path)
+    with pytest.raises(BadArtifact, match=r"cannot be read \(Is a directory\)\. Nothing was run"):
+        read_artifact(tmp_path)
 
 
 def test_every_file_is_verified_not_only_the_model(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
     (place / "weights.data").write_bytes(b"12")
     resealed(place, lambda told: told["files"].update({"weights.data": {"bytes": 3, "sha256": "00"}}))
-    with pytest.raises(BadArtefact, match=r"weights\.data is damaged: 2 bytes instead of 3"):
-        verified_file(read_artefact(place))
+    with pytest.raises(BadArtifact, match=r"weights\.data is damaged: 2 bytes instead of 3"):
+        verified_file(read_artifact(place))
 
 
 # -- writing --
@@ -98,9 +98,9 @@ def test_without_a_card_there_is_none(tmp_path: Path) -> None:
 
 def test_an_empty_folder_may_be_written_into_and_a_file_may_not(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert read_artefact(placed(tmp_path / "empty")).name == "shades"
+    assert read_artifact(placed(tmp_path / "empty")).name == "shades"
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(Misuse, match="is there and is no artefact"), writing(tmp_path / "file"):
+    with pytest.raises(Misuse, match="is there and is no artifact"), writing(tmp_path / "file"):
         pytest.fail("never inside")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
@@ -110,7 +110,7 @@ def test_what_a_killed_export_left_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".replaced-out").mkdir()
     (tmp_path / ".replaced-out" / "old").write_text("half", encoding="utf-8")
     placed(place, name="later")
-    assert read_artefact(place).name == "later"
+    assert read_artifact(place).name == "later"
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -160,13 +160,13 @@ def test_a_plain_graph_is_trusted(tmp_path: Path) -> None:
 def test_a_file_that_is_there_twice_is_refused(tmp_path: Path, order: tuple[bytes, bytes]) -> None:
     """Two readers may each take another one: what was looked at would not be what is loaded."""
     file = archive(tmp_path / "a", *(("models/model.json", data) for data in order))
-    with pytest.raises(BadArtefact, match="not safe to load"):
+    with pytest.raises(BadArtifact, match="not safe to load"):
         trusted_graph(file)
 
 
 def test_code_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     file = archive(tmp_path / "a", ("code/a.py", b'torch.save(x, "/etc/passwd")'), ("code/a.py", b"return x"))
-    with pytest.raises(BadArtefact, match="not safe to load"):
+    with pytest.raises(BadArtifact, match="not safe to load"):
         trusted_script(file)
 
 
@@ -185,7 +185,7 @@ RUBBISH: list[bytes] = [
 
 @pytest.mark.parametrize("data", RUBBISH, ids=range(len(RUBBISH)))
 def test_settings_that_are_rubbish_are_refused_in_a_sentence(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(BadArtefact, match=r"Nothing was run|nothing in it was run"):
+    with pytest.raises(BadArtifact, match=r"Nothing was run|nothing in it was run"):
         trusted_graph(archive(tmp_path / "a", ("data/weights/model_weights_config.json", data)))
 
 
@@ -202,7 +202,7 @@ def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(
     for place in range(begins + int(size * at), begins + size):
         data[place] = 0xFF
     file.write_bytes(data)
-    with pytest.raises(BadArtefact, match="Nothing was run"):
+    with pytest.raises(BadArtifact, match="Nothing was run"):
         look(file)
 
 
@@ -214,13 +214,13 @@ def test_an_archive_that_is_locked_is_refused_in_a_sentence(tmp_path: Path, look
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(mark) + at] |= 1  # "encrypted"
     file.write_bytes(data)
-    with pytest.raises(BadArtefact, match="Nothing was run"):
+    with pytest.raises(BadArtifact, match="Nothing was run"):
         look(file)
 
 
 @pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
 def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None]) -> None:
-    with pytest.raises(BadArtefact, match="No such file"):
+    with pytest.raises(BadArtifact, match="No such file"):
         look(tmp_path / "nothing")
 
 
@@ -229,7 +229,7 @@ def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look:
     ["../models/model.json", "a/../models/model.json", "models/../x", "data/weights/weight_x", "models/a.b.json"],
 )
 def test_names_that_lead_elsewhere_are_no_part_of_a_graph(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadArtefact, match="is no part of a plain graph"):
+    with pytest.raises(BadArtifact, match="is no part of a plain graph"):
         trusted_graph(archive(tmp_path / "a", (name, graph())))
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tests.export.made import Shades, run_here, subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.errors import BadArtefact, CannotExport, MissingExtra, Misuse
+from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
 from trueloop.export.catalogue import TARGETS, exporter_named, runner_of
 from trueloop.export.exporter import Exporter, FakeRunner
 from trueloop.export.folder import CARD
@@ -145,7 +145,7 @@ def test_the_fake_answers_by_a_function_and_counts() -> None:
 def test_a_damaged_model_is_not_opened(tmp_path: Path) -> None:
     made = export(subject(Shades), exporter_named("torchscript"), tmp_path / "out", samples=3)
     made.file.write_bytes(made.file.read_bytes()[:-1])
-    with pytest.raises(BadArtefact, match="is damaged"):
+    with pytest.raises(BadArtifact, match="is damaged"):
         runner_of(made)
 
 

@@ -20,7 +20,7 @@ import torch
 from tests.export.made import RECIPE, subject
 from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
 from trueloop.cli.main import main
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 from trueloop.export.pt2 import Pt2
 from trueloop.export.trust import trusted_graph, trusted_script
 
@@ -109,7 +109,7 @@ def test_a_graph_that_would_run_code_is_refused(
     graph: Path, tmp_path: Path, change: Callable[[Any], None], said: str
 ) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
-    with pytest.raises(BadArtefact, match=f"nothing in it was run: .*{said}"):
+    with pytest.raises(BadArtifact, match=f"nothing in it was run: .*{said}"):
         trusted_graph(evil)
 
 
@@ -118,7 +118,7 @@ def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_p
     buffer = io.BytesIO()
     torch.save(Evil(witness), buffer)
     evil = _changed(graph, tmp_path / "evil.pt2", "sample_inputs/model.pt", lambda _: buffer.getvalue())
-    with pytest.raises(BadArtefact, match="holds more than tensors"):
+    with pytest.raises(BadArtifact, match="holds more than tensors"):
         trusted_graph(evil)
     assert not witness.exists()
 
@@ -135,7 +135,7 @@ def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
     witness = tmp_path / "it-ran"
     more = {"data/constants/opaque_obj_0": pickle.dumps(Evil(witness))}
     evil = _changed(graph, tmp_path / "evil.pt2", "model_constants_config.json", _in_graph(pickled), more)
-    with pytest.raises(BadArtefact, match=r"keeps objects as pickles|no part of a plain graph"):
+    with pytest.raises(BadArtifact, match=r"keeps objects as pickles|no part of a plain graph"):
         trusted_graph(evil)
     assert not witness.exists()
 
@@ -143,14 +143,14 @@ def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["data/aotinductor/model/model.so", "data/weights/model.pt", "extra/anything"])
 def test_files_that_no_plain_graph_has_are_refused(graph: Path, tmp_path: Path, name: str) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "none", lambda data: data, {name: b"code"})
-    with pytest.raises(BadArtefact, match="is no part of a plain graph"):
+    with pytest.raises(BadArtifact, match="is no part of a plain graph"):
         trusted_graph(evil)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"no archive at all"])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.pt2").write_bytes(content)
-    with pytest.raises(BadArtefact, match=r"no graph of torch\.export"):
+    with pytest.raises(BadArtifact, match=r"no graph of torch\.export"):
         trusted_graph(tmp_path / "model.pt2")
 
 
@@ -168,7 +168,7 @@ def test_operations_that_reach_files_are_refused(graph: Path, tmp_path: Path, ta
         told["graph_module"]["graph"]["nodes"][0]["target"] = target
 
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
-    with pytest.raises(BadArtefact, match="calls torch"):
+    with pytest.raises(BadArtifact, match="calls torch"):
         trusted_graph(evil)
 
 
@@ -177,10 +177,10 @@ def test_torchscript_that_writes_files_is_refused(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("model/code/__torch__.py", f"def forward(self, x):\n  {code}\n")
     trusted_script(tmp_path / "good")
-    with pytest.raises(BadArtefact, match="calls save"):
+    with pytest.raises(BadArtifact, match="calls save"):
         trusted_script(tmp_path / "evil")
     (tmp_path / "none").write_bytes(b"pickle")
-    with pytest.raises(BadArtefact, match="no TorchScript archive"):
+    with pytest.raises(BadArtifact, match="no TorchScript archive"):
         trusted_script(tmp_path / "none")
 
 

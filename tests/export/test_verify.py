@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.made import artefact, shades, subject, verification
+from tests.export.made import artifact, shades, subject, verification
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.errors import CannotExport, MissingExtra
 from trueloop.export.elsewhere import RuntimeFailure, _put, _taken
@@ -81,7 +81,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, error: float) -> None:
 def test_within_the_tolerance_it_passes(monkeypatch: pytest.MonkeyPatch, error: float) -> None:
     _answering(monkeypatch, error)
     made = subject()
-    verified = verify(made, made.program(), Torchscript(), artefact(), 1e-4, None)
+    verified = verify(made, made.program(), Torchscript(), artifact(), 1e-4, None)
     assert verified.passed
     assert verified.max_error == pytest.approx(error, abs=1e-6)
     assert verified.samples == 50
@@ -98,14 +98,14 @@ def test_outside_the_tolerance_it_fails_with_the_layer(
     _answering(monkeypatch, error)
     made = subject()
     with pytest.raises(CannotExport, match=said) as caught:
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, None)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, None)
     assert "The first differing layer is none. Nothing was exported." in str(caught.value)
 
 
 def test_a_wider_tolerance_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     _answering(monkeypatch, 3e-4)
     made = subject()
-    assert verify(made, made.program(), Torchscript(), artefact(), 1e-3, None).passed
+    assert verify(made, made.program(), Torchscript(), artifact(), 1e-3, None).passed
 
 
 def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.Monkey
         CannotExport,
         match=r"no-such-runtime could not run the batch \[2, 1, 3, 4\]: Invalid dimension\. Nothing was exported",
     ):
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, None)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, None)
 
 
 def test_a_package_that_is_missing_over_there_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_package_that_is_missing_over_there_is_no_fault_of_the_model(monkeypat
     monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
     made = subject()
     with pytest.raises(MissingExtra):
-        verify(made, made.program(), Torchscript(), artefact(), 1e-4, None)
+        verify(made, made.program(), Torchscript(), artifact(), 1e-4, None)
 
 
 def test_arrays_come_over_in_their_order(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from tests.export.test_device import Placed, texts
 from trueloop.cli.main import main
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.errors import BadArtefact, MissingExtra, Misuse
+from trueloop.errors import BadArtifact, MissingExtra, Misuse
 from trueloop.export.catalogue import exporter_named, runner_of
-from trueloop.export.folder import read_artefact
+from trueloop.export.folder import read_artifact
 from trueloop.export.make import export
-from trueloop.results.artifact import Artefact
+from trueloop.results.artifact import Artifact
 
 pytestmark = [
     pytest.mark.gpu,
@@ -122,7 +122,7 @@ def test_positions_states_and_constants_move_too(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_a_trace_that_makes_tensors_on_the_cpu_says_so(tmp_path: Path) -> None:
     made = export(subject(Placed, texts(), task="language"), exporter_named("torchscript"), tmp_path / "made")
-    with pytest.raises(BadArtefact, match="makes tensors on the CPU, where it was traced, and so does not run on cuda"):
+    with pytest.raises(BadArtifact, match="makes tensors on the CPU, where it was traced, and so does not run on cuda"):
         runner_of(made, DEVICE)
 
 
@@ -187,17 +187,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def exported(trained: Path) -> dict[str, Artefact]:
+def exported(trained: Path) -> dict[str, Artifact]:
     """All forms of it, each tried on the GPU in a process of its own."""
     from torch.utils.cpp_extension import CUDA_HOME
 
     forms = FORMS if CUDA_HOME else FORMS[:-1]
     for target in forms:
         assert main(["export", "shades", "--to", target, "--device", DEVICE]) == 0
-    return {target: read_artefact(trained / "runs" / "shades" / "export" / target) for target in forms}
+    return {target: read_artifact(trained / "runs" / "shades" / "export" / target) for target in forms}
 
 
-def test_every_form_was_verified_on_the_gpu(exported: dict[str, Artefact]) -> None:
+def test_every_form_was_verified_on_the_gpu(exported: dict[str, Artifact]) -> None:
     for made in exported.values():
         assert made.verification is not None
         assert made.verification.passed
@@ -206,7 +206,7 @@ def test_every_form_was_verified_on_the_gpu(exported: dict[str, Artefact]) -> No
         assert torch.cuda.get_device_name(0) in card
 
 
-def test_machine_code_remembers_its_gpu_and_runs_nowhere_else(exported: dict[str, Artefact]) -> None:
+def test_machine_code_remembers_its_gpu_and_runs_nowhere_else(exported: dict[str, Artifact]) -> None:
     if "aoti" not in exported:
         pytest.skip("needs the CUDA toolkit")
     made = exported["aoti"]
@@ -217,15 +217,15 @@ def test_machine_code_remembers_its_gpu_and_runs_nowhere_else(exported: dict[str
     (answered,) = runner_of(made).run([batch])
     (expected,) = runner_of(exported["pt2"]).run([batch])
     assert apart(answered, expected) < 1e-4, "by itself it runs on the GPU"
-    with pytest.raises(BadArtefact, match=r"is machine code for CUDA .* and does not run on cpu"):
+    with pytest.raises(BadArtifact, match=r"is machine code for CUDA .* and does not run on cpu"):
         runner_of(made, "cpu")
-    with pytest.raises(BadArtefact, match=r"capability 1\.0\), and cuda is"):
+    with pytest.raises(BadArtifact, match=r"capability 1\.0\), and cuda is"):
         runner_of(replace(made, runtime={**made.runtime, "capability": "1.0"}))
 
 
 @pytest.mark.usefixtures("trained")
 def test_forms_are_measured_on_the_gpu_or_told_why_not(
-    exported: dict[str, Artefact], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    exported: dict[str, Artifact], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("onnxscript")
     assert main(["export", "shades", "--to", "onnx"]) == 0, "on the CPU"
@@ -248,7 +248,7 @@ def test_forms_are_measured_on_the_gpu_or_told_why_not(
 
 
 @pytest.mark.usefixtures("trained")
-def test_machine_code_for_the_gpu_is_not_measured_on_the_cpu(exported: dict[str, Artefact], tmp_path: Path) -> None:
+def test_machine_code_for_the_gpu_is_not_measured_on_the_cpu(exported: dict[str, Artifact], tmp_path: Path) -> None:
     if "aoti" not in exported:
         pytest.skip("needs the CUDA toolkit")
     numbers = tmp_path / "bench.json"

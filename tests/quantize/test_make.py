@@ -1,4 +1,4 @@
-"""From a quantized model to a verified artefact, to every target that can take it."""
+"""From a quantized model to a verified artifact, to every target that can take it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_scheme_reaches_every_target_or_says_why_not(name: str, target: st
 
 
 def test_it_is_run_elsewhere_without_torchao(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that cannot import torchao runs it: the artefact is made of torch's own operations."""
+    """A process that cannot import torchao runs it: the artifact is made of torch's own operations."""
     blocked = tmp_path / "blocked" / "torchao"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
@@ -87,7 +87,7 @@ def test_speed_and_files_are_told_beside_those_of_the_float_model(tmp_path: Path
 
 
 @pytest.mark.usefixtures("here")
-def test_an_artefact_takes_any_batch(tmp_path: Path) -> None:
+def test_an_artifact_takes_any_batch(tmp_path: Path) -> None:
     scheme, of = usable_scheme("int8-static"), subject(Pictured)
     made = written(of, scheme, decide(of, scheme, "pt2", max_drop=1.0), exporter_named("pt2"), tmp_path / "made")
     images = of.fetch(torch.arange(50)).inputs.numpy()

@@ -1,4 +1,4 @@
-"""What an artefact says of itself, and what is made of raw scores."""
+"""What an artifact says of itself, and what is made of raw scores."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.made import artefact, verification
-from trueloop.results.artifact import LICENCE, Artefact, Port, answer_of
+from tests.export.made import artifact, verification
+from trueloop.results.artifact import LICENCE, Artifact, Port, answer_of
 
 
-def test_an_artefact_comes_back_from_json_as_it_was() -> None:
-    made = artefact(verification=verification(metrics={"accuracy": (0.5, 0.25)}, lengths=(1, 8)), notes=("a note",))
+def test_an_artifact_comes_back_from_json_as_it_was() -> None:
+    made = artifact(verification=verification(metrics={"accuracy": (0.5, 0.25)}, lengths=(1, 8)), notes=("a note",))
     told = json.loads(json.dumps(made.plain()))
-    assert Artefact.of(told, made.folder) == made
+    assert Artifact.of(told, made.folder) == made
     assert told["format"] == 1
     assert "folder" not in told
 
 
 def test_the_model_is_the_first_file_whatever_the_order_in_json() -> None:
-    made = artefact(files={"model.onnx": {"bytes": 1}, "a-second-one": {"bytes": 2}})
+    made = artifact(files={"model.onnx": {"bytes": 1}, "a-second-one": {"bytes": 2}})
     told = json.loads(json.dumps(made.plain(), sort_keys=True))
-    assert Artefact.of(told, Path("there")).file == Path("there", "model.onnx")
+    assert Artifact.of(told, Path("there")).file == Path("there", "model.onnx")
 
 
 @pytest.mark.parametrize("missing", ["inputs", "task", "run", "model", "verification"])
 def test_a_description_without_a_part_is_refused(missing: str) -> None:
-    told = artefact().plain()
+    told = artifact().plain()
     del told[missing]
     with pytest.raises((KeyError, TypeError)):
-        Artefact.of(told, Path())
+        Artifact.of(told, Path())
 
 
 def test_licences_are_empty_until_somebody_fills_them() -> None:
-    assert artefact().licence == dict(LICENCE)
-    assert not any(artefact().licence.values())
+    assert artifact().licence == dict(LICENCE)
+    assert not any(artifact().licence.values())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_verification_passes_within_its_tolerance_and_with_the_same_prediction
 
 
 def test_one_of_several_classes_has_a_name_and_probabilities() -> None:
-    answer = answer_of(artefact(), [0.0, math.log(3), 0.0])
+    answer = answer_of(artifact(), [0.0, math.log(3), 0.0])
     assert (answer["class"], answer["number"]) == ("grey", 1)
     assert answer["probability"] == pytest.approx(0.6)
     assert answer["probabilities"] == pytest.approx({"dark": 0.2, "grey": 0.6, "light": 0.2})
@@ -88,17 +88,17 @@ def test_one_of_several_classes_has_a_name_and_probabilities() -> None:
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3))
 def test_probabilities_of_any_scores_sum_to_one(scores: list[float]) -> None:
-    answer = answer_of(artefact(), scores)
+    answer = answer_of(artifact(), scores)
     assert math.fsum(answer["probabilities"].values()) == pytest.approx(1)
     assert scores[answer["number"]] == max(scores)
 
 
 def test_scores_that_are_no_numbers_are_handed_on_as_they_are() -> None:
-    assert answer_of(artefact(), [math.inf, 0.0, 1.0]) == {"scores": [math.inf, 0.0, 1.0]}
+    assert answer_of(artifact(), [math.inf, 0.0, 1.0]) == {"scores": [math.inf, 0.0, 1.0]}
 
 
 def test_classes_of_points_are_handed_on_as_scores() -> None:
-    assert answer_of(artefact(), [[1.0], [2.0], [0.0]]) == {"scores": [[1.0], [2.0], [0.0]]}
+    assert answer_of(artifact(), [[1.0], [2.0], [0.0]]) == {"scores": [[1.0], [2.0], [0.0]]}
 
 
 @pytest.mark.parametrize(
@@ -109,27 +109,27 @@ def test_classes_of_points_are_handed_on_as_scores() -> None:
 def test_yes_or_no_is_decided_as_the_metric_decides_it(
     score: float, name: str, probability: float, wrapped: bool
 ) -> None:
-    answer = answer_of(artefact(task="binary", classes=("against", "praise")), [score] if wrapped else score)
+    answer = answer_of(artifact(task="binary", classes=("against", "praise")), [score] if wrapped else score)
     assert answer["class"] == name
     assert answer["probability"] == pytest.approx(probability, abs=1e-4)
 
 
 def test_several_labels_are_those_above_a_half() -> None:
-    answer = answer_of(artefact(task="multilabel"), [1.0, -1.0, 3.0])
+    answer = answer_of(artifact(task="multilabel"), [1.0, -1.0, 3.0])
     assert answer["labels"] == ["dark", "light"]
     assert answer["numbers"] == [0, 2]
 
 
 @pytest.mark.parametrize(("scores", "value"), [([2.5], 2.5), (2.5, 2.5), ([1.0, 2.0], [1.0, 2.0])])
 def test_quantities_are_answered_as_they_are(scores: Any, value: Any) -> None:
-    assert answer_of(artefact(task="regression", classes=()), scores) == {"value": value}
+    assert answer_of(artifact(task="regression", classes=()), scores) == {"value": value}
 
 
 def test_of_a_text_the_next_token_is_answered() -> None:
-    answer = answer_of(artefact(task="language", classes=()), [[9.0, 0.0], [0.0, math.log(4)]])
+    answer = answer_of(artifact(task="language", classes=()), [[9.0, 0.0], [0.0, math.log(4)]])
     assert answer["number"] == 1
     assert answer["probability"] == pytest.approx(0.8)
 
 
 def test_a_description_knows_its_file() -> None:
-    assert replace(artefact(), folder=Path("a")).file == Path(f"a{os.sep}model.onnx")
+    assert replace(artifact(), folder=Path("a")).file == Path(f"a{os.sep}model.onnx")

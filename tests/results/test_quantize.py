@@ -76,7 +76,7 @@ def test_the_costliest_layer_is_first_and_one_in_float_costs_nothing() -> None:
     assert [layer.name for layer in TOLD.kept] == ["last"]
 
 
-def test_the_summary_for_artefact_json_is_plain() -> None:
+def test_the_summary_for_artifact_json_is_plain() -> None:
     summary = json.loads(json.dumps(TOLD.summary()))
     assert summary["scheme"] == "int8-weight"
     assert summary["drop"] == pytest.approx(0.005)

@@ -1,4 +1,4 @@
-"""Artefacts without files, models that are plain functions, and servers of them that are real processes on a port of
+"""Artifacts without files, models that are plain functions, and servers of them that are real processes on a port of
 their own."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from trueloop.export.exporter import Array, FakeRunner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import Limits
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,7 +55,7 @@ PORTS: dict[str, tuple[Port, ...]] = {
 }
 
 
-def artefact(kind: str = "image", **fields: Any) -> Artefact:
+def artifact(kind: str = "image", **fields: Any) -> Artifact:
     told = {
         "image": IMAGE,
         "tokens": TEXT,
@@ -63,7 +63,7 @@ def artefact(kind: str = "image", **fields: Any) -> Artefact:
         "table": TABLE,
         "tensors": {"kind": "tensors", "inside": True},
     }[kind]
-    return Artefact(
+    return Artifact(
         **{
             "folder": Path("nowhere"),
             "name": "shades",
@@ -136,7 +136,7 @@ def child(told: str) -> None:
 
     asked = json.loads(told)
     service = Service(
-        artefact(asked["kind"]),
+        artifact(asked["kind"]),
         lambda: FakeRunner(MODELS[asked["model"]]),
         Limits(**asked["limits"]),
         key=asked.get("key", ""),

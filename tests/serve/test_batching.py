@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.serve.made import artefact, broken, picky, shade
+from tests.serve.made import artifact, broken, picky, shade
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, FakeRunner, Runner
 from trueloop.results.artifact import Port
@@ -33,7 +33,7 @@ def with_batcher(
 
     async def main() -> Any:
         computed: list[tuple[int, float]] = []
-        batcher = Batcher(artefact(kind), lambda: runner, Limits(**limits), lambda *told: computed.append(told))
+        batcher = Batcher(artifact(kind), lambda: runner, Limits(**limits), lambda *told: computed.append(told))
         started = asyncio.Event()
         batcher.start(started.set)
         await started.wait()
@@ -69,7 +69,7 @@ def test_a_batch_is_never_larger_than_allowed() -> None:
 
 def test_the_model_s_own_limit_counts_too() -> None:
     batcher = Batcher(
-        artefact(inputs=(Port("input", "uint8", (None, 1, 3, 4), (2, None, None, None)),)),
+        artifact(inputs=(Port("input", "uint8", (None, 1, 3, 4), (2, None, None, None)),)),
         never,
         Limits(batch=32),
         lambda *_: None,
@@ -236,7 +236,7 @@ def test_texts_of_many_lengths_are_expected_to_be_computed_apart() -> None:
 
 def test_a_limit_that_the_model_alone_breaks_is_told_before_anything_is_served() -> None:
     async def main() -> None:
-        batcher = Batcher(artefact(), lambda: FakeRunner(shade), Limits(latency=1e-9), lambda *_: None)
+        batcher = Batcher(artifact(), lambda: FakeRunner(shade), Limits(latency=1e-9), lambda *_: None)
         started = asyncio.Event()
         batcher.start(started.set)
         await started.wait()
@@ -316,7 +316,7 @@ def test_a_broken_model_is_the_server_s_fault(capsys: pytest.CaptureFixture[str]
 
 def test_nothing_is_answered_before_the_model_is_there() -> None:
     async def main() -> None:
-        batcher = Batcher(artefact(), never, Limits(), lambda *_: None)
+        batcher = Batcher(artifact(), never, Limits(), lambda *_: None)
         with pytest.raises(Refused, match="still being loaded") as refused:
             await batcher.submit([picture()])
         assert refused.value.status == 503
@@ -326,7 +326,7 @@ def test_nothing_is_answered_before_the_model_is_there() -> None:
 
 def test_a_model_that_cannot_be_opened_is_told() -> None:
     async def main() -> None:
-        batcher = Batcher(artefact(), never, Limits(), lambda *_: None)
+        batcher = Batcher(artifact(), never, Limits(), lambda *_: None)
         started = asyncio.Event()
         batcher.start(started.set)
         await started.wait()

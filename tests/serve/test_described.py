@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from tests.serve.made import TABLE, artefact, points
+from tests.serve.made import TABLE, artifact, points
 from trueloop.results.artifact import Port
 from trueloop.serve.described import answers, example, predict_operation, request_body
 from trueloop.serve.inputs import Inputs
@@ -17,7 +17,7 @@ from trueloop.serve.rows import reach
 
 
 def schema_of(kind: str, **fields: Any) -> tuple[Inputs, Draft202012Validator]:
-    told = artefact(kind, **fields)
+    told = artifact(kind, **fields)
     taker = Inputs(told, Limits(queue=3))
     schema = request_body(told, taker)["content"]["application/json"]["schema"]
     Draft202012Validator.check_schema(schema)
@@ -87,7 +87,7 @@ def _dumped(value: Any) -> bytes:
 @pytest.mark.parametrize("kind", ["image", "tokens", "table", "tensors"])
 def test_the_example_fits(kind: str) -> None:
     taker, schema = schema_of(kind)
-    value = {"input": example(taker.artefact, taker)}
+    value = {"input": example(taker.artifact, taker)}
     schema.validate(value)
     assert taker.of_json(_dumped(value))
 
@@ -103,7 +103,7 @@ def test_the_example_fits(kind: str) -> None:
 )
 def test_the_content_types_are_those_of_the_model(kind: str, types: list[str]) -> None:
     taker, _ = schema_of(kind)
-    assert list(request_body(taker.artefact, taker)["content"]) == types
+    assert list(request_body(taker.artifact, taker)["content"]) == types
 
 
 def test_a_length_without_a_limit_has_none_in_the_document() -> None:
@@ -113,8 +113,8 @@ def test_a_length_without_a_limit_has_none_in_the_document() -> None:
 
 def test_the_key_is_spoken_of_only_where_there_is_one() -> None:
     taker, _ = schema_of("image")
-    assert "401" in predict_operation(taker.artefact, taker, keyed=True)["responses"]
-    assert "401" not in predict_operation(taker.artefact, taker, keyed=False)["responses"]
+    assert "401" in predict_operation(taker.artifact, taker, keyed=True)["responses"]
+    assert "401" not in predict_operation(taker.artifact, taker, keyed=False)["responses"]
 
 
 def test_every_refusal_is_a_sentence_under_error() -> None:

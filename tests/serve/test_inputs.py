@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.serve.made import IMAGE, PORTS, TABLE, TEXT, artefact, png
-from trueloop.errors import BadArtefact
+from tests.serve.made import IMAGE, PORTS, TABLE, TEXT, artifact, png
+from trueloop.errors import BadArtifact
 from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused
@@ -22,7 +22,7 @@ from trueloop.serve.texts import encoding_of
 
 
 def inputs(kind: str = "image", **fields: Any) -> Inputs:
-    return Inputs(artefact(kind, **fields), Limits())
+    return Inputs(artifact(kind, **fields), Limits())
 
 
 def one(taker: Inputs, value: Any) -> Any:
@@ -143,7 +143,7 @@ def test_an_encoding_that_is_not_known_takes_numbers_only() -> None:
 
 
 def test_a_damaged_encoding_is_refused_before_anything_is_served() -> None:
-    with pytest.raises(BadArtefact, match="preprocessing of text is damaged"):
+    with pytest.raises(BadArtifact, match="preprocessing of text is damaged"):
         encoding_of({"kind": "tokens", "encoding": "words", "words": 3})
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.serve.made import artefact, served, shade
+from tests.serve.made import artifact, served, shade
 from trueloop.errors import Misuse
 from trueloop.export.exporter import FakeRunner
 from trueloop.results.artifact import Port
@@ -21,7 +21,7 @@ from trueloop.serve.malformed import RUBBISH
 
 def test_every_answer_is_right_among_rubbish_and_nothing_fails() -> None:
     """A few of each kind of rubbish, 100 MB bodies and slow callers among them."""
-    questions = questions_of(artefact(), FakeRunner(shade))
+    questions = questions_of(artifact(), FakeRunner(shade))
     with served(timeout=1.0) as server:
         outcome = asyncio.run(
             drive(Address("127.0.0.1", server.port), questions, clients=16, requests=500, rubbish=0.04)
@@ -48,7 +48,7 @@ def test_every_answer_is_right_among_rubbish_and_nothing_fails() -> None:
 
 @pytest.mark.long
 def test_ten_thousand_requests_with_rubbish_leave_the_server_as_it_was() -> None:
-    questions = questions_of(artefact(), FakeRunner(shade))
+    questions = questions_of(artifact(), FakeRunner(shade))
     with served() as server:
         address = Address("127.0.0.1", server.port)
         asyncio.run(
@@ -64,7 +64,7 @@ def test_ten_thousand_requests_with_rubbish_leave_the_server_as_it_was() -> None
 
 
 def test_a_wrong_answer_is_found() -> None:
-    right = questions_of(artefact(), FakeRunner(shade))
+    right = questions_of(artifact(), FakeRunner(shade))
     wrong = [replace(right[0], due={**right[0].due, "probability": right[0].due["probability"] + 0.01}), *right[1:]]
     with served() as server:
         outcome = asyncio.run(drive(Address("127.0.0.1", server.port), wrong, clients=4, requests=128))
@@ -133,7 +133,7 @@ def test_who_is_told_to_come_later_does(monkeypatch: pytest.MonkeyPatch) -> None
         await wait(seconds and 0.05)
 
     wait = asyncio.sleep
-    questions = questions_of(artefact(), FakeRunner(shade))
+    questions = questions_of(artifact(), FakeRunner(shade))
     with served(model="slow", batch=1, queue=2) as server:
         monkeypatch.setattr("trueloop.serve.drive.asyncio.sleep", sleep)
         outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=4, requests=8))
@@ -152,7 +152,7 @@ def test_the_server_s_own_limit_is_known_to_who_loads_it() -> None:
 def test_a_limit_is_kept_when_far_too_many_ask() -> None:
     """0.3 s for each batch of four, and sixteen callers: who could not be answered within a second is refused at
     once."""
-    questions = questions_of(artefact(), FakeRunner(shade))
+    questions = questions_of(artifact(), FakeRunner(shade))
     with served(model="slow", batch=4, latency=1.0) as server:
         outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=16, requests=32))
     assert outcome.failures == 0
@@ -184,7 +184,7 @@ def test_answers_are_alike_within_rounding(answer: object, due: object, same: bo
 
 def test_made_up_samples_are_such_as_the_model_takes() -> None:
     for kind in ("image", "tokens", "table", "tensors"):
-        told = artefact(kind)
+        told = artifact(kind)
         samples = made_up(told.inputs, told.preprocessing)
         assert len({json.dumps([array.tolist() for array in sample]) for sample in samples}) == len(samples)
         for sample in samples:

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.serve.made import PATIENCE, Served, artefact, process, until_ready
+from tests.serve.made import PATIENCE, Served, artifact, process, until_ready
 from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits
@@ -37,7 +37,7 @@ class Elements(HTMLParser):
 
 
 def page_of(kind: str, *, key: bool = False) -> Elements:
-    told = artefact(kind)
+    told = artifact(kind)
     return Elements(try_page(told, Inputs(told, Limits()), key=key))
 
 
@@ -60,12 +60,12 @@ def test_a_server_with_a_key_asks_for_it() -> None:
 
 @pytest.mark.parametrize("kind", ["image", "tokens", "table", "tensors"])
 def test_the_example_on_the_page_is_one_that_the_model_takes(kind: str) -> None:
-    taker = Inputs(artefact(kind), Limits())
+    taker = Inputs(artifact(kind), Limits())
     assert len(taker.of_json(page_of(kind).field.encode())) == 1
 
 
 def test_a_name_is_shown_and_not_run() -> None:
-    told = artefact(name="<script>alert(1)</script>", inputs=(Port("<b>", "uint8", (None, 1, 3, 4)),), task="<i>")
+    told = artifact(name="<script>alert(1)</script>", inputs=(Port("<b>", "uint8", (None, 1, 3, 4)),), task="<i>")
     page = try_page(told, Inputs(told, Limits()), key=False)
     assert "<script>alert" not in page
     assert "<b>" not in page

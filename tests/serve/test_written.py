@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.serve.made import artefact
+from tests.serve.made import artifact
 from trueloop.errors import CannotSave, Misuse
-from trueloop.results.artifact import FILE, Artefact, Port
+from trueloop.results.artifact import FILE, Artifact, Port
 from trueloop.serve.dockerfile import dockerfile_of, write_docker
 from trueloop.serve.limits import Limits
 from trueloop.serve.triton import config_of, write_triton
 
 
-def on_disk(folder: Path, **fields: Any) -> Artefact:
+def on_disk(folder: Path, **fields: Any) -> Artifact:
     folder.mkdir()
     (folder / "model.onnx").write_bytes(b"abc")
     (folder / FILE).write_text("{}")
-    return artefact(
+    return artifact(
         folder=folder, files={"model.onnx": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}}, **fields
     )
 
@@ -45,7 +45,7 @@ def test_triton_gets_a_repository_with_model_config_and_labels(tmp_path: Path) -
 
 
 def test_torchscript_has_places_in_place_of_names() -> None:
-    config = config_of(artefact("tensors", target="torchscript"), Limits())
+    config = config_of(artifact("tensors", target="torchscript"), Limits())
     assert 'backend: "pytorch"' in config
     assert 'name: "INPUT__0" data_type: TYPE_FP32 dims: [ 2 ]' in config
     assert 'name: "INPUT__1" data_type: TYPE_INT64 dims: [ 1 ]' in config
@@ -53,7 +53,7 @@ def test_torchscript_has_places_in_place_of_names() -> None:
 
 
 def test_free_lengths_and_single_numbers_are_said_as_triton_says_them() -> None:
-    told = artefact("tokens", outputs=(Port("output", "float32", (None,)),), classes=())
+    told = artifact("tokens", outputs=(Port("output", "float32", (None,)),), classes=())
     config = config_of(told, Limits(batch=1))
     assert "dims: [ -1 ]" in config
     assert "dims: [ 1 ] reshape { shape: [ ] }" in config
@@ -62,19 +62,19 @@ def test_free_lengths_and_single_numbers_are_said_as_triton_says_them() -> None:
 
 
 def test_a_batch_that_is_not_free_stays_in_the_shape() -> None:
-    config = config_of(artefact(inputs=(Port("input", "uint8", (1, 1, 3, 4)),)), Limits())
+    config = config_of(artifact(inputs=(Port("input", "uint8", (1, 1, 3, 4)),)), Limits())
     assert "max_batch_size: 0" in config
     assert "dims: [ 1, 1, 3, 4 ]" in config
 
 
 def test_a_name_cannot_break_out_of_the_config() -> None:
-    config = config_of(artefact(inputs=(Port('a" } ] evil: "\n', "uint8", (None, 3)),)), Limits())
+    config = config_of(artifact(inputs=(Port('a" } ] evil: "\n', "uint8", (None, 3)),)), Limits())
     assert 'name: "a\\" } ] evil: \\"\\n" data_type' in config
 
 
 def test_triton_runs_no_python(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match=r"Triton runs no pt2 without Python.*--to onnx or torchscript"):
-        write_triton(artefact(target="pt2"), tmp_path, Limits())
+        write_triton(artifact(target="pt2"), tmp_path, Limits())
     assert not list(tmp_path.iterdir())
 
 
@@ -96,9 +96,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
             write(made, tmp_path / "file" / "inside", Limits())
 
 
-def test_the_image_holds_the_artefact_and_its_versions(tmp_path: Path) -> None:
+def test_the_image_holds_the_artifact_and_its_versions(tmp_path: Path) -> None:
     written = write_docker(on_disk(tmp_path / "made"), tmp_path / "image", Limits())
-    assert written == [tmp_path / "image" / "Dockerfile", tmp_path / "image" / "artefact"]
+    assert written == [tmp_path / "image" / "Dockerfile", tmp_path / "image" / "artifact"]
     assert sorted(path.name for path in written[1].iterdir()) == [FILE, "model.onnx"]
     lines = written[0].read_text().splitlines()
     assert '    "torch==2.13.0" "onnxruntime==1.2.3" "$TRUELOOP"' in lines
@@ -109,7 +109,7 @@ def test_the_image_holds_the_artefact_and_its_versions(tmp_path: Path) -> None:
 
 def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
     text = dockerfile_of(
-        artefact(target="pt2", runtime={"package": "torch", "version": "2.13.0"}, name="A b\nRUN evil"),
+        artifact(target="pt2", runtime={"package": "torch", "version": "2.13.0"}, name="A b\nRUN evil"),
         Limits(wait=0.01),
     )
     assert '    "torch==2.13.0" "$TRUELOOP"' in text
@@ -122,7 +122,7 @@ def test_a_limit_on_latency_is_written_too() -> None:
     limits = Limits(latency=0.25)
     assert (
         "default_queue_policy { max_queue_size: 256 timeout_action: REJECT default_timeout_microseconds: 250000 }"
-        in config_of(artefact(), limits)
+        in config_of(artifact(), limits)
     )
-    assert '"--latency", "250ms"' in dockerfile_of(artefact(), limits)
-    assert "--latency" not in dockerfile_of(artefact(), Limits())
+    assert '"--latency", "250ms"' in dockerfile_of(artifact(), limits)
+    assert "--latency" not in dockerfile_of(artifact(), Limits())

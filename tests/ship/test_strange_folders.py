@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.export.made import artefact, run_here, subject, verification
+from tests.export.made import artifact, run_here, subject, verification
 from trueloop.errors import CannotExport, CannotSave, Misuse
 from trueloop.export.catalogue import exporter_named
-from trueloop.export.folder import read_artefact, verified_file, writing
+from trueloop.export.folder import read_artifact, verified_file, writing
 from trueloop.export.make import _is_disk, export
 from trueloop.results.artifact import FILE
 
@@ -26,7 +26,7 @@ from trueloop.results.artifact import FILE
 def placed(place: Path, name: str = "shades") -> Path:
     with writing(place) as folder:
         (folder.aside / "model.onnx").write_bytes(name.encode())
-        folder.seal(artefact(verification=verification(), name=name), "a card")
+        folder.seal(artifact(verification=verification(), name=name), "a card")
         folder.publish()
     return place
 
@@ -48,7 +48,7 @@ def test_of_exports_at_once_one_stays_and_is_whole(tmp_path: Path) -> None:
     for other in others:
         other.join()
     assert [other.exitcode for other in others] == [0, 0, 0]
-    made = read_artefact(place)
+    made = read_artifact(place)
     assert verified_file(made).read_bytes() == made.name.encode()
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
@@ -67,7 +67,7 @@ def test_ctrl_c_between_the_earlier_and_the_later_one_brings_the_earlier_back(
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         placed(place, "later")
-    assert read_artefact(place).name == "shades"
+    assert read_artifact(place).name == "shades"
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -75,7 +75,7 @@ def test_an_export_that_was_killed_at_that_moment_leaves_the_earlier_one_for_the
     placed(tmp_path / "out").rename(tmp_path / ".replaced-out")
     with pytest.raises(CannotExport), writing(tmp_path / "out"):
         raise CannotExport("the target cannot take the model")
-    assert read_artefact(tmp_path / "out").name == "shades"
+    assert read_artifact(tmp_path / "out").name == "shades"
 
 
 def test_files_of_somebodys_own_are_not_lost_with_the_earlier_export(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_files_of_somebodys_own_are_not_lost_with_the_earlier_export(tmp_path: P
     ):
         placed(place, "later")
     assert (place / "measured.csv").read_text(encoding="utf-8") == "weeks"
-    assert read_artefact(place).name == "shades"
+    assert read_artifact(place).name == "shades"
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
     for name in ("first", "second"):
         placed(tmp_path / "link", name)
         assert (tmp_path / "link").is_symlink()
-        assert read_artefact(tmp_path / "disk" / "out").name == name
+        assert read_artifact(tmp_path / "disk" / "out").name == name
     assert [each.name for each in (tmp_path / "disk").iterdir()] == ["out"]
 
 

@@ -24,7 +24,7 @@ from trueloop.export.program import Observed
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
 from trueloop.recipes.catalogue import load_file
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 DRAWS = torch.Generator().manual_seed(0)
 ROWS = torch.randn(40, 6, generator=DRAWS)
@@ -45,7 +45,7 @@ def splits(inputs: Tensor, targets: Tensor = YES, **facts: Any) -> Splits:
 
 def exported(
     model: type[nn.Module], data: Splits, place: Path, exporter: Exporter | None = None, **fields: Any
-) -> Artefact:
+) -> Artifact:
     return export(subject(model, data, **fields), exporter or Torchscript(), place / "out")
 
 

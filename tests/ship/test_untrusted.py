@@ -1,4 +1,4 @@
-"""Artefacts by somebody who can seal them: whatever they say, they are refused in a sentence before anything of them
+"""Artifacts by somebody who can seal them: whatever they say, they are refused in a sentence before anything of them
 runs."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.export.made import RECIPE, artefact, verification
-from tests.serve.made import artefact as served
+from tests.export.made import RECIPE, artifact, verification
+from tests.serve.made import artifact as served
 from tests.serve.made import shade
 from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
 from trueloop.cli.main import main
-from trueloop.errors import BadArtefact, BadCheckpoint, Misuse
+from trueloop.errors import BadArtifact, BadCheckpoint, Misuse
 from trueloop.export.catalogue import exporter_named, runner_of
 from trueloop.export.exporter import Array, FakeRunner
-from trueloop.export.folder import read_artefact, verified_file, writing
+from trueloop.export.folder import read_artifact, verified_file, writing
 from trueloop.export.safetensors import Safetensors
 from trueloop.export.trust import UNPACKED, _calls, _is_arithmetic, trusted_graph, trusted_script
 from trueloop.results.artifact import FILE
@@ -36,12 +36,12 @@ from trueloop.serve.server import listening
 def placed(place: Path) -> Path:
     with writing(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
-        folder.seal(artefact(verification=verification()))
+        folder.seal(artifact(verification=verification()))
         folder.publish()
     return place
 
 
-# -- what stands in artefact.json --
+# -- what stands in artifact.json --
 
 COLUMN = {"name": "length", "kind": "number", "mean": 1.0, "spread": 2.0}
 
@@ -100,8 +100,8 @@ def test_a_description_of_other_types_is_refused_where_it_is_read(tmp_path: Path
         at = at[int(word) if word.isdecimal() else word]
     at[last] = value
     (place / FILE).write_bytes(sealed(told))
-    with pytest.raises(BadArtefact, match=r"Nothing was run"):
-        read_artefact(place)
+    with pytest.raises(BadArtifact, match=r"Nothing was run"):
+        read_artifact(place)
 
 
 def test_a_table_and_tokens_that_say_what_they_are_can_be_read(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_table_and_tokens_that_say_what_they_are_can_be_read(tmp_path: Path) -
         {"kind": "tensors"},
     ):
         (place / FILE).write_bytes(sealed({**told, "preprocessing": good}))
-        assert read_artefact(place).preprocessing == good
+        assert read_artifact(place).preprocessing == good
 
 
 @pytest.mark.parametrize("name", [FILE, "model.onnx"])
@@ -126,15 +126,15 @@ def test_what_would_be_read_for_ever_is_refused(tmp_path: Path, name: str, kind:
         os.mkfifo(place / name)
     else:
         (place / name).symlink_to("/dev/zero")
-    with pytest.raises(BadArtefact, match=r"cannot be read \(it is no plain file\)\. Nothing was run"):
-        verified_file(read_artefact(place))
+    with pytest.raises(BadArtifact, match=r"cannot be read \(it is no plain file\)\. Nothing was run"):
+        verified_file(read_artifact(place))
 
 
 def test_brackets_without_end_are_damage(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
     (place / FILE).write_bytes(b"[" * 200_000)
-    with pytest.raises(BadArtefact, match="no sealed JSON"):
-        read_artefact(place)
+    with pytest.raises(BadArtifact, match="no sealed JSON"):
+        read_artifact(place)
     with pytest.raises(BadCheckpoint, match="no sealed JSON"):
         unsealed(b'{"a":' * 100_000, MANIFEST)
 
@@ -143,12 +143,12 @@ def test_weights_that_bring_a_recipe_along_are_refused(tmp_path: Path) -> None:
     witness = tmp_path / "it-ran"
     (tmp_path / "recipe.py").write_text(f"import os\nos.mkdir({str(witness)!r})\n{RECIPE}", encoding="utf-8")
     told = {"recipe": str(tmp_path / "recipe.py"), "arguments": {}, "settings": {}}
-    made = artefact(
+    made = artifact(
         folder=tmp_path,
         target="safetensors",
         run={"origin": told, "facts": {"inputs": [], "classes": []}, "layouts": []},
     )
-    with pytest.raises(BadArtefact, match=r"not safe to load and was refused; nothing in it was run: .*recipe\.py"):
+    with pytest.raises(BadArtifact, match=r"not safe to load and was refused; nothing in it was run: .*recipe\.py"):
         Safetensors().open(made)
     assert not witness.exists()
 
@@ -174,10 +174,10 @@ def test_a_pickle_by_another_name_is_refused_and_never_read(tmp_path: Path, targ
     file = exporter_named(target).file
     with writing(tmp_path / "out") as folder:
         (folder.aside / file).write_bytes(held.getvalue())
-        folder.seal(artefact(target=target, files={file: {}}, verification=verification()))
+        folder.seal(artifact(target=target, files={file: {}}, verification=verification()))
         folder.publish()
-    with pytest.raises(BadArtefact) as caught:
-        runner_of(read_artefact(tmp_path / "out"))
+    with pytest.raises(BadArtifact) as caught:
+        runner_of(read_artifact(tmp_path / "out"))
     assert "othing" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not witness.exists()
@@ -195,7 +195,7 @@ def test_an_archive_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
         for _ in range(UNPACKED // (1 << 20) + 1):
             out.write(bytes(1 << 20))
     assert (tmp_path / "a").stat().st_size < 1 << 20
-    with pytest.raises(BadArtefact, match="unpacked it is far larger"):
+    with pytest.raises(BadArtifact, match="unpacked it is far larger"):
         look(tmp_path / "a")
 
 
@@ -215,7 +215,7 @@ def test_files_that_lie_over_each_other_are_refused(tmp_path: Path) -> None:
             bomb.filelist.append(again)
             bomb.NameToInfo[again.filename] = again
         bomb._didModify = True  # type: ignore[attr-defined]
-    with pytest.raises(BadArtefact, match="unpacked it is far larger"):
+    with pytest.raises(BadArtifact, match="unpacked it is far larger"):
         trusted_graph(tmp_path / "a")
 
 

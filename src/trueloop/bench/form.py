@@ -27,9 +27,9 @@ class Asked:
     """Which form, in plain values: it travels to another process."""
 
     kind: str
-    """artefact | eager | compiled."""
+    """artifact | eager | compiled."""
     folder: str
-    """Of the artefact, or of the run."""
+    """Of the artifact, or of the run."""
     name: str
     origin: Mapping[str, Any] | None = None
     """Of a run: the recipe, as run.json names it."""
@@ -72,18 +72,18 @@ def timed(call: Callable[[], object], seconds: float, clock: Callable[[], float]
 
 
 def opened(asked: Asked) -> Opened:
-    return _artefact(asked) if asked.kind == "artefact" else _model(asked)
+    return _artifact(asked) if asked.kind == "artifact" else _model(asked)
 
 
-def _artefact(asked: Asked) -> Opened:
+def _artifact(asked: Asked) -> Opened:
     from trueloop.export.catalogue import runner_of
-    from trueloop.export.folder import read_artefact
+    from trueloop.export.folder import read_artifact
 
-    artefact = read_artefact(Path(asked.folder))
-    runner = runner_of(artefact, asked.device)
-    size = artefact.files[artefact.file.name]["bytes"]
-    runtime = f"{artefact.runtime['package']} {artefact.runtime['version']}"
-    return Opened(runtime, size, artefact.inputs, artefact.preprocessing, runner)
+    artifact = read_artifact(Path(asked.folder))
+    runner = runner_of(artifact, asked.device)
+    size = artifact.files[artifact.file.name]["bytes"]
+    runtime = f"{artifact.runtime['package']} {artifact.runtime['version']}"
+    return Opened(runtime, size, artifact.inputs, artifact.preprocessing, runner)
 
 
 def _model(asked: Asked) -> Opened:

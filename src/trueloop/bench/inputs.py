@@ -1,4 +1,4 @@
-"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artefact names. The same for
+"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artifact names. The same for
 every form."""
 
 from __future__ import annotations

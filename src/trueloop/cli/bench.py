@@ -1,4 +1,4 @@
-"""`trueloop bench ARTEFACT|RUN ... --batch 1,8,32`: how fast the forms of a model are, side by side."""
+"""`trueloop bench ARTIFACT|RUN ... --batch 1,8,32`: how fast the forms of a model are, side by side."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-USAGE: Final = "[options] ARTEFACT|RUN ..."
+USAGE: Final = "[options] ARTIFACT|RUN ..."
 ABOUT: Final = """Measure the forms of a model against each other: latency (median, 95th and 99th percentile) and throughput for each batch.
 
-An ARTEFACT is a folder that `trueloop export` or `trueloop quantize` wrote; while it lies in its run, the run's model is measured beside
-it: as it is (eager), and compiled by torch.compile. A RUN stands for these and all artefacts in RUN/export. Each form has a process of its
+An ARTIFACT is a folder that `trueloop export` or `trueloop quantize` wrote; while it lies in its run, the run's model is measured beside
+it: as it is (eager), and compiled by torch.compile. A RUN stands for these and all artifacts in RUN/export. Each form has a process of its
 own and the same inputs; they are measured in turns, round by round, after a warm-up that does not count. All run on one device, and a call
 goes from arrays in the host's memory to arrays there: on a GPU both copies count. A form that fails, or cannot run there, is told, and the
 others go on."""
@@ -63,7 +63,7 @@ def bench(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("bench", USAGE, ABOUT)
-    parser.add_argument("what", nargs="*", metavar="ARTEFACT|RUN", help="folders of artefacts, or a run")
+    parser.add_argument("what", nargs="*", metavar="ARTIFACT|RUN", help="folders of artifacts, or a run")
     parser.add_argument(
         "--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="sizes of batches (1,8,32)"
     )
@@ -93,7 +93,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     asked = parser.parse_all(arguments)
     if not asked.what:
         raise Misuse(
-            "Which artefact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run for all of its forms."
+            "Which artifact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run for all of its forms."
         )
     return asked
 
@@ -130,26 +130,26 @@ def _forms(asked: argparse.Namespace) -> list[Asked]:
     for word in asked.what:
         folder = Path(word)
         if (folder / FILE).is_file():
-            made += [*_model_beside(asked, folder), _artefact(folder, asked.device)]
+            made += [*_model_beside(asked, folder), _artifact(folder, asked.device)]
         else:
             run = find_run(word, asked.runs, "measured")
-            artefacts = sorted(
+            artifacts = sorted(
                 path.parent for path in (run / "export").glob(f"*/{FILE}") if not path.parent.name.startswith(".")
             )
-            made += [*_model(asked, run), *(_artefact(folder, asked.device) for folder in artefacts)]
-    made.sort(key=lambda form: ("eager", "compiled", "artefact").index(form.kind))
+            made += [*_model(asked, run), *(_artifact(folder, asked.device) for folder in artifacts)]
+    made.sort(key=lambda form: ("eager", "compiled", "artifact").index(form.kind))
     once = {(form.kind, Path(form.folder).resolve()): form for form in made}
     return _told_apart(list(once.values()))
 
 
-def _artefact(folder: Path, device: str) -> Asked:
+def _artifact(folder: Path, device: str) -> Asked:
     from trueloop.bench.form import Asked
 
-    return Asked("artefact", str(folder), folder.name, device=device)
+    return Asked("artifact", str(folder), folder.name, device=device)
 
 
 def _model_beside(asked: argparse.Namespace, folder: Path) -> list[Asked]:
-    """Of an artefact that still lies in its run."""
+    """Of an artifact that still lies in its run."""
     run = folder.resolve().parent.parent
     return _model(asked, run) if folder.resolve().parent.name == "export" and (run / "run.json").is_file() else []
 
@@ -159,7 +159,7 @@ def _model(asked: argparse.Namespace, run: Path) -> list[Asked]:
     from trueloop.bench.form import Asked
 
     about = read_about(run)
-    origin = origin_of(run, "runs of `trueloop train RECIPE` can be measured; of others, their artefacts.")
+    origin = origin_of(run, "runs of `trueloop train RECIPE` can be measured; of others, their artifacts.")
     told: dict[str, Any] = {"origin": origin, "data": str(asked.data or about.get("data") or "")}
     kinds = ("eager",) if asked.no_compile else ("eager", "compiled")
     return [Asked(kind, str(run), kind, checkpoint=asked.checkpoint, device=asked.device, **told) for kind in kinds]
@@ -175,4 +175,4 @@ def _told_apart(forms: list[Asked]) -> list[Asked]:
 
 def _longer(form: Asked) -> str:
     folder = Path(form.folder)
-    return f"{folder.name} {form.kind}" if form.kind != "artefact" else "/".join(folder.resolve().parts[-3:])
+    return f"{folder.name} {form.kind}" if form.kind != "artifact" else "/".join(folder.resolve().parts[-3:])

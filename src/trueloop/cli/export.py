@@ -21,7 +21,7 @@ from trueloop.session.runs import find_run
 
 if TYPE_CHECKING:
     from trueloop.export.subject import Subject
-    from trueloop.results.artifact import Artefact, Port
+    from trueloop.results.artifact import Artifact, Port
 
 __all__ = ["export", "run_arguments", "samples_asked", "subject_asked"]
 
@@ -162,7 +162,7 @@ def _readiness(run: Path) -> str:
     return readiness_of(run, names()).verdict
 
 
-def _show(made: Artefact, seconds: float) -> None:
+def _show(made: Artifact, seconds: float) -> None:
     run, tried = made.run, made.verification
     assert tried is not None
     weights = "moving average, " if run["weights"] == "ema" else ""

@@ -1,4 +1,4 @@
-"""`trueloop load ARTEFACT|URL`: many callers at once. With an artefact it starts the server itself, with and without
+"""`trueloop load ARTIFACT|URL`: many callers at once. With an artifact it starts the server itself, with and without
 batching."""
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-USAGE: Final = "[options] ARTEFACT|URL"
+USAGE: Final = "[options] ARTIFACT|URL"
 ABOUT: Final = """Ask a server many questions at once, and compare every answer with the model's own:
 
-  ARTEFACT   serves it here in a process of its own, with batching and without, and tells the ratio
+  ARTIFACT   serves it here in a process of its own, with batching and without, and tells the ratio
   URL        a server that runs already; its answers are compared with what it answers to each question alone
 
 --garbage mixes in requests that are cut off, far too large, slow, of another shape, not finite, or no HTTP at all. It ends with 1 if an
@@ -56,7 +56,7 @@ def load(arguments: list[str]) -> int:
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("load", USAGE, ABOUT)
-    parser.add_argument("where", nargs="?", metavar="ARTEFACT|URL", help="an exported model, or http://HOST:PORT")
+    parser.add_argument("where", nargs="?", metavar="ARTIFACT|URL", help="an exported model, or http://HOST:PORT")
     parser.add_argument("--clients", type=_count, default=64, metavar="N", help="callers at the same time (64)")
     parser.add_argument("--requests", type=_count, default=10_000, metavar="N", help="in all (10000)")
     parser.add_argument("--garbage", type=_share, default=0.0, metavar="SHARE", help="of the requests, as in 1%% (0)")
@@ -67,7 +67,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=_count, default=3, metavar="N", help="with and without batching in turns, for a fair ratio (3)"
     )
-    parser.add_argument("--without-batching", action="store_true", help="only so; else with an artefact both ways")
+    parser.add_argument("--without-batching", action="store_true", help="only so; else with an artifact both ways")
     parser.add_argument("--with-batching", action="store_true", help="only so")
     add_limits(parser)
     asked = parser.parse_all(arguments)
@@ -116,18 +116,18 @@ def _driven(asked: argparse.Namespace) -> int:
 def _served(asked: argparse.Namespace) -> int:
     """Servers of our own, asked in turns: what else the machine does meets both."""
     from trueloop.export.catalogue import runner_of
-    from trueloop.export.folder import read_artefact
+    from trueloop.export.folder import read_artifact
     from trueloop.serve.drive import Outcome, questions_of
 
-    artefact = read_artefact(not_a_run(Path(asked.where), "load", "asked"))
-    questions = questions_of(artefact, runner_of(artefact))
+    artifact = read_artifact(not_a_run(Path(asked.where), "load", "asked"))
+    questions = questions_of(artifact, runner_of(artifact))
     ways = [name for name, unwanted in ((WITH, asked.without_batching), (WITHOUT, asked.with_batching)) if not unwanted]
     if not ways:
         raise Misuse(
             "--with-batching and --without-batching leave nothing. Nothing was asked: give one of them, or none for both."
         )
     print(
-        f"{artefact.name} as {artefact.target}: {asked.requests:,} requests, {asked.clients} callers at once",
+        f"{artifact.name} as {artifact.target}: {asked.requests:,} requests, {asked.clients} callers at once",
         flush=True,
     )
     rounds = [_parts(asked.requests, asked.rounds), [asked.requests]][len(ways) == 1]

@@ -33,9 +33,9 @@ VERBS: Final = {
         "RUN --scheme SCHEME",
         "the same in fewer bits: size, speed, what each layer costs, refused past a drop",
     ),
-    "bench": ("ARTEFACT|RUN ...", "latency and throughput of the model, eager, compiled and exported, side by side"),
-    "serve": ("ARTEFACT", "an exported model behind HTTP: batched, bounded, with health, metrics and a page to try it"),
-    "load": ("ARTEFACT|URL", "many callers at once, some of them sending rubbish: throughput, latency, wrong answers"),
+    "bench": ("ARTIFACT|RUN ...", "latency and throughput of the model, eager, compiled and exported, side by side"),
+    "serve": ("ARTIFACT", "an exported model behind HTTP: batched, bounded, with health, metrics and a page to try it"),
+    "load": ("ARTIFACT|URL", "many callers at once, some of them sending rubbish: throughput, latency, wrong answers"),
     "ready": ("RUN|SCRIPT", "a note on whether a training is ready for more, each line with its evidence"),
     "inspect": (
         "model|checkpoint|tensor|batch",

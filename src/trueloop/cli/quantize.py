@@ -1,4 +1,4 @@
-"""`trueloop quantize RUN --scheme SCHEME`: a run's model in fewer bits, as an artefact, if it still answers well
+"""`trueloop quantize RUN --scheme SCHEME`: a run's model in fewer bits, as an artifact, if it still answers well
 enough."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["quantize"]
 
 USAGE: Final = "[options] RUN --scheme SCHEME"
-ABOUT: Final = """Write the model of a run in fewer bits, as an artefact:
+ABOUT: Final = """Write the model of a run in fewer bits, as an artifact:
 
   int8-weight   weights in 8 bits, computed in float: the least loss
   int8-dynamic  linear layers in 8 bits, inputs rounded row by row

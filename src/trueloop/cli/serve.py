@@ -1,4 +1,4 @@
-"""`trueloop serve ARTEFACT`: a model behind HTTP, until SIGTERM; or the files with which Triton or Docker would serve
+"""`trueloop serve ARTIFACT`: a model behind HTTP, until SIGTERM; or the files with which Triton or Docker would serve
 it."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.export.device import device_asked
 
 if TYPE_CHECKING:
-    from trueloop.results.artifact import Artefact
+    from trueloop.results.artifact import Artifact
     from trueloop.serve.limits import Limits
 
 __all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "serve"]
 
-USAGE: Final = "[options] ARTEFACT"
+USAGE: Final = "[options] ARTIFACT"
 ABOUT: Final = """Serve an exported model over HTTP:
 
   POST /predict   JSON, pictures or text, one sample or many      GET /health    does it live?
@@ -48,14 +48,14 @@ def serve(arguments: list[str]) -> int:
             f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
         ) from None
     from trueloop.export.catalogue import able, runner_of
-    from trueloop.export.folder import read_artefact
+    from trueloop.export.folder import read_artifact
 
-    artefact = read_artefact(not_a_run(asked.artefact, "serve", "served"))
-    _, device = able(artefact, asked.device or "")
+    artifact = read_artifact(not_a_run(asked.artifact, "serve", "served"))
+    _, device = able(artifact, asked.device or "")
     limits, key = limits_of(asked), _key(asked.api_key_file)
-    service = Service(artefact, lambda: runner_of(artefact, device), limits, key=key)
+    service = Service(artifact, lambda: runner_of(artifact, device), limits, key=key)
     door = listening(asked.host, asked.port)
-    _announce(artefact, limits, asked.host, door.getsockname()[1], bool(key))
+    _announce(artifact, limits, asked.host, door.getsockname()[1], bool(key))
     if device != "cpu":
         _say(f"device     {device}")
     run(service, door, _say, log=asked.log)
@@ -66,7 +66,7 @@ def serve(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("serve", USAGE, ABOUT)
     parser.add_argument(
-        "artefact", nargs="?", metavar="ARTEFACT", type=Path, help="the folder that `trueloop export` made"
+        "artifact", nargs="?", metavar="ARTIFACT", type=Path, help="the folder that `trueloop export` made"
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="8000; 0: any that is free")
@@ -85,9 +85,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         "--write", nargs=2, metavar=("WHAT", "DIR"), help="serve nothing; write a triton repository, or a docker folder"
     )
     asked = parser.parse_all(arguments)
-    if asked.artefact is None:
+    if asked.artifact is None:
         raise Misuse(
-            "Which artefact? Nothing was served: type `trueloop serve runs/NAME/export/onnx`; `trueloop export` makes one."
+            "Which artifact? Nothing was served: type `trueloop serve runs/NAME/export/onnx`; `trueloop export` makes one."
         )
     return asked
 
@@ -169,10 +169,10 @@ def _key(file: Path | None) -> str:
     return key
 
 
-def _announce(artefact: Artefact, limits: Limits, host: str, port: int, keyed: bool) -> None:
+def _announce(artifact: Artifact, limits: Limits, host: str, port: int, keyed: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
     _say(
-        f"{artefact.name} as {artefact.target} at http://{shown}:{port}  (try it there; POST /predict, /docs, /metrics)"
+        f"{artifact.name} as {artifact.target} at http://{shown}:{port}  (try it there; POST /predict, /docs, /metrics)"
     )
     together = (
         f"up to {limits.batch} samples at once, the first waits {limits.wait * 1e3:g} ms"
@@ -200,12 +200,12 @@ def _write(asked: argparse.Namespace) -> int:
         raise Misuse(
             f"--write cannot be {what!r}.{did_you_mean(what, WRITES)} Nothing was written. There are: {', '.join(WRITES)}."
         )
-    from trueloop.export.folder import read_artefact, verified_file
+    from trueloop.export.folder import read_artifact, verified_file
     from trueloop.serve.dockerfile import write_docker
     from trueloop.serve.triton import write_triton
 
-    artefact = read_artefact(not_a_run(asked.artefact, "serve", "written"))
-    verified_file(artefact)
-    for path in (write_triton if what == "triton" else write_docker)(artefact, Path(folder), limits_of(asked)):
+    artifact = read_artifact(not_a_run(asked.artifact, "serve", "written"))
+    verified_file(artifact)
+    for path in (write_triton if what == "triton" else write_docker)(artifact, Path(folder), limits_of(asked)):
         _say(f"written    {path}")
     return 0

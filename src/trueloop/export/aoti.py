@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from trueloop.errors import BadArtefact, CannotExport
+from trueloop.errors import BadArtifact, CannotExport
 from trueloop.export.exporter import Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -42,36 +42,36 @@ class Aoti(Exporter):
             aoti_compile_and_package(graph, package_path=str(file))
         return ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from torch._inductor import aoti_load_package
 
         from trueloop.export.device import TorchRunner, number_of, torch_device
 
         place = torch_device(device)
         if place.type == "cpu":
-            return TorchRunner(aoti_load_package(str(artefact.file)), place)
-        return TorchRunner(aoti_load_package(str(artefact.file), device_index=number_of(device)), place)
+            return TorchRunner(aoti_load_package(str(artifact.file)), place)
+        return TorchRunner(aoti_load_package(str(artifact.file), device_index=number_of(device)), place)
 
-    def fits(self, artefact: Artefact, device: str) -> None:
+    def fits(self, artifact: Artifact, device: str) -> None:
         import torch
 
         from trueloop.export.device import gpu_facts, kind_of
 
-        made_for, asked = artefact.runtime, kind_of(device)
+        made_for, asked = artifact.runtime, kind_of(device)
         gpu = f"{made_for.get('gpu')}, capability {made_for.get('capability')}"
-        is_for = f"{artefact.folder} is machine code for {f'CUDA ({gpu})' if artefact.device == 'cuda' else 'the CPU'}"
-        if asked != artefact.device:
-            raise BadArtefact(
-                f"{is_for} and does not run on {device}. Nothing was run: give --device {artefact.device}, or export the run again with "
+        is_for = f"{artifact.folder} is machine code for {f'CUDA ({gpu})' if artifact.device == 'cuda' else 'the CPU'}"
+        if asked != artifact.device:
+            raise BadArtifact(
+                f"{is_for} and does not run on {device}. Nothing was run: give --device {artifact.device}, or export the run again with "
                 f"--device {asked}."
             )
         if asked == "cuda" and not torch.cuda.is_available():
-            raise BadArtefact(
+            raise BadArtifact(
                 f"{is_for}, and torch finds no GPU here. Nothing was run. Export the run again with --device cpu."
             )
         here = gpu_facts(device)
         if here.get("capability") != made_for.get("capability"):
-            raise BadArtefact(
+            raise BadArtifact(
                 f"{is_for}, and {device} is {here['gpu']}, capability {here['capability']}. Nothing was run. Export the run again here "
                 "with --device cuda."
             )

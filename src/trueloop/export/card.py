@@ -1,4 +1,4 @@
-"""CARD.md: the artefact for people. What is empty is for its owner to fill; the file is not sealed, so that they
+"""CARD.md: the artifact for people. What is empty is for its owner to fill; the file is not sealed, so that they
 can."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trueloop.results.artifact import FILE, Artefact, Port
+from trueloop.results.artifact import FILE, Artifact, Port
 
 __all__ = ["card_of"]
 
@@ -15,35 +15,35 @@ MOST: Final = 20
 """Classes or columns that are listed; of more, their number."""
 
 
-def card_of(artefact: Artefact) -> str:
+def card_of(artifact: Artifact) -> str:
     parts = (
-        _what(artefact),
-        _data(artefact),
-        _metrics(artefact),
-        _ports(artefact),
-        _preprocessing(artefact),
-        _files(artefact),
-        _licence(artefact),
+        _what(artifact),
+        _data(artifact),
+        _metrics(artifact),
+        _ports(artifact),
+        _preprocessing(artifact),
+        _files(artifact),
+        _licence(artifact),
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _what(artefact: Artefact) -> str:
-    run, recipe = artefact.run, artefact.run.get("recipe") or {}
+def _what(artifact: Artifact) -> str:
+    run, recipe = artifact.run, artifact.run.get("recipe") or {}
     lines = [
-        f"# {artefact.name}, as {artefact.target}",
+        f"# {artifact.name}, as {artifact.target}",
         "",
-        f"A model for {artefact.task}, trained by `trueloop train` (run {run.get('id', '?')}, step {run.get('step', '?')}, "
+        f"A model for {artifact.task}, trained by `trueloop train` (run {run.get('id', '?')}, step {run.get('step', '?')}, "
         f"{'the moving average of the weights' if run.get('weights') == 'ema' else 'the weights as trained'}).",
-        f"Model: `{recipe.get('model', '?')}`. It runs with {artefact.runtime['package']} {artefact.runtime['version']}; made with "
-        f"torch {artefact.versions['torch']}, trueloop {artefact.versions['trueloop']}.",
+        f"Model: `{recipe.get('model', '?')}`. It runs with {artifact.runtime['package']} {artifact.runtime['version']}; made with "
+        f"torch {artifact.versions['torch']}, trueloop {artifact.versions['trueloop']}.",
     ]
-    return "\n".join([*lines, *(f"\n> {note}" for note in artefact.notes)])
+    return "\n".join([*lines, *(f"\n> {note}" for note in artifact.notes)])
 
 
-def _data(artefact: Artefact) -> str:
-    notes = artefact.run.get("data") or ["(the recipe says nothing of its data)"]
-    return "\n".join(["## Data", "", *(f"- {note}" for note in notes), *_classes(artefact.classes)])
+def _data(artifact: Artifact) -> str:
+    notes = artifact.run.get("data") or ["(the recipe says nothing of its data)"]
+    return "\n".join(["## Data", "", *(f"- {note}" for note in notes), *_classes(artifact.classes)])
 
 
 def _classes(classes: tuple[str, ...]) -> Iterator[str]:
@@ -56,8 +56,8 @@ def _line(name: str) -> str:
     return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
-def _metrics(artefact: Artefact) -> str:
-    told = artefact.run.get("metrics") or {}
+def _metrics(artifact: Artifact) -> str:
+    told = artifact.run.get("metrics") or {}
     lines = ["## Metrics", ""]
     if told.get("best") is not None:
         lines.append(
@@ -65,8 +65,8 @@ def _metrics(artefact: Artefact) -> str:
         )
     if told.get("test"):
         lines.append("- test: " + ", ".join(f"{name} {value:.6g}" for name, value in told["test"].items()))
-    lines.append(f"- readiness (`trueloop ready`): {artefact.run.get('readiness') or 'not judged'}")
-    made = artefact.verification
+    lines.append(f"- readiness (`trueloop ready`): {artifact.run.get('readiness') or 'not judged'}")
+    made = artifact.verification
     if made is not None:
         lines.append(
             f"- verified in a process of its own by {made.runtime}, on {made.samples:,} {made.split} samples in batches of "
@@ -80,9 +80,9 @@ def _metrics(artefact: Artefact) -> str:
     return "\n".join(lines)
 
 
-def _ports(artefact: Artefact) -> str:
+def _ports(artifact: Artifact) -> str:
     lines = ["## Inputs and outputs", "", "| | name | dtype | shape |", "|---|---|---|---|"]
-    named = [("in", port) for port in artefact.inputs] + [("out", port) for port in artefact.outputs]
+    named = [("in", port) for port in artifact.inputs] + [("out", port) for port in artifact.outputs]
     return "\n".join([*lines, *(f"| {way} | {port.name} | {port.dtype} | {_shape(port)} |" for way, port in named)])
 
 
@@ -94,8 +94,8 @@ def _shape(port: Port) -> str:
     return " x ".join(one(at, size) for at, size in enumerate(port.shape))
 
 
-def _preprocessing(artefact: Artefact) -> str:
-    told = dict(artefact.preprocessing)
+def _preprocessing(artifact: Artifact) -> str:
+    told = dict(artifact.preprocessing)
     done = (
         "is part of the program: raw samples go in"
         if told.get("inside")
@@ -116,18 +116,18 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _files(artefact: Artefact) -> str:
+def _files(artifact: Artifact) -> str:
     lines = ["## Files", "", "| file | bytes | SHA-256 |", "|---|---|---|"]
     return "\n".join(
         [
             *lines,
             *(
                 f"| {name} | {entry.get('bytes', 0):,} | `{entry.get('sha256', '')}` |"
-                for name, entry in artefact.files.items()
+                for name, entry in artifact.files.items()
             ),
         ]
     )
 
 
-def _licence(artefact: Artefact) -> str:
-    return "\n".join(["## Licence", "", *(f"- {name}: {text or EMPTY}" for name, text in artefact.licence.items())])
+def _licence(artifact: Artifact) -> str:
+    return "\n".join(["## Licence", "", *(f"- {name}: {text or EMPTY}" for name, text in artifact.licence.items())])

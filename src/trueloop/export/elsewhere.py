@@ -1,4 +1,4 @@
-"""Runs an artefact in a process of its own, so that nothing of the process that made it can help it:
+"""Runs an artifact in a process of its own, so that nothing of the process that made it can help it:
 
     python -m trueloop.export.elsewhere FOLDER EXCHANGE DEVICE
 
@@ -84,11 +84,11 @@ def _taken(file: Path) -> list[list[Array]]:
 
 def _run(folder: Path, exchange: Path, device: str) -> None:
     from trueloop.export.catalogue import runner_of
-    from trueloop.export.folder import read_artefact
+    from trueloop.export.folder import read_artifact
 
     number = -1
     try:
-        runner = runner_of(read_artefact(folder), device)
+        runner = runner_of(read_artifact(folder), device)
         batches = _taken(exchange / "inputs.npz")
         answers = []
         for number in range(len(batches)):

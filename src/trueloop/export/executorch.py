@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from trueloop.export.exporter import Array, Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -47,11 +47,11 @@ class Executorch(Exporter):
             file.write_bytes(lowered.to_executorch().buffer)
         return ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.export.traced import quietly
 
         with quietly():  # it calls its runtime experimental
-            return ExecutorchRunner(artefact.file)
+            return ExecutorchRunner(artifact.file)
 
 
 @final

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy.typing as npt
 
 from trueloop.errors import MissingExtra, Misuse
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,11 +44,11 @@ class Given:
 
 
 class Runner(ABC):
-    """An opened artefact."""
+    """An opened artifact."""
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """One batch: arrays in the order of `Artefact.inputs`; the answer in the order of `Artefact.outputs`."""
+        """One batch: arrays in the order of `Artifact.inputs`; the answer in the order of `Artifact.outputs`."""
 
 
 @final
@@ -69,7 +69,7 @@ class Exporter(ABC):
 
     target: ClassVar[str]
     file: ClassVar[str]
-    """What the model is called in the artefact's folder."""
+    """What the model is called in the artifact's folder."""
     runtime: ClassVar[str]
     """The package that runs it, by the name that pip knows."""
     extra: ClassVar[str] = ""
@@ -94,11 +94,11 @@ class Exporter(ABC):
         """The inputs as the written program takes them. What torch or the target raise is explained by `explained`."""
 
     @abstractmethod
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         """The file is whole: it was verified against its hash."""
 
-    def fits(self, artefact: Artefact, device: str) -> None:
-        """May this very file run on this device? Raises BadArtefact; what is no machine code is of no device."""
+    def fits(self, artifact: Artifact, device: str) -> None:
+        """May this very file run on this device? Raises BadArtifact; what is no machine code is of no device."""
 
     def require(self, device: str = "cpu") -> None:
         """Raises MissingExtra, or Misuse if it cannot run on this device here."""

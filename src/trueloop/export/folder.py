@@ -1,4 +1,4 @@
-"""An artefact on disk: it appears under its name only when it is whole and verified, and is read only if it is still
+"""An artifact on disk: it appears under its name only when it is whole and verified, and is read only if it is still
 whole."""
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from trueloop.checkpoint.store import sealed, unsealed
-from trueloop.errors import BadArtefact, BadCheckpoint, CannotSave, Misuse
+from trueloop.errors import BadArtifact, BadCheckpoint, CannotSave, Misuse
 from trueloop.export.exporter import installed
-from trueloop.results.artifact import FILE, FORMAT, Artefact, Port
+from trueloop.results.artifact import FILE, FORMAT, Artifact, Port
 
-__all__ = ["CARD", "Writing", "read_artefact", "verified_file", "writing"]
+__all__ = ["CARD", "Writing", "read_artifact", "verified_file", "writing"]
 
 CARD: Final = "CARD.md"
 _NAME: Final = re.compile(r"[\w-][\w.-]*")
-"""A file's name in an artefact: never a path that leads elsewhere."""
+"""A file's name in an artifact: never a path that leads elsewhere."""
 _DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 _LARGEST: Final = 1 << 40
 """That a dimension may say of itself."""
 _WIDEST: Final = 1 << 16
 """Points of a picture's side."""
-_MADE: Final = re.compile(r"artefact\.json|CARD\.md|model\.[\w.]+")
+_MADE: Final = re.compile(r"artifact\.json|CARD\.md|model\.[\w.]+")
 """What an export writes; all else in its folder is somebody's."""
 _PIECE: Final = 1 << 20
 AGAIN: Final = "Export the run again."
 
 
-def read_artefact(folder: str | Path) -> Artefact:
-    """What it says of itself. Raises BadArtefact: damaged, of a later format, or made for another version of its
+def read_artifact(folder: str | Path) -> Artifact:
+    """What it says of itself. Raises BadArtifact: damaged, of a later format, or made for another version of its
     runtime or machine."""
     folder = Path(folder)
     shown = folder / FILE
@@ -46,43 +46,43 @@ def read_artefact(folder: str | Path) -> Artefact:
         _refuse_endless(shown)
         told = unsealed(shown.read_bytes(), str(shown))
     except FileNotFoundError:
-        raise BadArtefact(
-            f"{folder} holds no artefact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
+        raise BadArtifact(
+            f"{folder} holds no artifact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
         ) from None
     except OSError as error:
-        raise BadArtefact(f"{shown} cannot be read ({error.strerror}). Nothing was run.") from None
+        raise BadArtifact(f"{shown} cannot be read ({error.strerror}). Nothing was run.") from None
     except BadCheckpoint as error:
-        raise BadArtefact(f"{error} Nothing was run. {AGAIN}") from None
+        raise BadArtifact(f"{error} Nothing was run. {AGAIN}") from None
     if told.get("format") != FORMAT:
-        raise BadArtefact(
+        raise BadArtifact(
             f"{shown} has format {told.get('format')!r}, and this trueloop reads format {FORMAT}. Nothing was run: use a newer one."
         )
     try:
-        artefact = Artefact.of(told, folder)
+        artifact = Artifact.of(told, folder)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise BadArtefact(
-            f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}"
+        raise BadArtifact(
+            f"{shown} is damaged: it does not say all that an artifact says. Nothing was run. {AGAIN}"
         ) from None
-    if not artefact.files or not all(_NAME.fullmatch(name) for name in artefact.files):
-        raise BadArtefact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
-    if not _is_well_typed(artefact):
-        raise BadArtefact(f"{shown} is damaged: it does not say all that an artefact says. Nothing was run. {AGAIN}")
-    if not _says_enough(artefact):
-        raise BadArtefact(
+    if not artifact.files or not all(_NAME.fullmatch(name) for name in artifact.files):
+        raise BadArtifact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
+    if not _is_well_typed(artifact):
+        raise BadArtifact(f"{shown} is damaged: it does not say all that an artifact says. Nothing was run. {AGAIN}")
+    if not _says_enough(artifact):
+        raise BadArtifact(
             f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}"
         )
-    _refuse_other_runtime(artefact)
-    return artefact
+    _refuse_other_runtime(artifact)
+    return artifact
 
 
-def _says_enough(artefact: Artefact) -> bool:
+def _says_enough(artifact: Artifact) -> bool:
     """Whoever reads on relies on these."""
-    words, entries = ("package", "version", "match", "machine"), artefact.files.values()
-    named = isinstance(artefact.runtime, dict) and all(isinstance(artefact.runtime.get(word), str) for word in words)
-    named = named and all(isinstance(word, str) for word in artefact.runtime.values())
+    words, entries = ("package", "version", "match", "machine"), artifact.files.values()
+    named = isinstance(artifact.runtime, dict) and all(isinstance(artifact.runtime.get(word), str) for word in words)
+    named = named and all(isinstance(word, str) for word in artifact.runtime.values())
     return (
         named
-        and bool(artefact.runtime["package"])
+        and bool(artifact.runtime["package"])
         and all(
             isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str)
             for each in entries
@@ -90,18 +90,18 @@ def _says_enough(artefact: Artefact) -> bool:
     )
 
 
-def _is_well_typed(artefact: Artefact) -> bool:
+def _is_well_typed(artifact: Artifact) -> bool:
     """What is no word where a word is due would break whoever reads on, one storey further."""
-    words = (artefact.name, artefact.target, artefact.task, *artefact.classes, *artefact.notes)
-    maps = (artefact.versions, artefact.licence, artefact.preprocessing, artefact.run, artefact.files)
-    ports = (*artefact.inputs, *artefact.outputs)
+    words = (artifact.name, artifact.target, artifact.task, *artifact.classes, *artifact.notes)
+    maps = (artifact.versions, artifact.licence, artifact.preprocessing, artifact.run, artifact.files)
+    ports = (*artifact.inputs, *artifact.outputs)
     return (
         all(isinstance(each, str) for each in words)
         and all(isinstance(each, dict) for each in maps)
-        and all(isinstance(each, str) for each in (*artefact.versions.values(), *artefact.licence.values()))
-        and {"trueloop", "torch"} <= artefact.versions.keys()
-        and _is_preprocessing(artefact.preprocessing)
-        and bool(artefact.inputs and artefact.outputs)
+        and all(isinstance(each, str) for each in (*artifact.versions.values(), *artifact.licence.values()))
+        and {"trueloop", "torch"} <= artifact.versions.keys()
+        and _is_preprocessing(artifact.preprocessing)
+        and bool(artifact.inputs and artifact.outputs)
         and all(map(_is_port, ports))
     )
 
@@ -156,40 +156,40 @@ def _refuse_endless(path: Path) -> None:
         raise OSError(errno.EINVAL, "it is no plain file")
 
 
-def _refuse_other_runtime(artefact: Artefact) -> None:
-    needed = artefact.runtime
+def _refuse_other_runtime(artifact: Artifact) -> None:
+    needed = artifact.runtime
     package, made_with, machine = needed["package"], needed["version"], needed["machine"]
     here = installed(package)
     parts = 2 if needed["match"] == "minor" else 1
     if here and here.split(".")[:parts] != made_with.split(".")[:parts]:
         wanted = ".".join(made_with.split(".")[:parts])
-        raise BadArtefact(
-            f"{artefact.folder} was made for {package} {made_with}, and {package} {here} is installed: another {needed['match']} version "
+        raise BadArtifact(
+            f"{artifact.folder} was made for {package} {made_with}, and {package} {here} is installed: another {needed['match']} version "
             f"may answer otherwise. Nothing was run: install {package} {wanted}, or export the run again here."
         )
     if machine and machine != platform.machine():
-        raise BadArtefact(
-            f"{artefact.folder} is machine code for {machine}, and this is {platform.machine()}. Nothing was run. {AGAIN}"
+        raise BadArtifact(
+            f"{artifact.folder} is machine code for {machine}, and this is {platform.machine()}. Nothing was run. {AGAIN}"
         )
 
 
-def verified_file(artefact: Artefact) -> Path:
-    """The model's file, whole. Raises BadArtefact."""
-    for name, entry in artefact.files.items():
-        path = artefact.folder / name
+def verified_file(artifact: Artifact) -> Path:
+    """The model's file, whole. Raises BadArtifact."""
+    for name, entry in artifact.files.items():
+        path = artifact.folder / name
         try:
             there = _described(path)
         except OSError as error:
-            raise BadArtefact(f"{path} cannot be read ({error.strerror}). Nothing was run. {AGAIN}") from None
+            raise BadArtifact(f"{path} cannot be read ({error.strerror}). Nothing was run. {AGAIN}") from None
         if there["bytes"] != entry["bytes"]:
-            raise BadArtefact(
+            raise BadArtifact(
                 f"{path} is damaged: {there['bytes']:,} bytes instead of {entry['bytes']:,}. Nothing was run. {AGAIN}"
             )
         if there["sha256"] != entry["sha256"]:
-            raise BadArtefact(
+            raise BadArtifact(
                 f"{path} is damaged: its contents do not have the hash that {FILE} names. Nothing was run. {AGAIN}"
             )
-    return artefact.file
+    return artifact.file
 
 
 def _described(path: Path) -> dict[str, Any]:
@@ -213,11 +213,11 @@ class Writing:
     aside: Path
     place: Path
 
-    def seal(self, artefact: Artefact, card: str = "") -> Artefact:
-        """artefact.json for what lies there now: the model, with its size and hash."""
-        model = artefact.file.name
+    def seal(self, artifact: Artifact, card: str = "") -> Artifact:
+        """artifact.json for what lies there now: the model, with its size and hash."""
+        model = artifact.file.name
         with self._told():
-            made = replace(artefact, folder=self.aside, files={model: _described(self.aside / model)})
+            made = replace(artifact, folder=self.aside, files={model: _described(self.aside / model)})
             (self.aside / FILE).write_bytes(sealed(made.plain()))
             if card:
                 (self.aside / CARD).write_text(card, encoding="utf-8")
@@ -299,7 +299,7 @@ def _refuse_overwriting(place: Path) -> None:
     )
     is_one = place.is_dir() and (place / FILE).is_file()
     if others or (not is_one and any(place.iterdir())):
-        found = f"holds {others[0]}, which no export made" if is_one else "is no artefact"
+        found = f"holds {others[0]}, which no export made" if is_one else "is no artifact"
         raise Misuse(
             f"{place} is there and {found}: it would be overwritten. Nothing was exported: name another --output."
         )

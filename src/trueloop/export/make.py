@@ -15,12 +15,12 @@ from trueloop.export.card import card_of
 from trueloop.export.compare import error_between, largest_in
 from trueloop.export.device import gpu_facts
 from trueloop.export.exporter import Exporter, Given, installed
-from trueloop.export.folder import Writing, read_artefact, writing
+from trueloop.export.folder import Writing, read_artifact, writing
 from trueloop.export.program import Program, exportable, is_tokens
 from trueloop.export.subject import Subject
 from trueloop.export.traced import traced
 from trueloop.export.verify import SAMPLES, TOLERANCE, verify
-from trueloop.results.artifact import LICENCE, Artefact, Port, Verification
+from trueloop.results.artifact import LICENCE, Artifact, Port, Verification
 
 __all__ = ["export"]
 
@@ -42,8 +42,8 @@ def export(
     licence: dict[str, str] | None = None,
     notes: tuple[str, ...] = (),
     device: str = "cpu",
-) -> Artefact:
-    """The artefact in `place`, verified. `samples`: how many of the run's validation samples it is tried on; None: all.
+) -> Artifact:
+    """The artifact in `place`, verified. `samples`: how many of the run's validation samples it is tried on; None: all.
     `device`: where it is tried, and what machine code is made for. Raises CannotExport, MissingExtra, CannotSave, or
     Misuse if the target cannot run on this device here: then nothing is left, and what lay there before is
     untouched."""
@@ -55,10 +55,10 @@ def export(
         made = folder.seal(_described(subject, program, exporter, given, ports, {**LICENCE, **(licence or {})}, notes))
         verified = verify(subject, program, exporter, made, tolerance, samples, device)
         _finish(folder, made, verified)
-    return read_artefact(place)
+    return read_artifact(place)
 
 
-def _finish(folder: Writing, made: Artefact, verified: Verification) -> None:
+def _finish(folder: Writing, made: Artifact, verified: Verification) -> None:
     made = replace(made, verification=verified)
     folder.seal(made, card_of(made))
     folder.publish()
@@ -96,13 +96,13 @@ def _described(
     ports: tuple[Port, ...],
     licence: dict[str, str],
     notes: tuple[str, ...],
-) -> Artefact:
+) -> Artifact:
     from trueloop import __version__
 
     facts = subject.splits.facts
     layouts = [asdict(layout) for layout in (given.layout, program.layouts[1])]
     bound = gpu_facts(given.device) if exporter.native else {}
-    return Artefact(
+    return Artifact(
         folder=Path(),
         name=subject.recipe.name,
         target=exporter.target,

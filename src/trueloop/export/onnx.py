@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from trueloop.errors import CannotExport, MissingExtra, Misuse
 from trueloop.export.device import number_of
 from trueloop.export.exporter import Array, Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -47,8 +47,8 @@ class Onnx(Exporter):
             made.save(file, external_data=False)
         return ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
-        return OnnxRunner(artefact.file, device)
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
+        return OnnxRunner(artifact.file, device)
 
     def reach(self, device: str) -> None:
         import onnxruntime

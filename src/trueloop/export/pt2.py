@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trueloop.export.exporter import Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -36,13 +36,13 @@ class Pt2(Exporter):
         file.write_bytes(held.getbuffer())
         return ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         import torch
         from torch.export.passes import move_to_device_pass
 
         from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.trust import trusted_graph
 
-        trusted_graph(artefact.file)
-        graph, place = torch.export.load(artefact.file), torch_device(device)
+        trusted_graph(artifact.file)
+        graph, place = torch.export.load(artifact.file), torch_device(device)
         return TorchRunner((graph if place.type == "cpu" else move_to_device_pass(graph, place)).module(), place)

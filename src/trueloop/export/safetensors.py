@@ -3,7 +3,7 @@ recipe's model:
 
     model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 
-Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artefact.json
+Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artifact.json
 keeps. What the recipe does to raw samples is not inside: the caller does it.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 from trueloop.export.exporter import Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,24 +50,24 @@ class Safetensors(Exporter):
         )  # by itself it would make a file that only its owner can read
         return given.ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
         from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.program import scores_of
 
-        (model, layouts), place = _rebuilt(artefact), torch_device(device)
-        state = read_weights_file(artefact.file.read_bytes(), str(artefact.file))
+        (model, layouts), place = _rebuilt(artifact), torch_device(device)
+        state = read_weights_file(artifact.file.read_bytes(), str(artifact.file))
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
-            raise BadArtefact(
-                f"{artefact.file} does not fit the recipe's model: it has changed since. {str(error).splitlines()[-1].strip()}"
+            raise BadArtifact(
+                f"{artifact.file} does not fit the recipe's model: it has changed since. {str(error).splitlines()[-1].strip()}"
             ) from None
         model.eval().to(place)
         return TorchRunner(lambda *tensors: layouts[1].parted(scores_of(model(layouts[0].joined(tensors)))), place)
 
 
-def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
+def _rebuilt(artifact: Artifact) -> tuple[nn.Module, Any]:
     """The recipe's model with no weights of its own yet."""
     from trueloop.data.source import Facts
     from trueloop.engine.assemble import build_model
@@ -75,28 +75,28 @@ def _rebuilt(artefact: Artefact) -> tuple[nn.Module, Any]:
     from trueloop.recipe.overrides import amended
     from trueloop.recipes.catalogue import find_recipe
 
-    origin, told = artefact.run.get("origin"), artefact.run.get("facts")
+    origin, told = artifact.run.get("origin"), artifact.run.get("facts")
     if not isinstance(origin, dict) or not isinstance(told, dict):
-        raise BadArtefact(
-            f"{artefact.folder} does not name the recipe whose model its weights fit: load them into that model yourself."
+        raise BadArtifact(
+            f"{artifact.folder} does not name the recipe whose model its weights fit: load them into that model yourself."
         )
-    _refuse_companion(artefact, origin.get("recipe"))
+    _refuse_companion(artifact, origin.get("recipe"))
     recipe = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
     facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
-    layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artefact.run["layouts"]]
+    layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artifact.run["layouts"]]
     return build_model(recipe, facts), layouts
 
 
-def _refuse_companion(artefact: Artefact, recipe: Any) -> None:
+def _refuse_companion(artifact: Artifact, recipe: Any) -> None:
     """A recipe is code: the user's own, which lies with the user. One that came along with the weights is a
     stranger's."""
     inside = (
         isinstance(recipe, str)
         and recipe.endswith(".py")
-        and Path(recipe).resolve().is_relative_to(artefact.folder.resolve())
+        and Path(recipe).resolve().is_relative_to(artifact.folder.resolve())
     )
     if not isinstance(recipe, str) or inside:
-        raise BadArtefact(
-            f"{artefact.folder} is not safe to load and was refused; nothing in it was run: its recipe is to be {recipe!r}, code that came "
+        raise BadArtifact(
+            f"{artifact.folder} is not safe to load and was refused; nothing in it was run: its recipe is to be {recipe!r}, code that came "
             "along with it."
         )

@@ -44,7 +44,7 @@ class Subject:
     splits: Splits
     task: Task
     run: Mapping[str, Any] = field(default_factory=dict)
-    """id, step, checkpoint, weights, metrics, readiness, origin: as artefact.json will say it."""
+    """id, step, checkpoint, weights, metrics, readiness, origin: as artifact.json will say it."""
 
     @property
     def source(self) -> tuple[str, Source]:

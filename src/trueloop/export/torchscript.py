@@ -14,9 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 from trueloop.export.exporter import Exporter, Given, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
     from trueloop.export.program import Exportable
@@ -49,26 +49,26 @@ class Torchscript(Exporter):
         file.write_bytes(held.getbuffer())
         return given.ports
 
-    def open(self, artefact: Artefact, device: str = "cpu") -> Runner:
+    def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         import torch
 
         from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.trust import trusted_script
 
-        trusted_script(artefact.file)
+        trusted_script(artifact.file)
         place = torch_device(device)
         if place.type != "cpu":
-            _refuse_to_leave(artefact.file, device)
+            _refuse_to_leave(artifact.file, device)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=DeprecationWarning)
-            module = torch.jit.load(artefact.file, map_location=place)  # type: ignore[no-untyped-call]
+            module = torch.jit.load(artifact.file, map_location=place)  # type: ignore[no-untyped-call]
         return TorchRunner(module, place)
 
 
 def _refuse_to_leave(file: Path, device: str) -> None:
     with zipfile.ZipFile(file) as archive:
         if any(name.endswith(".py") and _AT_HOME in archive.read(name) for name in archive.namelist()):
-            raise BadArtefact(
+            raise BadArtifact(
                 f"{file} makes tensors on the CPU, where it was traced, and so does not run on {device}. Nothing was run: export the run "
                 "with --to pt2."
             )

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import torch
 
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 
 __all__ = ["trusted_graph", "trusted_script"]
 
@@ -78,17 +78,17 @@ Python raise."""
 
 
 def trusted_graph(file: Path) -> None:
-    """Raises BadArtefact; nothing in the file is run."""
+    """Raises BadArtifact; nothing in the file is run."""
     try:
         with zipfile.ZipFile(file) as archive:
             for name in _names(archive, file):
                 reason = _refused(str(PurePosixPath(*PurePosixPath(name).parts[1:])), archive, name)
                 if reason:
-                    raise BadArtefact(
+                    raise BadArtifact(
                         f"{file} is not safe to load and was refused; nothing in it was run: {name} {reason}."
                     )
     except _BROKEN as error:
-        raise BadArtefact(f"{file} is no graph of torch.export ({error}). Nothing was run.") from None
+        raise BadArtifact(f"{file} is no graph of torch.export ({error}). Nothing was run.") from None
 
 
 def trusted_script(file: Path) -> None:
@@ -99,11 +99,11 @@ def trusted_script(file: Path) -> None:
             for name in _names(archive, file):
                 found = _FILES.search(archive.read(name).decode("utf-8", "replace")) if name.endswith(".py") else None
                 if found:
-                    raise BadArtefact(
+                    raise BadArtifact(
                         f"{file} is not safe to load and was refused; nothing in it was run: {name} calls {found[1]}."
                     )
     except _BROKEN as error:
-        raise BadArtefact(f"{file} is no TorchScript archive ({error}). Nothing was run.") from None
+        raise BadArtifact(f"{file} is no TorchScript archive ({error}). Nothing was run.") from None
 
 
 def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
@@ -111,11 +111,11 @@ def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
     from a."""
     names = archive.namelist()
     if _is_bomb(archive.infolist(), file.stat().st_size):
-        raise BadArtefact(
+        raise BadArtifact(
             f"{file} is not safe to load and was refused; nothing in it was run: unpacked it is far larger than it says."
         )
     if len({name.lower() for name in names}) < len(names):
-        raise BadArtefact(
+        raise BadArtifact(
             f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name."
         )
     return names

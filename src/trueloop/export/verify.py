@@ -20,7 +20,7 @@ from trueloop.export.exporter import Array, Exporter, Given
 from trueloop.export.folder import writing
 from trueloop.export.program import Observed, Program, exportable
 from trueloop.export.subject import Subject
-from trueloop.results.artifact import Artefact, Port, Verification
+from trueloop.results.artifact import Artifact, Port, Verification
 from trueloop.usercode.ownership import birthplace
 
 __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
@@ -54,16 +54,16 @@ def verify(
     subject: Subject,
     program: Program,
     exporter: Exporter,
-    artefact: Artefact,
+    artifact: Artifact,
     tolerance: float,
     samples: int | None,
     device: str = "cpu",
 ) -> Verification:
-    """Of what lies in the artefact's folder, run on this device; the model itself is asked on the CPU. Raises
+    """Of what lies in the artifact's folder, run on this device; the model itself is asked on the CPU. Raises
     CannotExport with the first differing layer if it does not answer alike."""
-    tried = list(_tried(subject, program, exporter, artefact.inputs, samples))
+    tried = list(_tried(subject, program, exporter, artifact.inputs, samples))
     _refuse_no_numbers(program, [batch for batch in tried if batch.counted])
-    theirs = _answers(artefact, tried, device)
+    theirs = _answers(artifact, tried, device)
     task = subject.recipe.task
     compared = Compared(task, tolerance)
     ours_measured, theirs_measured = Metrics(subject.task), Metrics(subject.task)
@@ -78,24 +78,24 @@ def verify(
         split=subject.source[0],
         samples=sum(len(batch.given[0]) for batch in counted),
         batches=tuple(dict.fromkeys(len(batch.given[0]) for batch in tried)),
-        lengths=tuple(sorted({batch.given[0].shape[1] for batch in tried})) if _has_length(artefact.inputs) else (),
+        lengths=tuple(sorted({batch.given[0].shape[1] for batch in tried})) if _has_length(artifact.inputs) else (),
         tolerance=tolerance,
         max_error=compared.max_error,
         scale=compared.scale,
         disagreements=compared.disagreements,
         ties=compared.ties,
         metrics=metrics,
-        runtime=f"{artefact.runtime['package']} {artefact.runtime['version']}{'' if device == 'cpu' else f' on {shown(device)}, TF32 off'}",
+        runtime=f"{artifact.runtime['package']} {artifact.runtime['version']}{'' if device == 'cpu' else f' on {shown(device)}, TF32 off'}",
     )
     if not made.passed:
         worst = tried[max(0, compared.worst)]
-        layer = _first_differing(subject, program, exporter, artefact, worst, tolerance, device)
+        layer = _first_differing(subject, program, exporter, artifact, worst, tolerance, device)
         apart = (
             ""
             if device == "cpu"
             else f" ({device} adds up in another order than the CPU, where the model was asked: --tolerance.)"
         )
-        raise CannotExport(_otherwise(replace(made, first_differing=layer + apart), artefact, worst))
+        raise CannotExport(_otherwise(replace(made, first_differing=layer + apart), artifact, worst))
     return made
 
 
@@ -117,7 +117,7 @@ def _refuse_no_numbers(program: Program, tried: Sequence[_Tried]) -> None:
     )
 
 
-def _otherwise(made: Verification, artefact: Artefact, worst: _Tried) -> str:
+def _otherwise(made: Verification, artifact: Artifact, worst: _Tried) -> str:
     others = (
         f"{made.disagreements:,} of {made.samples:,} predictions are others"
         if made.disagreements
@@ -127,7 +127,7 @@ def _otherwise(made: Verification, artefact: Artefact, worst: _Tried) -> str:
         f"{name} {ours:.6g} became {theirs:.6g}" for name, (ours, theirs) in made.metrics.items() if ours != theirs
     )
     return (
-        f"{artefact.name} as {artefact.target} does not answer as the model does: the largest difference is {made.max_error:.3g} (inputs "
+        f"{artifact.name} as {artifact.target} does not answer as the model does: the largest difference is {made.max_error:.3g} (inputs "
         f"{worst.words}), the tolerance {made.tolerance * made.scale:.3g}; {others}{f'; {metrics}' if metrics else ''}. "
         f"{made.first_differing} Nothing was exported."
     )
@@ -196,10 +196,10 @@ def _has_length(ports: Sequence[Port]) -> bool:
     return all(len(port.shape) > 1 and port.shape[1] is None for port in ports)
 
 
-def _answers(artefact: Artefact, tried: Sequence[_Tried], device: str) -> list[tuple[Tensor, ...]]:
+def _answers(artifact: Artifact, tried: Sequence[_Tried], device: str) -> list[tuple[Tensor, ...]]:
     try:
         answered = run_elsewhere(
-            artefact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried], device
+            artifact.folder, [[_array(tensor) for tensor in batch.given] for batch in tried], device
         )
     except OSError as error:
         raise CannotSave(
@@ -208,7 +208,7 @@ def _answers(artefact: Artefact, tried: Sequence[_Tried], device: str) -> list[t
     except RuntimeFailure as failure:
         at = f"the batch {tried[failure.batch].words}" if failure.batch >= 0 else "it at all"
         raise CannotExport(
-            f"{artefact.name} as {artefact.target} was written, but {artefact.runtime['package']} could not run {at}: {failure}. "
+            f"{artifact.name} as {artifact.target} was written, but {artifact.runtime['package']} could not run {at}: {failure}. "
             "Nothing was exported."
         ) from None
     return [tuple(map(torch.from_numpy, batch)) for batch in answered]
@@ -226,7 +226,7 @@ def _first_differing(
     subject: Subject,
     program: Program,
     exporter: Exporter,
-    artefact: Artefact,
+    artifact: Artifact,
     batch: _Tried,
     tolerance: float,
     device: str,
@@ -243,7 +243,7 @@ def _first_differing(
     with TemporaryDirectory(prefix="trueloop-export-") as scratch:
         try:
             given = replace(subject.given(program, inside=True), device=device if exporter.native else "cpu")
-            theirs = _observed(exporter, observed, given, artefact, Path(scratch) / "observed", batch, device)
+            theirs = _observed(exporter, observed, given, artifact, Path(scratch) / "observed", batch, device)
         except (CannotExport, RuntimeFailure, RuntimeError) as error:
             reason = str(error).splitlines()[0][:200]
             return f"Which layer it is cannot be told: with the layers' answers as outputs it does not run ({reason})."
@@ -255,11 +255,11 @@ def _first_differing(
 
 
 def _observed(
-    exporter: Exporter, observed: Any, given: Given, artefact: Artefact, place: Path, batch: _Tried, device: str
+    exporter: Exporter, observed: Any, given: Given, artifact: Artifact, place: Path, batch: _Tried, device: str
 ) -> Sequence[Tensor]:
     with writing(place) as folder:
         ports = exporter.write(observed, given, folder.aside / exporter.file)
-        folder.seal(replace(artefact, inputs=ports, verification=None))
+        folder.seal(replace(artifact, inputs=ports, verification=None))
         asked = [[_array(tensor) for tensor in batch.given]]
         return [torch.from_numpy(array) for array in run_elsewhere(folder.aside, asked, device)[0]]
 

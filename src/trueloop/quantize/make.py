@@ -1,4 +1,4 @@
-"""From a quantized model to an artefact, by the same way as any export: written, run elsewhere, compared, and only then
+"""From a quantized model to an artifact, by the same way as any export: written, run elsewhere, compared, and only then
 there."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trueloop.export.subject import Subject
 from trueloop.export.verify import SAMPLES, TOLERANCE
 from trueloop.quantize.decide import Decided
 from trueloop.quantize.scheme import Scheme
-from trueloop.results.artifact import Artefact
+from trueloop.results.artifact import Artifact
 from trueloop.results.quantize import Quantization, Speed
 
 __all__ = ["beside", "beside_float", "medians", "refuse_target", "written"]
@@ -56,8 +56,8 @@ def written(
     *,
     samples: int | None = SAMPLES,
     licence: dict[str, str] | None = None,
-) -> Artefact:
-    """The artefact in `place`, verified against the quantized model on so many samples (None: all)."""
+) -> Artifact:
+    """The artifact in `place`, verified against the quantized model on so many samples (None: all)."""
     told = decided.told
     run = {**subject.run, "quantized": told.summary()}
     model = scheme.for_target(decided.model, exporter.target)
@@ -81,16 +81,16 @@ def _tolerance(scheme: Scheme, decided: Decided) -> float:
 # -- how fast --
 
 
-def beside_float(told: Quantization, subject: Subject, exporter: Exporter, quantized: Artefact) -> Quantization:
+def beside_float(told: Quantization, subject: Subject, exporter: Exporter, quantized: Artifact) -> Quantization:
     """With speed and size of the file, against the float model exported in the same form."""
     with TemporaryDirectory(prefix="trueloop-quantize-") as scratch:
         return beside(told, subject, export(subject, exporter, Path(scratch) / "float", samples=8), quantized)
 
 
 def beside(
-    told: Quantization, subject: Subject, plain: Artefact, quantized: Artefact, rounds: int = ROUNDS
+    told: Quantization, subject: Subject, plain: Artifact, quantized: Artifact, rounds: int = ROUNDS
 ) -> Quantization:
-    """The same, against a float artefact that is there already."""
+    """The same, against a float artifact that is there already."""
     both = [runner_of(plain), runner_of(quantized)]
     speeds = tuple(_speed(both, _batch(subject, size), rounds) for size in BATCHES)
     before, after = (made.files[made.file.name]["bytes"] for made in (plain, quantized))

@@ -1,7 +1,7 @@
 """A model as a graph in 8 bits, by PT2E of torchao: traced, observed on training samples, converted, tidied.
 
 ONNX is given the steps as QuantizeLinear and DequantizeLinear, which its runtimes join into 8-bit kernels; other
-targets are given the same arithmetic in plain operations of torch, so that whoever runs the artefact needs no torchao.
+targets are given the same arithmetic in plain operations of torch, so that whoever runs the artifact needs no torchao.
 """
 
 from __future__ import annotations

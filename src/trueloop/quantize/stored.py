@@ -1,7 +1,7 @@
 """A weight in fewer bits, which becomes float again where a layer reads it.
 
 The numbers are found by torchao; what is kept is said in plain operations of torch, so that every target can take it,
-and whoever runs the artefact needs no torchao. A layer that reads its weight in a way of its own (a head tied to an
+and whoever runs the artifact needs no torchao. A layer that reads its weight in a way of its own (a head tied to an
 embedding) still finds one.
 """
 

@@ -1,14 +1,14 @@
 """A trained model in the form in which it leaves the house, described so that nobody has to ask. No torch here.
 
-    artefact = read_artefact(folder)              # export/folder.py: refuses damage, later formats, another runtime
-    runner = runner_of(artefact)                  # export/catalogue.py: a Runner of its target, the file verified and
+    artifact = read_artifact(folder)              # export/folder.py: refuses damage, later formats, another runtime
+    runner = runner_of(artifact)                  # export/catalogue.py: a Runner of its target, the file verified and
     opened;
-                                                  # runner_of(artefact, "cuda") runs it on a GPU
-    outputs = runner.run([images])                # arrays in the order of artefact.inputs -> arrays in the order of
-    artefact.outputs answer_of(artefact, outputs[0][0].tolist())   # {"class": "sneaker", "number": 7, "probability":
+                                                  # runner_of(artifact, "cuda") runs it on a GPU
+    outputs = runner.run([images])                # arrays in the order of artifact.inputs -> arrays in the order of
+    artifact.outputs answer_of(artifact, outputs[0][0].tolist())   # {"class": "sneaker", "number": 7, "probability":
     0.98, ...}
 
-FOLDER/artefact.json    this value, sealed by its own hash
+FOLDER/artifact.json    this value, sealed by its own hash
        model.pt2 | model.onnx | model.pte | model.safetensors | model.pt
        CARD.md          the same for people
 
@@ -26,11 +26,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-__all__ = ["FILE", "FORMAT", "LICENCE", "Artefact", "Port", "Verification", "answer_of"]
+__all__ = ["FILE", "FORMAT", "LICENCE", "Artifact", "Port", "Verification", "answer_of"]
 
-FILE: Final = "artefact.json"
+FILE: Final = "artifact.json"
 FORMAT: Final = 1
-"""Of artefact.json; a later one is refused with a sentence."""
+"""Of artifact.json; a later one is refused with a sentence."""
 LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})
 """What only the owner can say; empty until it is filled."""
 
@@ -103,8 +103,8 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
-    """What artefact.json says."""
+class Artifact:
+    """What artifact.json says."""
 
     folder: Path
     """Where it lies; not part of the file."""
@@ -175,26 +175,26 @@ def _port(told: Mapping[str, Any]) -> Port:
 # -- what the raw scores of one sample mean --
 
 
-def answer_of(artefact: Artefact, scores: Any) -> dict[str, Any]:
+def answer_of(artifact: Artifact, scores: Any) -> dict[str, Any]:
     """Of one sample's first output, as lists of numbers: what a person or a program asks for. The metric counts the
     same prediction."""
-    match artefact.task:
+    match artifact.task:
         case "multiclass":
-            return _one_of_many(scores, artefact.classes)
+            return _one_of_many(scores, artifact.classes)
         case "language":
-            return _one_of_many(scores[-1], artefact.classes)
+            return _one_of_many(scores[-1], artifact.classes)
         case "binary":
             yes = _logistic(_only(scores))
             if math.isnan(yes):
                 return {"scores": scores}
-            named = {"class": artefact.classes[yes > 0.5]} if len(artefact.classes) == 2 else {}
+            named = {"class": artifact.classes[yes > 0.5]} if len(artifact.classes) == 2 else {}
             return {**named, "number": int(yes > 0.5), "probability": yes if yes > 0.5 else 1 - yes, "yes": yes}
         case "multilabel":
             chances = [_logistic(score) for score in scores]
             if any(map(math.isnan, chances)):
                 return {"scores": scores}
             numbers = [number for number, chance in enumerate(chances) if chance > 0.5]
-            return {**_named(numbers, artefact.classes, len(chances)), "numbers": numbers, "probabilities": chances}
+            return {**_named(numbers, artifact.classes, len(chances)), "numbers": numbers, "probabilities": chances}
         case _:
             return {"value": scores if isinstance(scores, list) and len(scores) != 1 else _only(scores)}
 

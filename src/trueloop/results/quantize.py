@@ -127,7 +127,7 @@ class Quantization:
         return {**told, "drop": self.drop, "within": self.within, "smaller": self.smaller}
 
     def summary(self) -> Mapping[str, Any]:
-        """For artefact.json: what its owner must know."""
+        """For artifact.json: what its owner must know."""
         names = (
             "scheme",
             "metric",

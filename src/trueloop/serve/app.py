@@ -112,11 +112,11 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
         yield
         service.batcher.stop()
 
-    artefact = service.artefact
+    artifact = service.artifact
     app = FastAPI(
-        title=artefact.name,
+        title=artifact.name,
         version=__version__,
-        description=f"{artefact.name}, served by trueloop {__version__}. Try it at /.",
+        description=f"{artifact.name}, served by trueloop {__version__}. Try it at /.",
         docs_url=None,  # FastAPI's page loads scripts from elsewhere: ours does not
         redoc_url=None,
         redirect_slashes=False,
@@ -163,7 +163,7 @@ class Predict:
 def _add_predict(app: FastAPI, service: Service, predict: Predict) -> None:
     app.router.routes.append(Route("/predict", predict, methods=["POST"]))  # who asks otherwise is told how to
     written = app.openapi
-    operation = predict_operation(service.artefact, service.inputs, keyed=bool(service.key))
+    operation = predict_operation(service.artifact, service.inputs, keyed=bool(service.key))
 
     def openapi() -> dict[str, Any]:
         document = written()
@@ -206,7 +206,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
 def _add_pages(app: FastAPI, service: Service) -> None:
     async def page() -> Response:
-        return Response(try_page(service.artefact, service.inputs, key=bool(service.key)), media_type="text/html")
+        return Response(try_page(service.artifact, service.inputs, key=bool(service.key)), media_type="text/html")
 
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
@@ -216,18 +216,18 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
 
 def _described(service: Service) -> dict[str, Any]:
-    artefact = service.artefact
+    artifact = service.artifact
     hidden = ("words", "vocabulary")  # megabytes
     return {
-        "name": artefact.name,
-        "target": artefact.target,
-        "task": artefact.task,
-        "classes": list(artefact.classes),
+        "name": artifact.name,
+        "target": artifact.target,
+        "task": artifact.task,
+        "classes": list(artifact.classes),
         "inputs": [
             {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "most": list(port.most)}
-            for port in artefact.inputs
+            for port in artifact.inputs
         ],
-        "preprocessing": {name: value for name, value in artefact.preprocessing.items() if name not in hidden},
+        "preprocessing": {name: value for name, value in artifact.preprocessing.items() if name not in hidden},
         "batch": service.batcher.batch,
         "latency_ms": service.limits.latency * 1e3 if service.batcher.limited else None,
         "max_body": service.limits.body,

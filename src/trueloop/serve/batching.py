@@ -22,14 +22,14 @@ import numpy as np
 
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import RETRY, Limits, Refused
 from trueloop.serve.pace import Pace
 
 __all__ = ["Batcher", "Sample", "blank"]
 
 Sample = tuple[Array, ...]
-"""One array per input of the artefact, without the dimension of the batch."""
+"""One array per input of the artifact, without the dimension of the batch."""
 Shapes = tuple[tuple[int, ...], ...]
 BLANK_LENGTH: Final = 8
 """Of a dimension that is free, in the sample that warms the model up."""
@@ -76,16 +76,16 @@ class Batcher:
 
     def __init__(
         self,
-        artefact: Artefact,
+        artifact: Artifact,
         open_runner: Callable[[], Runner],
         limits: Limits,
         computed: Callable[[int, float], None],
     ) -> None:
-        self.artefact, self.limits = artefact, limits
+        self.artifact, self.limits = artifact, limits
         self.open_runner = open_runner
         self.computed = computed
         """Told after each batch: how many samples, how many seconds."""
-        most = artefact.inputs[0].limit(0)
+        most = artifact.inputs[0].limit(0)
         self.batch = min(limits.batch, most) if most else limits.batch
         self.pace = Pace()
         self.limited = limits.latency < math.inf
@@ -203,7 +203,7 @@ class Batcher:
             self._compute(runner, batch)
 
     def _warm(self, runner: Runner) -> None:
-        samples = [blank(port) for port in self.artefact.inputs]
+        samples = [blank(port) for port in self.artifact.inputs]
         numbers = _numbers(tuple(sample.shape for sample in samples))
         for size in sorted({1, self.batch}):
             inputs = [np.stack([sample] * size) for sample in samples]

@@ -1,4 +1,4 @@
-"""What the server takes and answers, as OpenAPI says it, written from the artefact: exact shapes, ranges of numbers,
+"""What the server takes and answers, as OpenAPI says it, written from the artifact: exact shapes, ranges of numbers,
 columns."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.rows import reach
 
@@ -44,18 +44,18 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def request_body(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
-    one = _sample(artefact, inputs)
+def request_body(artifact: Artifact, inputs: Inputs) -> dict[str, Any]:
+    one = _sample(artifact, inputs)
     many = {"type": "array", "items": one, "minItems": 1, "maxItems": inputs.limits.queue}
     either = [
         {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}
         for name, schema in (("input", one), ("inputs", many))
     ]
     content: dict[str, Any] = {
-        "application/json": {"schema": {"anyOf": either}, "example": {"input": example(artefact, inputs)}}
+        "application/json": {"schema": {"anyOf": either}, "example": {"input": example(artifact, inputs)}}
     }
     if inputs.takes_pictures:
-        height, width = artefact.preprocessing["size"]
+        height, width = artifact.preprocessing["size"]
         file = {
             "type": "string",
             "format": "binary",
@@ -74,34 +74,34 @@ def request_body(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
             "multipart/form-data": {"schema": files},
         }
     if inputs.encode is not None:
-        content["text/plain"] = {"schema": _text(artefact)}
+        content["text/plain"] = {"schema": _text(artifact)}
     return {"required": True, "content": content}
 
 
-def _sample(artefact: Artefact, inputs: Inputs) -> dict[str, Any]:
-    if len(artefact.inputs) > 1:
-        ports = {port.name: _array(port, artefact.preprocessing) for port in artefact.inputs}
+def _sample(artifact: Artifact, inputs: Inputs) -> dict[str, Any]:
+    if len(artifact.inputs) > 1:
+        ports = {port.name: _array(port, artifact.preprocessing) for port in artifact.inputs}
         return {"type": "object", "properties": ports, "required": list(ports), "additionalProperties": False}
-    kinds = [_array(artefact.inputs[0], artefact.preprocessing)]
+    kinds = [_array(artifact.inputs[0], artifact.preprocessing)]
     if inputs.takes_pictures:
         coded = {"type": "string", "format": PICTURE, "contentEncoding": "base64"}
         kinds.append(
             {"type": "object", "properties": {"base64": coded}, "required": ["base64"], "additionalProperties": False}
         )
     if inputs.encode is not None:
-        kinds.append(_text(artefact))
+        kinds.append(_text(artifact))
     if inputs.columns:
-        columns = {column["name"]: _column(column, artefact.inputs[0]) for column in inputs.columns}
+        columns = {column["name"]: _column(column, artifact.inputs[0]) for column in inputs.columns}
         kinds.append(
             {"type": "object", "properties": columns, "required": list(columns), "additionalProperties": False}
         )
     return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
-def _text(artefact: Artefact) -> dict[str, Any]:
+def _text(artifact: Artifact) -> dict[str, Any]:
     """Where every letter is a token or more, no text of more letters can fit; some shorter ones do not either."""
-    most = artefact.inputs[0].limit(1)
-    limited = {"maxLength": most} if most and artefact.preprocessing["encoding"] != "words" else {}
+    most = artifact.inputs[0].limit(1)
+    limited = {"maxLength": most} if most and artifact.preprocessing["encoding"] != "words" else {}
     return {
         "type": "string",
         "minLength": 1,
@@ -142,12 +142,12 @@ def _array(port: Port, preprocessing: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def example(artefact: Artefact, inputs: Inputs) -> Any:
+def example(artifact: Artifact, inputs: Inputs) -> Any:
     """Something short that works, for people to try."""
     if inputs.encode is not None:
         return "to be, or not"
     if inputs.takes_pictures:
-        return {"base64": base64.b64encode(_black(artefact.preprocessing)).decode()}
+        return {"base64": base64.b64encode(_black(artifact.preprocessing)).decode()}
     if inputs.columns:
         return {
             column["name"]: column["mean"] if column["kind"] == "number" else column["categories"][0]
@@ -155,7 +155,7 @@ def example(artefact: Artefact, inputs: Inputs) -> Any:
         }
     from trueloop.serve.batching import blank
 
-    arrays = {port.name: blank(port).tolist() for port in artefact.inputs}
+    arrays = {port.name: blank(port).tolist() for port in artifact.inputs}
     return arrays if len(arrays) > 1 else next(iter(arrays.values()))
 
 
@@ -174,7 +174,7 @@ def _black(preprocessing: Mapping[str, Any]) -> bytes:
 # -- what is answered --
 
 
-def predict_operation(artefact: Artefact, inputs: Inputs, *, keyed: bool) -> dict[str, Any]:
+def predict_operation(artifact: Artifact, inputs: Inputs, *, keyed: bool) -> dict[str, Any]:
     """All of POST /predict."""
     resize = {
         "name": "resize",
@@ -184,7 +184,7 @@ def predict_operation(artefact: Artefact, inputs: Inputs, *, keyed: bool) -> dic
     }
     one = {
         "type": "object",
-        "description": f"For the task {artefact.task}; raw scores where there is nothing better to say.",
+        "description": f"For the task {artifact.task}; raw scores where there is nothing better to say.",
     }
     body = {
         "type": "object",
@@ -200,7 +200,7 @@ def predict_operation(artefact: Artefact, inputs: Inputs, *, keyed: bool) -> dic
         "summary": "The model's answer to one sample, or to many",
         "operationId": "predict",
         "parameters": [resize],
-        "requestBody": request_body(artefact, inputs),
+        "requestBody": request_body(artifact, inputs),
         "responses": {"200": good, **{str(status): told for status, told in refusals.items()}},
     }
 

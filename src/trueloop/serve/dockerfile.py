@@ -1,4 +1,4 @@
-"""A folder from which `docker build` makes an image that serves one artefact: no rights, and the versions it was made
+"""A folder from which `docker build` makes an image that serves one artifact: no rights, and the versions it was made
 with."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from trueloop import __version__
 from trueloop.errors import CannotSave, Misuse
-from trueloop.results.artifact import FILE, Artefact
+from trueloop.results.artifact import FILE, Artifact
 from trueloop.serve.limits import Limits
 
 __all__ = ["dockerfile_of", "write_docker"]
@@ -28,35 +28,35 @@ ARG TRUELOOP="trueloop[{extras}]=={version}"
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \\
     "torch=={torch}" {runtime}"$TRUELOOP"
 RUN useradd --system --no-create-home serving
-COPY artefact /artefact
+COPY artifact /artifact
 USER serving
 ENV OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
 EXPOSE 8000
 HEALTHCHECK --start-period=60s --interval=10s --timeout=3s \\
     CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/ready', timeout=2)"]
 STOPSIGNAL SIGTERM
-CMD ["trueloop", "serve", "/artefact", "--host", "0.0.0.0", "--port", "8000", {options}]
+CMD ["trueloop", "serve", "/artifact", "--host", "0.0.0.0", "--port", "8000", {options}]
 """
 
 
-def write_docker(artefact: Artefact, folder: Path, limits: Limits) -> list[Path]:
+def write_docker(artifact: Artifact, folder: Path, limits: Limits) -> list[Path]:
     """What was written. Raises Misuse if something is there already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Misuse(f"{folder} is there already, and not empty. Nothing was written: name another folder.")
-    copied = folder / "artefact"
+    copied = folder / "artifact"
     try:
         copied.mkdir(parents=True)
-        for name in (FILE, *artefact.files):
-            shutil.copyfile(artefact.folder / name, copied / name)
-        (folder / "Dockerfile").write_text(dockerfile_of(artefact, limits), encoding="utf-8")
+        for name in (FILE, *artifact.files):
+            shutil.copyfile(artifact.folder / name, copied / name)
+        (folder / "Dockerfile").write_text(dockerfile_of(artifact, limits), encoding="utf-8")
     except OSError as error:
         raise CannotSave(f"{folder} could not be written ({error.strerror or error}).") from None
     return [folder / "Dockerfile", copied]
 
 
-def dockerfile_of(artefact: Artefact, limits: Limits) -> str:
-    made_with = artefact.versions["torch"].partition("+")[0]
-    runtime = artefact.runtime
+def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
+    made_with = artifact.versions["torch"].partition("+")[0]
+    runtime = artifact.runtime
     needs_more = runtime["package"] != "torch"
     options = {
         "--batch": str(limits.batch),
@@ -68,14 +68,14 @@ def dockerfile_of(artefact: Artefact, limits: Limits) -> str:
         "--grace": f"{limits.grace:g}s",
     }
     return TEMPLATE.format(
-        name=" ".join(artefact.name.split()),
-        target=artefact.target,
-        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artefact.name.lower()).strip(
+        name=" ".join(artifact.name.split()),
+        target=artifact.target,
+        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artifact.name.lower()).strip(
             "-"
         )
         or "model",
         python=PYTHON,
-        extras=EXTRAS.get(artefact.target, "serve"),
+        extras=EXTRAS.get(artifact.target, "serve"),
         version=__version__,
         torch=made_with,
         runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if needs_more else "",

@@ -17,7 +17,7 @@ import numpy as np
 
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
-from trueloop.results.artifact import Artefact, Port, answer_of
+from trueloop.results.artifact import Artifact, Port, answer_of
 from trueloop.serve.client import Address, Connection
 from trueloop.serve.malformed import RUBBISH
 
@@ -108,12 +108,12 @@ def body_of(sample: Sequence[Array], ports: Sequence[Port]) -> bytes:
     return json.dumps({"input": values if len(values) > 1 else next(iter(values.values()))}).encode()
 
 
-def questions_of(artefact: Artefact, runner: Runner) -> list[Question]:
+def questions_of(artifact: Artifact, runner: Runner) -> list[Question]:
     """With the runner's own answers, each sample alone."""
     made = []
-    for sample in made_up(artefact.inputs, artefact.preprocessing):
+    for sample in made_up(artifact.inputs, artifact.preprocessing):
         outputs = runner.run([array[None] for array in sample])
-        made.append(Question(body_of(sample, artefact.inputs), answer_of(artefact, outputs[0][0].tolist())))
+        made.append(Question(body_of(sample, artifact.inputs), answer_of(artifact, outputs[0][0].tolist())))
     return made
 
 

@@ -1,5 +1,5 @@
 """What callers send, as arrays: lists of numbers, base64, text, rows of a table, pictures. Each is judged by the
-artefact's ports before the model sees it, and refused with one sentence that says which value and why."""
+artifact's ports before the model sees it, and refused with one sentence that says which value and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from trueloop.export.exporter import Array
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.batching import Sample
 from trueloop.serve.limits import Limits, Refused
 from trueloop.serve.pictures import picture
@@ -34,12 +34,12 @@ LONG: Final = re.compile(rb"[0-9]{19}")
 
 @final
 class Inputs:
-    """Of one artefact."""
+    """Of one artifact."""
 
-    def __init__(self, artefact: Artefact, limits: Limits) -> None:
-        self.artefact, self.limits = artefact, limits
-        self.ports = artefact.inputs
-        self.preprocessing = artefact.preprocessing
+    def __init__(self, artifact: Artifact, limits: Limits) -> None:
+        self.artifact, self.limits = artifact, limits
+        self.ports = artifact.inputs
+        self.preprocessing = artifact.preprocessing
         inside = bool(self.preprocessing.get("inside"))
         self.encode: Encode | None = encoding_of(self.preprocessing) if self.preprocessing["kind"] == "tokens" else None
         self.takes_pictures = self.preprocessing["kind"] == "image" and inside and len(self.ports) == 1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
-from trueloop.results.artifact import Artefact
+from trueloop.results.artifact import Artifact
 from trueloop.serve.described import example
 from trueloop.serve.inputs import Inputs
 
@@ -57,29 +57,29 @@ if(at('say'))at('say').onclick=()=>ask(JSON.stringify({input:at('text').value}),
 """
 
 
-def try_page(artefact: Artefact, inputs: Inputs, *, key: bool) -> str:
-    takes = "; ".join(f"{port.name}: {port.dtype} [{', '.join(map(_size, port.shape))}]" for port in artefact.inputs)
+def try_page(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
+    takes = "; ".join(f"{port.name}: {port.dtype} [{', '.join(map(_size, port.shape))}]" for port in artifact.inputs)
     parts = [
-        f"<h1>{escape(artefact.name)}</h1>"
-        f"<p class=quiet>{escape(artefact.task)} &middot; {escape(artefact.target)} &middot; {escape(takes)} &middot; "
+        f"<h1>{escape(artifact.name)}</h1>"
+        f"<p class=quiet>{escape(artifact.task)} &middot; {escape(artifact.target)} &middot; {escape(takes)} &middot; "
         "<a href=docs>what can be asked</a></p>"
     ]
     if key:
         parts.append("<label for=key>API key</label><input id=key type=password autocomplete=off>")
     if inputs.takes_pictures:
-        height, width = artefact.preprocessing["size"]
+        height, width = artifact.preprocessing["size"]
         parts.append(
             f"<h2>A picture</h2><input id=file type=file accept='image/png,image/jpeg' multiple aria-label='Pictures'>"
             f"<label><input id=resize type=checkbox checked> scale it to {width} x {height}</label>"
         )
     if inputs.encode is not None:
         parts.append("<h2>Text</h2><textarea id=text aria-label=Text></textarea><button id=say>Ask</button>")
-    shown = escape(json.dumps({"input": example(artefact, inputs)}))
+    shown = escape(json.dumps({"input": example(artifact, inputs)}))
     parts.append(
         f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button id=send>Ask</button>"
     )
     parts.append(f"<h2>Answer</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
-    return _html(artefact.name, "".join(parts))
+    return _html(artifact.name, "".join(parts))
 
 
 def _size(size: int | None) -> str:

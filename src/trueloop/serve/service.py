@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.export.exporter import Runner
-from trueloop.results.artifact import Artefact, answer_of
+from trueloop.results.artifact import Artifact, answer_of
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.described import request_body
 from trueloop.serve.inputs import Inputs
@@ -36,12 +36,12 @@ ENCODER: Final = json.JSONEncoder(allow_nan=False)
 class Service:
     """One for each server."""
 
-    def __init__(self, artefact: Artefact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "") -> None:
-        self.artefact, self.limits = artefact, limits
+    def __init__(self, artifact: Artifact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "") -> None:
+        self.artifact, self.limits = artifact, limits
         self.key = hashlib.sha256(key.encode()).digest() if key else b""
-        self.inputs = Inputs(artefact, limits)
+        self.inputs = Inputs(artifact, limits)
         self.metrics = Metrics(lambda: len(self.batcher.waiting), lambda: self.batcher.ready)
-        self.batcher = Batcher(artefact, open_runner, limits, self.metrics.computed)
+        self.batcher = Batcher(artifact, open_runner, limits, self.metrics.computed)
         self.budget = Budget(limits.held)
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False
@@ -58,7 +58,7 @@ class Service:
         with self.metrics.taken.track_inprogress():
             outputs = await self.batcher.submit(await self._samples(request))
         try:
-            predictions = [answer_of(self.artefact, output[0].tolist()) for output in outputs]
+            predictions = [answer_of(self.artifact, output[0].tolist()) for output in outputs]
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
             raise Refused(
@@ -91,7 +91,7 @@ class Service:
             case "image/png" | "image/jpeg" | "multipart/form-data" if inputs.takes_pictures:
                 return lambda body: [inputs.of_picture(body, resize=resize)]
             case _:
-                kinds = ", ".join(request_body(self.artefact, inputs)["content"])
+                kinds = ", ".join(request_body(self.artifact, inputs)["content"])
                 raise Refused(
                     415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}."
                 )

@@ -1,11 +1,11 @@
-"""Text as the numbers that the model has learned from, by what the artefact says of its encoding."""
+"""Text as the numbers that the model has learned from, by what the artifact says of its encoding."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trueloop.errors import BadArtefact
+from trueloop.errors import BadArtifact
 
 __all__ = ["Encode", "encoding_of"]
 
@@ -13,7 +13,7 @@ Encode = Callable[[str], Sequence[int]]
 
 
 def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
-    """None: the artefact does not say, and callers send numbers. Raises BadArtefact if what it says makes no sense."""
+    """None: the artifact does not say, and callers send numbers. Raises BadArtifact if what it says makes no sense."""
     try:
         match preprocessing.get("encoding"):
             case "bytes":
@@ -27,8 +27,8 @@ def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
             case _:
                 return None
     except (KeyError, TypeError, ValueError):
-        raise BadArtefact(
-            "The artefact's preprocessing of text is damaged. Nothing was run. Export the run again."
+        raise BadArtifact(
+            "The artifact's preprocessing of text is damaged. Nothing was run. Export the run again."
         ) from None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.errors import CannotSave, Misuse
-from trueloop.results.artifact import Artefact, Port
+from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import Limits
 
 __all__ = ["config_of", "write_triton"]
@@ -32,40 +32,40 @@ TYPES: Final[Mapping[str, str]] = {
 LABELS: Final = "labels.txt"
 
 
-def write_triton(artefact: Artefact, folder: Path, limits: Limits) -> list[Path]:
-    """What was written. Raises Misuse: Triton runs no such artefact, or something is there already."""
-    if artefact.target not in BACKENDS:
+def write_triton(artifact: Artifact, folder: Path, limits: Limits) -> list[Path]:
+    """What was written. Raises Misuse: Triton runs no such artifact, or something is there already."""
+    if artifact.target not in BACKENDS:
         raise Misuse(
-            f"Triton runs no {artefact.target} without Python. Nothing was written: "
+            f"Triton runs no {artifact.target} without Python. Nothing was written: "
             f"export the run again --to {' or '.join(BACKENDS)}, and write that."
         )
-    place = folder / re.sub(r"[^\w-]", "_", artefact.name)
+    place = folder / re.sub(r"[^\w-]", "_", artifact.name)
     if place.exists():
         raise Misuse(f"{place} is there already. Nothing was written: remove it, or name another folder.")
-    config, labels, model = place / "config.pbtxt", place / LABELS, place / "1" / artefact.file.name
+    config, labels, model = place / "config.pbtxt", place / LABELS, place / "1" / artifact.file.name
     try:
         model.parent.mkdir(parents=True)
-        shutil.copyfile(artefact.file, model)
-        config.write_text(config_of(artefact, limits), encoding="utf-8")
-        if artefact.classes:
-            labels.write_text("".join(f"{_plain(name)}\n" for name in artefact.classes), encoding="utf-8")
+        shutil.copyfile(artifact.file, model)
+        config.write_text(config_of(artifact, limits), encoding="utf-8")
+        if artifact.classes:
+            labels.write_text("".join(f"{_plain(name)}\n" for name in artifact.classes), encoding="utf-8")
     except OSError as error:
         raise CannotSave(f"{place} could not be written ({error.strerror or error}).") from None
-    return [config, *([labels] if artefact.classes else []), model]
+    return [config, *([labels] if artifact.classes else []), model]
 
 
-def config_of(artefact: Artefact, limits: Limits) -> str:
+def config_of(artifact: Artifact, limits: Limits) -> str:
     """In protobuf's text form. The batch is Triton's own dimension where every port has a free one."""
-    ports = (*artefact.inputs, *artefact.outputs)
+    ports = (*artifact.inputs, *artifact.outputs)
     batched = all(port.shape and port.shape[0] is None for port in ports)
-    most = artefact.inputs[0].limit(0)
+    most = artifact.inputs[0].limit(0)
     size = (min(limits.batch, most) if most else limits.batch) if batched else 0
     parts = [
-        f"name: {_quoted(re.sub(r'[^A-Za-z0-9_-]', '_', artefact.name))}",
-        f'backend: "{BACKENDS[artefact.target]}"',
+        f"name: {_quoted(re.sub(r'[^A-Za-z0-9_-]', '_', artifact.name))}",
+        f'backend: "{BACKENDS[artifact.target]}"',
         f"max_batch_size: {size}",
-        *_ports("input", artefact.inputs, artefact, batched),
-        *_ports("output", artefact.outputs, artefact, batched),
+        *_ports("input", artifact.inputs, artifact, batched),
+        *_ports("output", artifact.outputs, artifact, batched),
         "instance_group [ { kind: KIND_CPU } ]",
     ]
     if size > 1:
@@ -80,14 +80,14 @@ def config_of(artefact: Artefact, limits: Limits) -> str:
     return "\n".join((*parts, ""))
 
 
-def _ports(kind: str, ports: Sequence[Port], artefact: Artefact, batched: bool) -> list[str]:
+def _ports(kind: str, ports: Sequence[Port], artifact: Artifact, batched: bool) -> list[str]:
     lines = []
     for at, port in enumerate(ports):
         # TorchScript has places and no names: Triton wants them said so.
-        name = f"{kind.upper()}__{at}" if artefact.target == "torchscript" else port.name
+        name = f"{kind.upper()}__{at}" if artifact.target == "torchscript" else port.name
         dims = ", ".join(str(-1 if size is None else size) for size in port.shape[1 if batched else 0 :]) or "1"
         reshaped = " reshape { shape: [ ] }" if batched and len(port.shape) == 1 else ""
-        labels = f' label_filename: "{LABELS}"' if kind == "output" and at == 0 and artefact.classes else ""
+        labels = f' label_filename: "{LABELS}"' if kind == "output" and at == 0 and artifact.classes else ""
         lines.append(
             f"{kind} [ {{ name: {_quoted(name)} data_type: {TYPES[port.dtype]} dims: [ {dims} ]{reshaped}{labels} }} ]"
         )
