@@ -63,6 +63,9 @@ ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of c
 mutate: .venv/ready  ## mechanical bugs in healthy scripts: caught, missed, or the same; writes docs/mutation.md
 	$(BIN)/python -m tests.mutation.run --write docs/mutation.md
 
+mutants: .venv/ready  ## one operator or constant of our own code changed at a time, in 100 places: which tests notice
+	$(BIN)/python -m tests.mutants.run --count 100 --write docs/mutants.md
+
 evidence: .venv/ready  ## every claim and every proof of tune, also the slow ones; the readiness note of every bundled recipe against the run's files
 	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy tests/tune tests/cli/test_tune.py tests/cli/test_probe.py tests/cli/test_profile.py tests/kernels -m 'long or not long'
 
@@ -121,4 +124,4 @@ gpu-bench-tune:
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
