@@ -191,7 +191,7 @@ def test_nothing_is_swallowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["trueloop", "trueloop.rules.catalogue", "trueloop.rules.judge", "trueloop.run", "trueloop.cli.main"]
+    "module", ["trueloop", "trueloop.rules.catalogue", "trueloop.rules.checker", "trueloop.run", "trueloop.cli.main"]
 )
 def test_the_quick_answers_load_no_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"

@@ -80,7 +80,7 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
         (["check", "--format", "jsn", "x.py"], "There is no format 'jsn'. Did you mean json?"),
         (["check", "--format=jsn", "x.py"], "Did you mean json?"),
         (["check", "--fail-on", "eror", "x.py"], "--fail-on cannot be 'eror'. Did you mean error?"),
-        (["check", "--select", "GRD1O1", "x.py"], "There is no rule 'GRD1O1'. Did you mean GRD1"),
+        (["check", "--select", "GRD1O1", "x.py"], "Unknown rule 'GRD1O1'. Did you mean GRD1"),
         (["check", "--ignore", "gradients-never-cleard", "x.py"], "Did you mean gradients-never-cleared?"),
         (["check", "--select", "GRD,,LOS", "x.py"], "is no list of rules"),
         (["check", "--diff", "--format", "json", "x.py"], "choose one"),

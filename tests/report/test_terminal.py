@@ -86,9 +86,9 @@ def test_the_scripts_own_failure_is_told_apart() -> None:
 
 
 def test_our_own_failure_is_confessed_with_its_traceback() -> None:
-    lines = document(replace(CLEAN, failures=("rule GRD101 failed and was retired:\nTraceback\n  boom",))).splitlines()
+    lines = document(replace(CLEAN, failures=("rule GRD101 raised and was disabled:\nTraceback\n  boom",))).splitlines()
     assert lines[0].startswith(
-        "trueloop itself failed: rule GRD101 failed and was retired. The run went on without that part"
+        "trueloop itself failed: rule GRD101 raised and was disabled. The run went on without that part"
     )
     assert "      boom" in lines
 

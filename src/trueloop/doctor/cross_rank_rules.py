@@ -9,7 +9,7 @@ from typing import final
 from trueloop.event import EVENTS, Event, RankFact, RunEnded
 from trueloop.finding import Finding
 from trueloop.results.check import Unjudged
-from trueloop.rules.judge import Judge, method_name
+from trueloop.rules.checker import Checker, method_name
 from trueloop.rules.rule import Rule
 from trueloop.usercode.allow import sift
 from trueloop.usercode.settings import Settings
@@ -41,12 +41,12 @@ class Bench:
         self.settings = settings
 
     def judge(self, facts: Iterable[Event]) -> Joint:
-        judge = Judge(self.rules)
+        checker = Checker(self.rules)
         steps = 0
         for fact in facts:
-            judge.tell(fact)
+            checker.check(fact)
             steps = max(steps, fact.step)
-        judge.tell(RunEnded(steps, None, "finished", 0, 0, 0))
-        findings, allowed = sift(judge.findings(), self.settings)
-        unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
-        return Joint(findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(judge.failures))
+        checker.check(RunEnded(steps, None, "finished", 0, 0, 0))
+        findings, allowed = sift(checker.findings(), self.settings)
+        unjudged = tuple(Unjudged(code, because) for code, because in checker.not_applicable())
+        return Joint(findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(checker.failures))

@@ -8,7 +8,7 @@ from pathlib import Path
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded
 from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
 from trueloop.run import read_events, read_run
 from trueloop.usercode.allow import at_home, sift
@@ -18,33 +18,33 @@ __all__ = ["judge_again"]
 
 
 def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
-    """Judge the recorded run in the folder."""
+    """Checker the recorded run in the folder."""
     about = read_run(folder)
     ours = about.get("kind") == "train"
     chosen = [rule for rule in rules if not ours or rule.name in ALWAYS_ON]
-    judge, tally = Judge(chosen), Tally(str(about.get("script", "")))
+    checker, tally = Checker(chosen), Tally(str(about.get("script", "")))
     end: RunEnded | None = None
     for event in read_events(folder):
         tally.hear(event)
         if isinstance(event, RunEnded):
             end = event
         else:
-            judge.tell(event)
+            checker.check(event)
     for fact in _facts_of_other_ranks(folder):
-        judge.tell(fact)
-    judge.tell(_breaks_off(tally) if end is None else end)
-    found = at_home(judge.findings(), tally.home) if ours else judge.findings()
+        checker.check(fact)
+    checker.check(_breaks_off(tally) if end is None else end)
+    found = at_home(checker.findings(), tally.home) if ours else checker.findings()
     findings, allowed = sift(found, settings)
-    unjudged = tuple(Unjudged(code, because) for code, because in judge.unjudged())
+    unjudged = tuple(Unjudged(code, because) for code, because in checker.not_applicable())
     return Verdict(
         findings=findings,
-        watched=tally.watched(len(judge.rules) - len(unjudged)),
+        watched=tally.watched(len(checker.rules) - len(unjudged)),
         not_judged=unjudged,
         outcome=Outcome("interrupted", 0, "the recording breaks off")
         if end is None
         else Outcome(end.reason, 0, str(about.get("exception") or about.get("message") or "")),
         allowed=allowed,
-        failures=tuple(judge.failures),
+        failures=tuple(checker.failures),
     )
 
 

@@ -28,7 +28,7 @@ from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, Run
 from trueloop.finding import Finding, Severity
 from trueloop.observers.assemble import assemble
 from trueloop.results.check import ExitCode, Outcome, Tally, Unjudged, Verdict
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.run import Recorder
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import RunEnd
@@ -62,7 +62,7 @@ class Watch:
     ) -> None:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
         rules = chosen_rules(self.settings, select, ignore)
-        self.judge = Judge(rules)
+        self.checker = Checker(rules)
         self.bench = Bench(rules, self.settings)
         """Who judges the facts of all ranks, if this is the one that tells."""
         self.script = script or sys.argv[0]
@@ -83,7 +83,7 @@ class Watch:
         self._instead = instead
         """Who watches, where this one has nothing to do: a watch that runs already, or one in another process."""
         self._bus = Bus(self._hear)
-        assemble(self._bus, self.judge.wanted | Tally.KINDS)
+        assemble(self._bus, self.checker.needed_events | Tally.KINDS)
         self._registry = TapRegistry(self._bus, budget, last_step)
         self._recorder = None if record is None else Recorder(own_folder(record))
         self._tally = Tally(self.script)
@@ -183,7 +183,7 @@ class Watch:
         """What has been found so far."""
         if isinstance(self._instead, Watch):
             return self._instead.findings
-        return self.verdict.findings if self.verdict is not None else sift(self.judge.findings(), self.settings)[0]
+        return self.verdict.findings if self.verdict is not None else sift(self.checker.findings(), self.settings)[0]
 
     # -- ranks that hang --
 
@@ -220,7 +220,7 @@ class Watch:
             self._facts.append(event)
         if self._recorder is not None:
             self._recorder.write(event)
-        for finding in self.judge.tell(event):
+        for finding in self.checker.check(event):
             severe = self.settings.severity_of(finding) is Severity.ERROR
             if (
                 severe
@@ -233,20 +233,20 @@ class Watch:
     # -- verdict --
 
     def _conclude(self, outcome: Outcome) -> Verdict:
-        findings, allowed = sift(self.judge.findings(), self.settings)
+        findings, allowed = sift(self.checker.findings(), self.settings)
         seconds = perf_counter() - self._began
-        unjudged = tuple(Unjudged(code, because) for code, because in self.judge.unjudged())
+        unjudged = tuple(Unjudged(code, because) for code, because in self.checker.not_applicable())
         measured = self._registry.overhead
         recording = [self._recorder.failure] if self._recorder is not None and self._recorder.failure else []
         return Verdict(
             findings=findings,
-            watched=self._tally.watched(len(self.judge.rules) - len(unjudged), seconds),
+            watched=self._tally.watched(len(self.checker.rules) - len(unjudged), seconds),
             not_judged=unjudged,
             outcome=outcome,
             overhead=measured if measured is not None else self._bus.spent_ns / 1e9 / max(seconds, 1e-9),
             overhead_measured=measured is not None,
             allowed=allowed,
-            failures=(*self._bus.failures, *self.judge.failures, *recording),
+            failures=(*self._bus.failures, *self.checker.failures, *recording),
             notes=(SHARDED,) if self._bus.sharded else (),
             facts=tuple(self._facts),
         )

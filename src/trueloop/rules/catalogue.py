@@ -1,4 +1,4 @@
-"""The folder is the registry: every file in a family's folder is one rule."""
+"""All rules. The folder is the registry: every file in a family's folder is one rule."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ ALWAYS_ON: Final = (
     "logits-where-probabilities-belong", "distance-loss-on-class-labels", "shapes-broadcast-in-loss", "target-of-wrong-kind",
     "parameters-never-trained", "units-start-equal", "parameter-in-no-group", "optimizer-holds-old-parameters",
 )  # fmt: skip
-"""The rules that the loop of `trueloop train` tells enough for. The others are about loops that the user writes."""
+"""The rules that `trueloop train` applies to its own loop. The others are about loops that the user writes."""
 
 
 @lru_cache(maxsize=1)
 def all_rules() -> tuple[type[Rule], ...]:
     """Every rule, by code."""
-    here = Path(__file__).parent
-    files = sorted(file for file in here.glob("*/*.py") if file.stem != "__init__")
-    found = [_rule_in(f"trueloop.rules.{file.parent.name}.{file.stem}") for file in files]
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    files = [file for file in Path(__file__).parent.glob("*/*.py") if file.stem != "__init__"]
+    rules = [_rule_in(f"trueloop.rules.{file.parent.name}.{file.stem}") for file in files]
+    return tuple(sorted(rules, key=lambda rule: rule.code))
 
 
 def _rule_in(module_name: str) -> type[Rule]:
@@ -37,7 +36,7 @@ def _rule_in(module_name: str) -> type[Rule]:
         v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Rule) and v.__module__ == module_name
     ]
     if len(rules) != 1:
-        raise TypeError(f"{module_name} must hold exactly one rule, it holds {len(rules)}")
+        raise TypeError(f"{module_name} must define exactly one rule, it defines {len(rules)}")
     return rules[0]
 
 
@@ -47,11 +46,11 @@ def find_rule(word: str) -> type[Rule]:
         if word.upper() == rule.code or word == rule.name:
             return rule
     known = [w for rule in all_rules() for w in (rule.code, rule.name, rule.code[:3])]
-    raise UnknownRule(f"There is no rule {word!r}.{did_you_mean(word, known)} `trueloop explain --all` lists them.")
+    raise UnknownRule(f"Unknown rule {word!r}.{did_you_mean(word, known)} `trueloop explain --all` lists them.")
 
 
 def select(chosen: Iterable[str], ignored: Iterable[str]) -> tuple[type[Rule], ...]:
-    """Rules whose code starts with, or whose name is, one of `chosen` (all if empty), less those of `ignored`."""
+    """The rules with a code prefix or name in `chosen` (all if empty), without those in `ignored`."""
     chosen, ignored = tuple(chosen), tuple(ignored)
     for word in (*chosen, *ignored):
         if not any(_matches(rule, word) for rule in all_rules()):

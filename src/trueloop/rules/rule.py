@@ -1,19 +1,23 @@
-"""What a rule is: a class that reads facts and yields findings.
+"""A rule is a class that reads events and yields findings.
 
-A rule subscribes by having a method named after the event (`on_backward` reads `Backward`). It keeps what it needs
-between events on itself: one instance judges one run. It never imports torch and never imports another rule.
+A rule subscribes to an event by having a method named after it: `on_backward` reads `Backward`. Each instance checks
+one run and keeps its state on itself. A rule imports neither torch nor another rule.
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cached_property
+from sys import modules
 from typing import ClassVar, Final
 
 from trueloop.event import Event, Place
 from trueloop.finding import Finding, Severity
+from trueloop.usercode.source import shown_path
 
-__all__ = ["Findings", "Page", "Rule"]
+__all__ = ["Findings", "Page", "Rule", "on_line", "path_and_line", "plural"]
 
 Findings = Iterator[Finding]
 
@@ -21,19 +25,28 @@ SECTIONS: Final = ("What it sees", "Why it hurts", "Evidence", "Use instead", "W
 
 
 class Rule(ABC):
-    """One thing that can be wrong. Named after the wrong, not the cure."""
+    """One mistake in a training script. The name describes the mistake, not its fix."""
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity]
-    unjudged: ClassVar[str]
-    """Why there was nothing to judge, said when none of its events arrived: 'no schedule was built'."""
+    not_applicable: ClassVar[str]
+    """Why the rule did not apply, shown when none of its events arrived: 'no learning rate schedule was created'."""
     explained_by: ClassVar[tuple[str, ...]] = ()
-    """Names of rules whose finding is the cause of this one's: where they speak, this one is quiet."""
+    """Names of rules that report the cause of this finding: when one of them reports, this rule does not."""
 
-    def because(self) -> str:
-        """Why it could not judge though its events arrived; empty when it could. Rules that need more override it."""
+    def why_not_checked(self) -> str:
+        """Why the rule could not check the run although its events arrived; empty when it could."""
         return ""
+
+    @cached_property
+    def _counts(self) -> Counter[Hashable]:
+        return Counter()
+
+    def count(self, *key: Hashable) -> int:
+        """How many times this rule has counted this key, this call included."""
+        self._counts[key] += 1
+        return self._counts[key]
 
     def finding(
         self,
@@ -46,7 +59,7 @@ class Rule(ABC):
         diff: str = "",
         severity: Severity | None = None,
     ) -> Finding:
-        """A finding of this rule, at the event's place unless another is given."""
+        """A finding of this rule, at the event's place by default. Places in the evidence become 'file.py:12'."""
         return Finding(
             code=self.code,
             name=self.name,
@@ -55,20 +68,36 @@ class Rule(ABC):
             message=message,
             why=self.page().why,
             fix=fix,
-            evidence=dict(evidence),
+            evidence={key: path_and_line(v) if isinstance(v, Place) else v for key, v in evidence.items()},
             diff=diff,
             first_step=event.step,
         )
 
     @classmethod
     def page(cls) -> Page:
-        from sys import modules
-
         return Page(modules[cls.__module__].__doc__ or "")
 
 
+def path_and_line(place: Place | None) -> str:
+    """'train.py:12'; empty without a place."""
+    return "" if place is None else f"{shown_path(place.path)}:{place.line}"
+
+
+def on_line(place: Place | None, near: Place | None = None) -> str:
+    """' on line 12', or ' at other.py:12' in a different file than `near`; empty without a place."""
+    if place is None:
+        return ""
+    return f" on line {place.line}" if near is None or near.path == place.path else f" at {path_and_line(place)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """'1 batch', '1,200 batches'."""
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 class Page:
-    """The documentation of a rule, read from its file's docstring."""
+    """The documentation of a rule, read from the docstring of its file."""
 
     def __init__(self, docstring: str) -> None:
         self.title, _, rest = docstring.strip().partition("\n")

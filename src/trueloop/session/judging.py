@@ -22,7 +22,7 @@ from trueloop.report.evidence import where
 from trueloop.report.json import document
 from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON, find_rule, select
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
 from trueloop.run import event_to, read_events
 from trueloop.usercode.allow import at_home, is_excused, sift
@@ -98,7 +98,7 @@ class Judging(Hook):
     def __init__(self, folder: Path, say: Callable[[str], None], settings: Settings | None = None) -> None:
         self.folder, self.say = folder, say
         self.settings = settings or Settings()
-        self.judge = Judge(always_on(self.settings))
+        self.checker = Checker(always_on(self.settings))
         self.verdict: Verdict | None = None
         """Set when the run has ended."""
         self._tally = Tally()
@@ -112,13 +112,13 @@ class Judging(Hook):
         kept = self._behind(start.from_step)
         for event in kept:
             self._tally.hear(event)
-            self._said |= {finding.code for finding in self.judge.tell(event) if not _may_be_a_symptom(finding)}
+            self._said |= {finding.code for finding in self.checker.check(event) if not _may_be_a_symptom(finding)}
         self._record.begin(kept)
 
     def heard(self, event: Event) -> None:
         self._record.write(event)
         self._tally.hear(event)
-        for finding in at_home(self.judge.tell(event), self._tally.home):
+        for finding in at_home(self.checker.check(event), self._tally.home):
             if not _may_be_a_symptom(finding) and not is_excused(finding, self.settings):
                 self._say(finding)
 
@@ -145,7 +145,7 @@ class Judging(Hook):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What has been found so far and is not meant, most severe first."""
-        return sift(at_home(self.judge.findings(), self._tally.home), self.settings)[0]
+        return sift(at_home(self.checker.findings(), self._tally.home), self.settings)[0]
 
     # -- how --
 
@@ -168,15 +168,15 @@ class Judging(Hook):
         self.say(f"{finding.severity.word} {finding.code} {finding.name}{at}: {finding.message}")
 
     def _conclude(self, ending: Ending) -> Verdict:
-        findings, allowed = sift(at_home(self.judge.findings(), self._tally.home), self.settings)
-        unjudged = tuple(Unjudged(code, because) for code, because in self.judge.unjudged())
+        findings, allowed = sift(at_home(self.checker.findings(), self._tally.home), self.settings)
+        unjudged = tuple(Unjudged(code, because) for code, because in self.checker.not_applicable())
         return Verdict(
             findings=findings,
-            watched=self._tally.watched(len(self.judge.rules) - len(unjudged), monotonic() - self._began),
+            watched=self._tally.watched(len(self.checker.rules) - len(unjudged), monotonic() - self._began),
             not_judged=unjudged,
             outcome=Outcome(REASON[ending.reason], 0, ending.message),
             allowed=allowed,
-            failures=tuple(self.judge.failures),
+            failures=tuple(self.checker.failures),
             notes=(self._record.failure,) if self._record.failure else (),
         )
 

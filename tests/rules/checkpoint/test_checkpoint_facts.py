@@ -21,11 +21,11 @@ from trueloop.event import (
     ScheduleStepped,
 )
 from trueloop.finding import Finding, Severity
+from trueloop.rules.checker import Checker
 from trueloop.rules.checkpoint.optimizer_left_out import OptimizerLeftOut
 from trueloop.rules.checkpoint.schedule_or_rng_left_out import ScheduleOrRngLeftOut
 from trueloop.rules.checkpoint.unsafe_load import UnsafeLoad
 from trueloop.rules.checkpoint.whole_model_pickled import WholeModelPickled
-from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 from trueloop.run import event_from, event_to
 
@@ -49,11 +49,11 @@ END = RunEnded(step=9, place=None, reason="finished", epochs=0, forwards=0, unwa
 
 
 def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event_from(event_to(event)))  # a recorded run is judged alike
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event_from(event_to(event)))  # a recorded run is judged alike
+    assert not checker.failures
+    return checker.findings()
 
 
 # -- whole models --

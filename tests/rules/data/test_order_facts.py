@@ -9,12 +9,12 @@ import pytest
 
 from trueloop.event import BatchLooked, EpochStarted, Event, InputNotFinite, NotFinite, Place, RowsShared, RunEnded
 from trueloop.finding import Finding, Severity
+from trueloop.rules.checker import Checker
 from trueloop.rules.data.not_finite_inputs import NotFiniteInputs
 from trueloop.rules.data.not_shuffled import NotShuffled
 from trueloop.rules.data.one_class_batches import OneClassBatches
 from trueloop.rules.data.same_order_every_epoch import SameOrderEveryEpoch
 from trueloop.rules.data.train_rows_in_validation import TrainRowsInValidation
-from trueloop.rules.judge import Judge
 from trueloop.rules.loss.not_finite import NotFiniteValue
 from trueloop.rules.rule import Rule
 
@@ -29,18 +29,18 @@ END = RunEnded(step=99, place=None, reason="finished", epochs=3, forwards=99, un
 
 
 def judged(rules: type[Rule] | list[type[Rule]], events: Iterable[Event]) -> list[Finding]:
-    judge = Judge(rules if isinstance(rules, list) else [rules])
+    checker = Checker(rules if isinstance(rules, list) else [rules])
     for event in [*events, END]:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def because(rule: type[Rule], events: Iterable[Event]) -> list[tuple[str, str]]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in [*events, END]:
-        judge.tell(event)
-    return judge.unjudged()
+        checker.check(event)
+    return checker.not_applicable()
 
 
 # -- classes in blocks --

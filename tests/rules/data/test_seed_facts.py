@@ -22,13 +22,13 @@ from trueloop.event import (
     Stepped,
 )
 from trueloop.finding import Finding
+from trueloop.rules.checker import Checker
 from trueloop.rules.data.inputs_not_normalised import InputsNotNormalised
 from trueloop.rules.data.labels_do_not_follow_inputs import LabelsDoNotFollowInputs
 from trueloop.rules.data.metric_averaged_over_batches import MetricAveragedOverBatches
 from trueloop.rules.data.sample_changes import SampleChanges
 from trueloop.rules.data.seedless import Seedless
 from trueloop.rules.data.workers_share_a_seed import WorkersShareASeed
-from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 
 HERE = Place("gone.py", 7, "train")
@@ -53,18 +53,18 @@ SEED = SeedAsked(step=1, place=HERE, seeded=False, seeded_late=False, drawn=True
 
 
 def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def unjudged(rule: type[Rule], events: Iterable[Event]) -> list[str]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    return [because for _, because in judge.unjudged()]
+        checker.check(event)
+    return [because for _, because in checker.not_applicable()]
 
 
 # -- workers --

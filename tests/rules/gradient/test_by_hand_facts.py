@@ -9,8 +9,8 @@ import pytest
 
 from trueloop.event import Place, WeightsCompared, WrittenWeight
 from trueloop.finding import Finding
+from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.weights_written_by_hand import LOOKS, WeightsWrittenByHand
-from trueloop.rules.judge import Judge
 
 STEP = Place("gone.py", 9, "train")
 BY_GRADIENT = WrittenWeight("fc.weight", explained=True, of_gradient=-0.01, of_weight=0.0, share=1.0, weight_decay=0.0)
@@ -22,11 +22,11 @@ def compared(*written: WrittenWeight, place: Place = STEP) -> WeightsCompared:
 
 
 def said(*events: WeightsCompared) -> list[Finding]:
-    judge = Judge([WeightsWrittenByHand])
+    checker = Checker([WeightsWrittenByHand])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 @pytest.mark.parametrize("weight", [BY_GRADIENT, BY_DECAY])
@@ -88,6 +88,6 @@ def test_the_line_is_that_which_writes_if_there_is_one(lines: str, place: int, t
 
 
 def test_it_says_when_there_were_too_few_steps() -> None:
-    judge = Judge([WeightsWrittenByHand])
-    judge.tell(compared())
-    assert judge.unjudged() == [("GRD112", "no optimizer took 4 steps")]
+    checker = Checker([WeightsWrittenByHand])
+    checker.check(compared())
+    assert checker.not_applicable() == [("GRD112", "no optimizer took 4 steps")]

@@ -22,6 +22,7 @@ from trueloop.event import (
     Stepped,
 )
 from trueloop.finding import Finding, Severity
+from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.accumulation_not_averaged import AccumulationNotAveraged
 from trueloop.rules.gradient.clipped_too_late import ClippedTooLate
 from trueloop.rules.gradient.gradients_explode import GradientsExplode
@@ -29,7 +30,6 @@ from trueloop.rules.gradient.gradients_vanish import GradientsVanish
 from trueloop.rules.gradient.graph_kept_alive import GraphKeptAlive
 from trueloop.rules.gradient.graph_spans_steps import GraphSpansSteps
 from trueloop.rules.gradient.step_without_gradient import StepWithoutGradient
-from trueloop.rules.judge import Judge
 from trueloop.rules.rule import Rule
 
 HERE = Place("gone.py", 7, "train")
@@ -51,11 +51,11 @@ END = RunEnded(step=99, place=None, reason="finished", epochs=0, forwards=0, unw
 
 
 def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def written(folder: Path, text: str) -> str:

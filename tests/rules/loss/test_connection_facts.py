@@ -9,7 +9,7 @@ import pytest
 
 from trueloop.event import Backward, Event, ParameterAccount, ParametersAccounted, Place, RunEnded, Stepped
 from trueloop.finding import Finding
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.loss.loss_not_connected import LossNotConnected
 
 BACKWARD = Place("train.py", 8)
@@ -20,11 +20,11 @@ LOST = ParameterAccount("encoder.weight", 24, True, True, False, True, True, Non
 
 
 def said(*events: Event) -> list[Finding]:
-    judge = Judge([LossNotConnected])
+    checker = Checker([LossNotConnected])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def backward(reached: int | None) -> Backward:

@@ -8,7 +8,7 @@ import pytest
 
 from trueloop.event import Backward, Event, Forward, LossComputed, NotFinite, Place, RunEnded, Stepped
 from trueloop.finding import Finding, Severity
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.loss.distance_loss_on_class_labels import DistanceLossOnClassLabels
 from trueloop.rules.loss.logits_where_probabilities_belong import LogitsWhereProbabilitiesBelong
 from trueloop.rules.loss.loss_diverges import LossDiverges
@@ -41,11 +41,11 @@ END = RunEnded(step=9, place=None, reason="finished", epochs=0, forwards=0, unwa
 
 
 def findings(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return checker.findings()
 
 
 # -- LOS101 --
@@ -305,10 +305,10 @@ def test_a_loss_over_more_and_more_terms_may_climb(length: int, speaks: bool) ->
 
 def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:
     event = NotFinite(3, HERE, "loss", "", "", None, "inf", "unknown", (0.1,))
-    judge = Judge([LossDiverges, NotFiniteValue])
+    checker = Checker([LossDiverges, NotFiniteValue])
     for one in [*run_of(1.0, 20.0, 400.0, float("inf"))[:-1], event, END]:
-        judge.tell(one)
-    assert [f.name for f in judge.findings()] == ["loss-diverges"]
+        checker.check(one)
+    assert [f.name for f in checker.findings()] == ["loss-diverges"]
 
 
 # -- LOS110 --
@@ -324,6 +324,6 @@ def test_every_origin_has_a_sentence_and_a_fix(origin: str) -> None:
 
 def test_no_rule_of_losses_can_judge_a_run_without_losses() -> None:
     rules: list[type[Rule]] = [SoftmaxBeforeCrossEntropy, TargetOfWrongKind, LossDiverges, NotFiniteValue]
-    judge = Judge(rules)
-    judge.tell(END)
-    assert {code for code, _ in judge.unjudged()} == {rule.code for rule in rules}
+    checker = Checker(rules)
+    checker.check(END)
+    assert {code for code, _ in checker.not_applicable()} == {rule.code for rule in rules}

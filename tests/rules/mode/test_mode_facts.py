@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from trueloop.event import DropoutWhileEvaluating, Event, Forward, Place, RunEnded, Stepped, SteppedWhileEvaluating
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.mode.dropout_always_on import DropoutAlwaysOn
 from trueloop.rules.mode.evaluated_in_train_mode import RARE, EvaluatedInTrainMode
 from trueloop.rules.mode.graph_built_while_evaluating import GraphBuiltWhileEvaluating
@@ -37,11 +37,11 @@ def measured(backwards: int, **changes: object) -> Forward:
 
 def found(rule: type[Rule], events: Iterable[Event]) -> list[int]:
     """The lines that the rule speaks of."""
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in (*events, END):
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return [finding.place.line for finding in judge.findings() if finding.place is not None]
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return [finding.place.line for finding in checker.findings() if finding.place is not None]
 
 
 def test_a_pass_of_two_scored_calls_is_an_evaluation_and_one_is_not() -> None:
@@ -153,12 +153,12 @@ def test_names_that_do_not(name: str) -> None:
 
 
 def test_a_healthy_run_is_judged_and_an_empty_one_is_not() -> None:
-    judge = Judge([TrainedInEvalMode])
-    assert [code for code, _ in judge.unjudged()] == ["MOD102"]
-    judge.tell(
+    checker = Checker([TrainedInEvalMode])
+    assert [code for code, _ in checker.not_applicable()] == ["MOD102"]
+    checker.check(
         Stepped(
             step=0, place=TRAIN, optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=1, backward_places=(),
             most_at_one_place=1, averaged=True, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
         )
     )  # fmt: skip
-    assert judge.unjudged() == []
+    assert checker.not_applicable() == []

@@ -19,7 +19,7 @@ from trueloop.event import (
     TieBroken,
 )
 from trueloop.finding import Finding
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.mode.evaluation_not_repeatable import EvaluationNotRepeatable
 from trueloop.rules.model.activations_saturated import ActivationsSaturated
 from trueloop.rules.model.output_ignores_input import OutputIgnoresInput
@@ -33,11 +33,11 @@ END = RunEnded(60, None, "finished", 1, 60, 0)
 
 
 def said(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in (*events, END):
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def relu(backward: int = 24, units: int = 40, silent: int = 32) -> ActivationsMeasured:

@@ -21,7 +21,7 @@ from trueloop.event import (
     UnitsCompared,
 )
 from trueloop.finding import Finding
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.model.future_visible import FutureVisible
 from trueloop.rules.model.layers_in_a_plain_list import LayersInAPlainList
 from trueloop.rules.model.parameters_never_trained import ParametersNeverTrained
@@ -36,11 +36,11 @@ END = RunEnded(20, None, "finished", 1, 20, 0)
 
 
 def said(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def samples(change: float, repeat: float = 0.0) -> SamplesCompared:
@@ -69,10 +69,10 @@ def test_a_mixture_is_told_at_its_own_line_with_its_layer() -> None:
 
 
 def test_a_leak_along_time_is_not_told_as_a_mixture_as_well() -> None:
-    judge = Judge([SamplesMixed, FutureVisible])
-    judge.tell(samples(0.5))
-    judge.tell(future(0.5))
-    assert [finding.name for finding in judge.findings()] == ["future-visible"]
+    checker = Checker([SamplesMixed, FutureVisible])
+    checker.check(samples(0.5))
+    checker.check(future(0.5))
+    assert [finding.name for finding in checker.findings()] == ["future-visible"]
 
 
 PART = HiddenPart("Net", "layers", "list", "module", 3, 216, used=True, trainable=True, held=False, place=LAYER)
@@ -129,12 +129,12 @@ def stepped(index: int) -> Stepped:
 
 
 def test_units_are_unjudged_in_a_run_of_two_steps_and_judged_in_one_of_three() -> None:
-    judge = Judge([UnitsStartEqual])
-    judge.tell(stepped(0))
-    judge.tell(stepped(1))
-    assert [code for code, _ in judge.unjudged()] == ["MDL104"]
-    judge.tell(stepped(2))
-    assert judge.unjudged() == []
+    checker = Checker([UnitsStartEqual])
+    checker.check(stepped(0))
+    checker.check(stepped(1))
+    assert [code for code, _ in checker.not_applicable()] == ["MDL104"]
+    checker.check(stepped(2))
+    assert checker.not_applicable() == []
 
 
 def test_equal_units_and_stuck_units_are_told_apart() -> None:

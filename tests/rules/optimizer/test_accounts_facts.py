@@ -8,7 +8,7 @@ import pytest
 
 from trueloop.event import Event, ParameterAccount, ParametersAccounted, Place, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.optimizer.optimizer_holds_old_parameters import OptimizerHoldsOldParameters
 from trueloop.rules.optimizer.parameter_in_no_group import ParameterInNoGroup
 
@@ -23,11 +23,11 @@ def accounted(steps: int, *accounts: ParameterAccount, in_order: int = 4, orphan
 
 
 def said(*events: Event) -> list[Finding]:
-    judge = Judge([ParameterInNoGroup, OptimizerHoldsOldParameters])
+    checker = Checker([ParameterInNoGroup, OptimizerHoldsOldParameters])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 @pytest.mark.parametrize(("steps", "at_once", "at_the_end"), [(5, 1, 1), (4, 0, 1), (3, 0, 1), (2, 0, 0)])

@@ -23,9 +23,9 @@ from trueloop.event import (
     WeightsMoved,
 )
 from trueloop.finding import Finding
+from trueloop.rules.checker import Checker
 from trueloop.rules.gradient import last_window_dropped
 from trueloop.rules.gradient.last_window_dropped import LastWindowDropped
-from trueloop.rules.judge import Judge
 from trueloop.rules.loss import loss_at_chance as chance
 from trueloop.rules.loss.loss_at_chance import LossAtChance
 from trueloop.rules.optimizer import learning_rate_too_high as high
@@ -50,11 +50,11 @@ COMPUTED = LossComputed(
 
 
 def judged(rule: type[Rule], events: Iterable[Event], end: RunEnded = END) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in (*events, end):
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return checker.findings()
 
 
 def moved(steps: int, rate: float = 0.1, **changes: object) -> WeightsMoved:

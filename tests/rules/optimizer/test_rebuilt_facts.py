@@ -9,7 +9,7 @@ import pytest
 
 from trueloop.event import Event, FrozenMoved, FrozenStatisticsMoved, OptimizerRebuilt, Place
 from trueloop.finding import Finding, Severity
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.optimizer.frozen_but_moving import FrozenButMoving
 from trueloop.rules.optimizer.optimizer_built_each_step import IN_A_ROW, LIFE, OptimizerBuiltEachStep
 from trueloop.rules.rule import Rule
@@ -24,11 +24,11 @@ DRIFTED = FrozenStatisticsMoved(step=3, place=BUILT, model="Net", layers=("0.1",
 
 
 def said(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def test_it_takes_three_in_a_row() -> None:

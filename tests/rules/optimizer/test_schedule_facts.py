@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from trueloop.event import EpochStarted, Event, Place, RunEnded, ScheduleBuilt, ScheduleEnded, ScheduleStepped
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.optimizer.schedule_before_step import ScheduleBeforeStep
 from trueloop.rules.optimizer.schedule_never_stepped import STEPS, ScheduleNeverStepped
 from trueloop.rules.optimizer.schedule_out_of_time import DEAD, LONGEST_IN_EPOCHS, ScheduleOutOfTime
@@ -37,11 +37,11 @@ def ended(steps: int, updates: int, **changes: object) -> ScheduleEnded:
 
 
 def found(rule: type[Rule], events: Iterable[Event], reason: Reason = "finished") -> list[int]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in (*events, RunEnded(9, None, reason, 0, 0, 0)):
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return [finding.place.line for finding in judge.findings() if finding.place is not None]
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return [finding.place.line for finding in checker.findings() if finding.place is not None]
 
 
 # -- schedule-before-step --

@@ -26,7 +26,7 @@ from trueloop.event import (
     TrainedAroundWrapper,
 )
 from trueloop.finding import Finding
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.parallel.collectives_disagree import WAITING, CollectivesDisagree
 from trueloop.rules.parallel.every_rank_saves import EveryRankSaves
 from trueloop.rules.parallel.parameters_drift_apart import APART, ParametersDriftApart
@@ -52,11 +52,11 @@ SHARED = GradientsShared(
 
 
 def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in (*events, END):
-        judge.tell(event)
-    assert not judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures
+    return checker.findings()
 
 
 def shared(**changes: Any) -> list[Event]:
@@ -128,15 +128,15 @@ def test_passes_without_training_or_with_other_seeds_are_fine() -> None:
 
 
 def test_it_is_said_at_the_third_pass_and_not_before() -> None:
-    judge = Judge([SamplerEpochNeverSet])
-    assert [len(judge.tell(event)) for event in passes(0, 0, 0, 0)] == [0, 0, 1, 0]
+    checker = Checker([SamplerEpochNeverSet])
+    assert [len(checker.check(event)) for event in passes(0, 0, 0, 0)] == [0, 0, 1, 0]
 
 
 def test_a_run_that_was_cut_after_two_passes_proves_nothing() -> None:
-    judge = Judge([SamplerEpochNeverSet])
+    checker = Checker([SamplerEpochNeverSet])
     for event in (*passes(0, 0), replace(END, reason="cut")):
-        judge.tell(event)
-    assert not judge.findings()
+        checker.check(event)
+    assert not checker.findings()
 
 
 # -- parameters-drift-apart --
@@ -460,8 +460,8 @@ def test_the_condition_on_the_rank_is_found(tmp_path: Path, lines: tuple[int, ..
 
 def test_alone_there_is_nothing_to_compare() -> None:
     for rule in (CollectivesDisagree, RanksSeeSameBatches, ParametersDriftApart):
-        judge = Judge([rule])
+        checker = Checker([rule])
         for event in (told(0, call(1, state="failed")), SHARED, *batches(*"abcd"), *looks(0, 0.1, 0.1)[::2], END):
-            judge.tell(event)
-        assert not judge.findings()
-        assert [because for _, because in judge.unjudged()] == ["the run had one rank"]
+            checker.check(event)
+        assert not checker.findings()
+        assert [because for _, because in checker.not_applicable()] == ["the run had one rank"]

@@ -24,8 +24,8 @@ from trueloop.event import (
     UpdateRounded,
 )
 from trueloop.finding import Finding, Severity
+from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.clipped_before_unscale import ClippedBeforeUnscale
-from trueloop.rules.judge import Judge
 from trueloop.rules.loss.not_finite import NotFiniteValue
 from trueloop.rules.precision.backward_under_autocast import BackwardUnderAutocast
 from trueloop.rules.precision.half_without_scaler import HalfWithoutScaler
@@ -46,11 +46,11 @@ MATMULS = Matmuls(8, Place("train.py", 7), 0, "Net", (8, 0), "ieee", 4, 1.0, Fal
 
 
 def said(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return checker.findings()
 
 
 def stepped(index: int, *places: Place) -> Stepped:
@@ -158,10 +158,10 @@ def test_updates_that_round_to_nothing_at_the_full_rate(looks: list[tuple[float,
 
 
 def test_too_few_looks_are_said_to_be_too_few() -> None:
-    judge = Judge([WeightsInHalf])
+    checker = Checker([WeightsInHalf])
     for event in (*rounded((0.9, 1e-4)), END):
-        judge.tell(event)
-    assert judge.unjudged() == [("PRC104", "weights in half precision were updated too few times")]
+        checker.check(event)
+    assert checker.not_applicable() == [("PRC104", "weights in half precision were updated too few times")]
 
 
 # -- PRC105 --
@@ -189,10 +189,10 @@ def test_the_search_itself_is_free() -> None:
 
 def test_a_loss_that_is_no_number_explains_skipped_steps() -> None:
     cause = NotFinite(3, BACKWARD, "loss", "", "log", None, "nan", "loss", (0.1,))
-    judge = Judge([NotFiniteValue, StepsSkipped])
-    judge.tell(cause)
-    judge.tell(COUNTED)
-    assert [finding.name for finding in judge.findings()] == ["not-finite"]
+    checker = Checker([NotFiniteValue, StepsSkipped])
+    checker.check(cause)
+    checker.check(COUNTED)
+    assert [finding.name for finding in checker.findings()] == ["not-finite"]
 
 
 # -- PRC106 --

@@ -27,7 +27,7 @@ from trueloop.event import (
     UpdatePath,
 )
 from trueloop.finding import Finding, Severity
-from trueloop.rules.judge import Judge
+from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
 from trueloop.rules.speed.compiled_in_pieces import AGAIN, CompiledInPieces
 from trueloop.rules.speed.copies_not_pinned import MEGABYTES, CopiesNotPinned
@@ -74,18 +74,18 @@ END = RunEnded(step=99, place=None, reason="finished", epochs=0, forwards=0, unw
 
 
 def judged(rule: type[Rule], *events: Event) -> list[Finding]:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    assert not judge.failures, judge.failures
-    return judge.findings()
+        checker.check(event)
+    assert not checker.failures, checker.failures
+    return checker.findings()
 
 
 def unjudged(rule: type[Rule], events: Iterable[Event]) -> str:
-    judge = Judge([rule])
+    checker = Checker([rule])
     for event in events:
-        judge.tell(event)
-    return "".join(because for _, because in judge.unjudged())
+        checker.check(event)
+    return "".join(because for _, because in checker.not_applicable())
 
 
 def written(folder: Path, text: str, name: str = "train.py") -> str:

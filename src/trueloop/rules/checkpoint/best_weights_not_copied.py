@@ -43,7 +43,7 @@ class BestWeightsNotCopied(Rule):
     code = "CKP104"
     name = "best-weights-not-copied"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def on_stepped(self, event: Stepped) -> None:
         """Weights that move are what a kept state can be spoilt by."""

@@ -59,7 +59,7 @@ class OptimizerLeftOut(Rule):
     code = "CKP102"
     name = "optimizer-left-out"
     severity = Severity.ERROR
-    unjudged = "no training went on from a file"
+    not_applicable = "no training went on from a file"
 
     def __init__(self) -> None:
         self._doubtful: dict[str, Resumed] = {}

@@ -61,7 +61,7 @@ class ScheduleOrRngLeftOut(Rule):
     code = "CKP105"
     name = "schedule-or-rng-left-out"
     severity = Severity.ADVICE
-    unjudged = "no training went on from a file"
+    not_applicable = "no training went on from a file"
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Resumed, ScheduleAtResume]] = []

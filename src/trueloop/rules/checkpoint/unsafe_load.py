@@ -49,7 +49,7 @@ class UnsafeLoad(Rule):
     code = "CKP103"
     name = "unsafe-load"
     severity = Severity.WARNING
-    unjudged = "nothing was loaded by torch.load"
+    not_applicable = "nothing was loaded by torch.load"
 
     def on_file_opened(self, event: FileOpened) -> Findings:
         if not event.unsafe or not event.direct or event.own or not event.file:

@@ -54,7 +54,7 @@ class WholeModelPickled(Rule):
     code = "CKP101"
     name = "whole-model-pickled"
     severity = Severity.WARNING
-    unjudged = "nothing was saved by torch.save"
+    not_applicable = "nothing was saved by torch.save"
 
     def on_file_written(self, event: FileWritten) -> Findings:
         modules = event.contents.modules

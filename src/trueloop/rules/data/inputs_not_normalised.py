@@ -65,7 +65,7 @@ class InputsNotNormalised(Rule):
     code = "DAT105"
     name = "inputs-not-normalised"
     severity = Severity.WARNING
-    unjudged = "no data was seen to enter a Linear or convolution layer directly"
+    not_applicable = "no data was seen to enter a Linear or convolution layer directly"
 
     def on_first_layer_fed(self, event: FirstLayerFed) -> Findings:
         if event.normed:

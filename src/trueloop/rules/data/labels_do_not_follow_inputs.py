@@ -56,13 +56,13 @@ class LabelsDoNotFollowInputs(Rule):
     code = "DAT108"
     name = "labels-do-not-follow-inputs"
     severity = Severity.WARNING
-    unjudged = "no loader gave inputs with class labels"
+    not_applicable = "no loader gave inputs with class labels"
 
     def __init__(self) -> None:
         self._repeated = 0
         self._judged = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._judged else f"{self._repeated} inputs came twice, too few to compare their labels"
 
     def on_labels_compared(self, event: LabelsCompared) -> Findings:

@@ -53,7 +53,7 @@ class MetricAveragedOverBatches(Rule):
     code = "DAT110"
     name = "metric-averaged-over-batches"
     severity = Severity.ADVICE
-    unjudged = "no pass without gradients was seen"
+    not_applicable = "no pass without gradients was seen"
 
     def on_pass_scored(self, event: PassScored) -> Findings:
         *others, last = event.sizes

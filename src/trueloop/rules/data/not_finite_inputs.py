@@ -47,7 +47,7 @@ class NotFiniteInputs(Rule):
     code = "DAT106"
     name = "not-finite-inputs"
     severity = Severity.ERROR
-    unjudged = "no batch was trained on"
+    not_applicable = "no batch was trained on"
 
     def on_backward(self, event: Backward) -> None:
         """Its loss was looked at: a run that has none to report has been judged."""

@@ -68,7 +68,7 @@ class NotShuffled(Rule):
     code = "DAT102"
     name = "not-shuffled"
     severity = Severity.WARNING
-    unjudged = "no batch of a loader was trained on"
+    not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:
         self._batches: dict[tuple[int, int], list[BatchLooked]] = {}

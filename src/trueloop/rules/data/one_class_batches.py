@@ -60,7 +60,7 @@ class OneClassBatches(Rule):
     code = "DAT109"
     name = "one-class-batches"
     severity = Severity.WARNING
-    unjudged = "no batch of a loader was trained on"
+    not_applicable = "no batch of a loader was trained on"
     explained_by = ("not-shuffled",)
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class OneClassBatches(Rule):
         if batch.stepped is not None and batch.passes == 1 and batch.index < CONSECUTIVE:
             self._windows.setdefault((batch.life, batch.models), {}).setdefault(batch.stepped, []).append(batch)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         labelled = any(
             batch.labels for windows in self._windows.values() for window in windows.values() for batch in window
         )

@@ -69,7 +69,7 @@ class SameOrderEveryEpoch(Rule):
     code = "DAT103"
     name = "same-order-every-epoch"
     severity = Severity.WARNING
-    unjudged = "no batch of a loader was trained on"
+    not_applicable = "no batch of a loader was trained on"
     explained_by = ("not-shuffled", "sampler-epoch-never-set")
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class SameOrderEveryEpoch(Rule):
             ):
                 yield self._speak(first, len(told), len(told[0]))
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._compared else f"no loader was trained on for {PASSES} passes"
 
     def _speak(self, batches: list[BatchLooked], passes: int, length: int) -> Finding:

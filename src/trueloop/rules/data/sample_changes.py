@@ -49,12 +49,12 @@ class SampleChanges(Rule):
     code = "DAT107"
     name = "sample-changes"
     severity = Severity.ERROR
-    unjudged = "no dataset of the script's own was read"
+    not_applicable = "no dataset of the script's own was read"
 
     def __init__(self) -> None:
         self._refused = ""
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return self._refused
 
     def on_dataset_rehearsed(self, event: DatasetRehearsed) -> Findings:

@@ -46,7 +46,7 @@ class Seedless(Rule):
     code = "DAT111"
     name = "seedless"
     severity = Severity.ADVICE
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def on_seed_asked(self, event: SeedAsked) -> Findings:
         if not event.drawn or (event.seeded and not event.seeded_late):

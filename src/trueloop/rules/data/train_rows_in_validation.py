@@ -142,14 +142,14 @@ class TrainRowsInValidation(Rule):
     code = "DAT101"
     name = "train-rows-in-validation"
     severity = Severity.ERROR
-    unjudged = "no batch of a loader was trained on"
+    not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:
         self._batches: dict[tuple[int, int, int], list[BatchLooked]] = {}
         """Of each pass, by loader, life and pass."""
         self._starts: dict[int, list[int]] = {}
         self._shared: dict[tuple[int, int], RowsShared] = {}
-        self._because = self.unjudged
+        self._because = self.not_applicable
 
     def on_batch_looked(self, batch: BatchLooked) -> None:
         self._batches.setdefault((batch.loader, batch.life, batch.passes), []).append(batch)
@@ -160,7 +160,7 @@ class TrainRowsInValidation(Rule):
     def on_rows_shared(self, event: RowsShared) -> None:
         self._shared[event.loader, event.other] = event
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return self._because
 
     def on_run_ended(self, end: RunEnded) -> Findings:

@@ -70,7 +70,7 @@ class WorkersShareASeed(Rule):
     code = "DAT104"
     name = "workers-share-a-seed"
     severity = Severity.ERROR
-    unjudged = "no dataset of the script's own was read"
+    not_applicable = "no dataset of the script's own was read"
 
     def __init__(self) -> None:
         self._suspects: dict[int, DatasetRehearsed] = {}
@@ -81,7 +81,7 @@ class WorkersShareASeed(Rule):
         """Per loader: in how many passes over it a step was taken, up to now."""
         self._counted = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return self._refused
 
     def on_dataset_rehearsed(self, event: DatasetRehearsed) -> None:

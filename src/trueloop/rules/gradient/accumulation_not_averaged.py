@@ -51,7 +51,7 @@ class AccumulationNotAveraged(Rule):
     code = "GRD104"
     name = "accumulation-not-averaged"
     severity = Severity.WARNING
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._windows: dict[tuple[int, Place, int], int] = {}

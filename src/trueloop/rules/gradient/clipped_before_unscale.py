@@ -53,7 +53,7 @@ class ClippedBeforeUnscale(Rule):
     code = "GRD109"
     name = "clipped-before-unscale"
     severity = Severity.ERROR
-    unjudged = "no scaled gradients were clipped"
+    not_applicable = "no scaled gradients were clipped"
 
     def __init__(self) -> None:
         self._clips: Counter[Place | None] = Counter()

@@ -50,7 +50,7 @@ class ClippedTooLate(Rule):
     code = "GRD108"
     name = "clipped-too-late"
     severity = Severity.ERROR
-    unjudged = "nothing was clipped"
+    not_applicable = "nothing was clipped"
 
     def __init__(self) -> None:
         self._late: dict[Place | None, set[int]] = {}

@@ -40,7 +40,7 @@ class GradientsClearedBeforeStep(Rule):
     code = "GRD102"
     name = "gradients-cleared-before-step"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}

@@ -55,7 +55,7 @@ class GradientsExplode(Rule):
     code = "GRD107"
     name = "gradients-explode"
     severity = Severity.WARNING
-    unjudged = "no gradients were measured"
+    not_applicable = "no gradients were measured"
     explained_by = ("loss-diverges", "gradients-never-cleared")
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class GradientsExplode(Rule):
         unclipped."""
         self._clips: set[int] = set()
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         longest = max(map(len, self._totals.values()), default=0)
         if longest >= RECENT + EARLIER:
             return ""

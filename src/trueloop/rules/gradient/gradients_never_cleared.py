@@ -48,7 +48,7 @@ class GradientsNeverCleared(Rule):
     code = "GRD101"
     name = "gradients-never-cleared"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._uncleared: dict[int, int] = {}

@@ -63,7 +63,7 @@ class GradientsVanish(Rule):
     code = "GRD106"
     name = "gradients-vanish"
     severity = Severity.WARNING
-    unjudged = "no gradients were measured"
+    not_applicable = "no gradients were measured"
 
     def __init__(self) -> None:
         self._times: dict[tuple[int, str], int] = {}
@@ -71,7 +71,7 @@ class GradientsVanish(Rule):
         self._scale_free: set[int] = set()
         self._judged = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._judged else f"no model with {LAYERS} layers was trained long enough"
 
     def on_model_seen(self, event: ModelSeen) -> None:

@@ -61,7 +61,7 @@ class GraphKeptAlive(Rule):
     code = "GRD110"
     name = "graph-kept-alive"
     severity = Severity.WARNING
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
     explained_by = ("graph-spans-steps",)
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class GraphKeptAlive(Rule):
         self._spoken: set[tuple[str, str]] = set()
         self._steps = 0
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._steps > MANY else f"the run took only {self._steps} steps"
 
     def on_model_seen(self, event: ModelSeen) -> None:

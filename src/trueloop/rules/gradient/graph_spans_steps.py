@@ -73,7 +73,7 @@ class GraphSpansSteps(Rule):
     code = "GRD111"
     name = "graph-spans-steps"
     severity = Severity.WARNING
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
         self._chains: dict[Place | None, _Chain] = {}

@@ -59,7 +59,7 @@ class LastWindowDropped(Rule):
     code = "GRD105"
     name = "last-window-dropped"
     severity = Severity.WARNING
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._optimizers: set[int] = set()
@@ -116,7 +116,7 @@ class LastWindowDropped(Rule):
         if whole and 0 < self._seen[line] < usual:
             yield from self._count("unused", self._seen[line], step)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._usual() > 1 else "no step took the gradients of several batches"
 
     def _check(self, step: int) -> None:

@@ -46,7 +46,7 @@ class StepWithoutGradient(Rule):
     code = "GRD103"
     name = "step-without-gradient"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
     explained_by = ("loss-not-connected", "optimizer-holds-old-parameters")
 
     def __init__(self) -> None:

@@ -67,12 +67,12 @@ class WeightsWrittenByHand(Rule):
     code = "GRD112"
     name = "weights-written-by-hand"
     severity = Severity.WARNING
-    unjudged = "no optimizer took two steps"
+    not_applicable = "no optimizer took two steps"
 
     def __init__(self) -> None:
         self._seen: dict[int, list[WeightsCompared]] = {}
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if any(len(seen) >= LOOKS for seen in self._seen.values()) else f"no optimizer took {LOOKS + 1} steps"
 
     def on_weights_compared(self, event: WeightsCompared) -> Findings:

@@ -50,7 +50,7 @@ class DistanceLossOnClassLabels(Rule):
     code = "LOS104"
     name = "distance-loss-on-class-labels"
     severity = Severity.ERROR
-    unjudged = "no distance loss was called"
+    not_applicable = "no distance loss was called"
 
     def __init__(self) -> None:
         self._amounts: set[Place | None] = set()

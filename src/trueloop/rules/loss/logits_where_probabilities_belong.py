@@ -65,7 +65,7 @@ class LogitsWhereProbabilitiesBelong(Rule):
     code = "LOS103"
     name = "logits-where-probabilities-belong"
     severity = Severity.ERROR
-    unjudged = "no loss that wants probabilities was called"
+    not_applicable = "no loss that wants probabilities was called"
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str, Place | None], int] = {}

@@ -65,7 +65,7 @@ class LossAtChance(Rule):
     code = "LOS108"
     name = "loss-at-chance"
     severity = Severity.WARNING
-    unjudged = "no loss function of PyTorch's was called"
+    not_applicable = "no loss function of PyTorch's was called"
     explained_by = (
         # nothing reaches the weights
         "loss-not-connected", "parameters-never-trained", "parameter-in-no-group", "optimizer-holds-old-parameters", "steps-skipped",
@@ -125,7 +125,7 @@ class LossAtChance(Rule):
             },
         )
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         long = self._followed is not None and self._is_long(self._followed.step)
         return "" if long else "the run was too short to tell chance from a beginning"
 

@@ -101,7 +101,7 @@ class LossDiverges(Rule):
     code = "LOS109"
     name = "loss-diverges"
     severity = Severity.ERROR
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
     explained_by = (
         "gradients-never-cleared",
         "shapes-broadcast-in-loss",
@@ -157,7 +157,7 @@ class LossDiverges(Rule):
                     course.event, course, f"stays at {median(course.last):.4g} up to step {course.event.step + 1}"
                 )
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         longest = max((course.count for course in self._courses.values()), default=0)
         return "" if longest >= FIRST + LAST or self._over else f"fewer than {FIRST + LAST} losses were seen"
 

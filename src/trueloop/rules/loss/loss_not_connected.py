@@ -54,7 +54,7 @@ class LossNotConnected(Rule):
     code = "LOS107"
     name = "loss-not-connected"
     severity = Severity.ERROR
-    unjudged = "no backward and no optimizer step was seen"
+    not_applicable = "no backward and no optimizer step was seen"
     explained_by = ("optimizer-holds-old-parameters",)
 
     def __init__(self) -> None:

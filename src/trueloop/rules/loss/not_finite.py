@@ -54,7 +54,7 @@ class NotFiniteValue(Rule):
     code = "LOS110"
     name = "not-finite"
     severity = Severity.ERROR
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
     explained_by = ("loss-diverges", "target-of-wrong-kind", "not-finite-inputs")
 
     def on_backward(self, event: Backward) -> None:

@@ -49,7 +49,7 @@ class ShapesBroadcastInLoss(Rule):
     code = "LOS105"
     name = "shapes-broadcast-in-loss"
     severity = Severity.ERROR
-    unjudged = "no pairwise loss was seen"
+    not_applicable = "no pairwise loss was seen"
 
     def __init__(self) -> None:
         self._places: set[Place | None] = set()

@@ -51,7 +51,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     code = "LOS102"
     name = "sigmoid-before-bce-with-logits"
     severity = Severity.ERROR
-    unjudged = "binary_cross_entropy_with_logits was not called"
+    not_applicable = "binary_cross_entropy_with_logits was not called"
 
     def __init__(self) -> None:
         self._calls: dict[Place | None, int] = {}

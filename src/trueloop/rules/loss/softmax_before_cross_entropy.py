@@ -49,7 +49,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     code = "LOS101"
     name = "softmax-before-cross-entropy"
     severity = Severity.ERROR
-    unjudged = "cross_entropy was not called"
+    not_applicable = "cross_entropy was not called"
 
     def __init__(self) -> None:
         self._calls: dict[Place | None, int] = {}

@@ -58,7 +58,7 @@ class TargetOfWrongKind(Rule):
     code = "LOS106"
     name = "target-of-wrong-kind"
     severity = Severity.ERROR
-    unjudged = "no loss on labels was called"
+    not_applicable = "no loss on labels was called"
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str, Place | None], int] = {}

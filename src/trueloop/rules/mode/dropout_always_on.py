@@ -45,7 +45,7 @@ class DropoutAlwaysOn(Rule):
     code = "MOD104"
     name = "dropout-always-on"
     severity = Severity.ERROR
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
 
     def on_model_seen(self, event: ModelSeen) -> None:
         """A model whose dropout obeys its mode is in order, and was judged."""

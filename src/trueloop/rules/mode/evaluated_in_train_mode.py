@@ -95,7 +95,7 @@ class EvaluatedInTrainMode(Rule):
     code = "MOD101"
     name = "evaluated-in-train-mode"
     severity = Severity.ERROR
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
 
     def __init__(self) -> None:
         self._stories: dict[int, _Story] = {}

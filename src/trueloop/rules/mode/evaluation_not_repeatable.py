@@ -48,7 +48,7 @@ class EvaluationNotRepeatable(Rule):
     code = "MOD105"
     name = "evaluation-not-repeatable"
     severity = Severity.WARNING
-    unjudged = "no model was scored against labels twice in eval mode"
+    not_applicable = "no model was scored against labels twice in eval mode"
     explained_by = ("dropout-always-on", "evaluated-in-train-mode")
 
     def on_evaluation_repeated(self, event: EvaluationRepeated) -> Findings:

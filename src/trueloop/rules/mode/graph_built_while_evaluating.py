@@ -58,7 +58,7 @@ class GraphBuiltWhileEvaluating(Rule):
     code = "MOD103"
     name = "graph-built-while-evaluating"
     severity = Severity.WARNING
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
     explained_by = ("step-without-gradient",)  # a loop that forgets backward uses no graph either
 
     def __init__(self) -> None:

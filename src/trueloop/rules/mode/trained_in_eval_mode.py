@@ -54,7 +54,7 @@ class TrainedInEvalMode(Rule):
     code = "MOD102"
     name = "trained-in-eval-mode"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._steps: Counter[tuple[int, Place | None]] = Counter()

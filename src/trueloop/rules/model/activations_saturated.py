@@ -52,7 +52,7 @@ class ActivationsSaturated(Rule):
     code = "MDL106"
     name = "activations-saturated"
     severity = Severity.WARNING
-    unjudged = "no sigmoid or tanh between two layers was seen in a backward"
+    not_applicable = "no sigmoid or tanh between two layers was seen in a backward"
     explained_by = (
         "inputs-not-normalised",
         "learning-rate-too-high",
@@ -72,9 +72,9 @@ class ActivationsSaturated(Rule):
                 self._least[key] = min(layer.railed, self._least.get(key, 1.0))
                 self._latest[key] = (event, layer)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         if not self._latest:
-            return self.unjudged
+            return self.not_applicable
         return (
             ""
             if any(event.backward >= BACKWARDS for event, _ in self._latest.values())

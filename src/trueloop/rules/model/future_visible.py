@@ -50,7 +50,7 @@ class FutureVisible(Rule):
     code = "MDL109"
     name = "future-visible"
     severity = Severity.ERROR
-    unjudged = "no model was trained to predict its own input shifted by one"
+    not_applicable = "no model was trained to predict its own input shifted by one"
 
     def on_future_compared(self, event: FutureCompared) -> Findings:
         if event.change <= CHANGE or event.repeat > REPEAT:

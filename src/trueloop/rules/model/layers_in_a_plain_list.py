@@ -48,7 +48,7 @@ class LayersInAPlainList(Rule):
     code = "MDL101"
     name = "layers-in-a-plain-list"
     severity = Severity.ERROR
-    unjudged = "no model was trained for two steps"
+    not_applicable = "no model was trained for two steps"
 
     def on_model_examined(self, event: ModelExamined) -> Findings:
         for part in event.hidden:

@@ -55,7 +55,7 @@ class OutputIgnoresInput(Rule):
     code = "MDL110"
     name = "output-ignores-input"
     severity = Severity.WARNING
-    unjudged = "no output of a model was seen to go into a loss"
+    not_applicable = "no output of a model was seen to go into a loss"
     explained_by = (
         "units-dead", "units-start-equal", "activations-saturated", "parameters-never-trained", "loss-not-connected", "loss-diverges",
         "not-finite", "learning-rate-too-high", "inputs-not-normalised", "optimizer-holds-old-parameters",
@@ -66,7 +66,7 @@ class OutputIgnoresInput(Rule):
         """By model and mode: the latest looks at which all outputs were equal."""
         self._judged = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._judged else f"no model was looked at after its first {STEPS} steps"
 
     def on_outputs_compared(self, event: OutputsCompared) -> None:

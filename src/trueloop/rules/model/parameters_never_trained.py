@@ -48,7 +48,7 @@ class ParametersNeverTrained(Rule):
     code = "MDL102"
     name = "parameters-never-trained"
     severity = Severity.WARNING
-    unjudged = "no model was trained by an optimizer for some steps"
+    not_applicable = "no model was trained by an optimizer for some steps"
     explained_by = ("optimizer-holds-old-parameters", "loss-not-connected")
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class SamplesMixed(Rule):
     code = "MDL108"
     name = "samples-mixed"
     severity = Severity.ERROR
-    unjudged = (
+    not_applicable = (
         "no model was trained whose first dimension is known to count samples and whose forward could be repeated"
     )
     explained_by = ("future-visible",)

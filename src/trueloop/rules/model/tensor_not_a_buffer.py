@@ -47,7 +47,7 @@ class TensorNotABuffer(Rule):
     code = "MDL103"
     name = "tensor-not-a-buffer"
     severity = Severity.WARNING
-    unjudged = "no model was trained for two steps"
+    not_applicable = "no model was trained for two steps"
 
     def on_model_examined(self, event: ModelExamined) -> Findings:
         for tensor in event.loose:

@@ -63,7 +63,7 @@ class TiedWeightsCameApart(Rule):
     code = "MDL107"
     name = "tied-weights-came-apart"
     severity = Severity.ERROR
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
 
     def on_model_seen(self, event: ModelSeen) -> None:
         """A model without ties, or whose ties hold, is in order, and was judged."""

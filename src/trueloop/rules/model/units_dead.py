@@ -54,7 +54,7 @@ class UnitsDead(Rule):
     code = "MDL105"
     name = "units-dead"
     severity = Severity.WARNING
-    unjudged = "no ReLU behind a layer was seen in a backward"
+    not_applicable = "no ReLU behind a layer was seen in a backward"
     explained_by = (
         "learning-rate-too-high",
         "loss-diverges",
@@ -72,9 +72,9 @@ class UnitsDead(Rule):
             if layer.function == "relu":
                 self._latest[layer.model, layer.layer] = (event, layer)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         if not self._latest:
-            return self.unjudged
+            return self.not_applicable
         return (
             ""
             if any(event.backward >= BACKWARDS for event, _ in self._latest.values())

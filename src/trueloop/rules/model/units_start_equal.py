@@ -45,7 +45,7 @@ class UnitsStartEqual(Rule):
     code = "MDL104"
     name = "units-start-equal"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._steps = 0
@@ -53,7 +53,7 @@ class UnitsStartEqual(Rule):
     def on_stepped(self, event: Stepped) -> None:
         self._steps = max(self._steps, event.index + 1)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._steps >= ENOUGH else f"units are compared over {ENOUGH} steps, and fewer were taken"
 
     def on_units_compared(self, event: UnitsCompared) -> Findings:

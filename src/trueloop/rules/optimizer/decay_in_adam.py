@@ -49,7 +49,7 @@ class DecayInAdam(Rule):
     code = "OPT111"
     name = "decay-in-adam"
     severity = Severity.ADVICE
-    unjudged = "no optimizer with a weight decay took a step"
+    not_applicable = "no optimizer with a weight decay took a step"
 
     def on_decay_seen(self, event: DecaySeen) -> Findings:
         if not event.folded:

@@ -58,7 +58,7 @@ class FrozenButMoving(Rule):
     code = "OPT103"
     name = "frozen-but-moving"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def on_stepped(self, event: Stepped) -> None:
         """Where there are steps there is something to judge."""

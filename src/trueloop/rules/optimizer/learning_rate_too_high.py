@@ -72,7 +72,7 @@ class LearningRateTooHigh(Rule):
     code = "OPT104"
     name = "learning-rate-too-high"
     severity = Severity.WARNING
-    unjudged = "no step was measured"
+    not_applicable = "no step was measured"
     explained_by = (
         "loss-diverges", "not-finite", "not-finite-inputs", "gradients-never-cleared", "accumulation-not-averaged", "inputs-not-normalised",
         "shapes-broadcast-in-loss", "target-of-wrong-kind", "logits-where-probabilities-belong", "clipped-before-unscale",
@@ -100,7 +100,7 @@ class LearningRateTooHigh(Rule):
         if loss is not None and self._is_meant_to_fall(loss) and self._is_restless(loss) and self._is_hot():
             yield self._say(loss)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return (
             ""
             if self._looks and self._loss is not None and self._loss.seen >= LOSSES

@@ -60,7 +60,7 @@ class LearningRateTooLow(Rule):
     code = "OPT105"
     name = "learning-rate-too-low"
     severity = Severity.WARNING
-    unjudged = "no step was measured"
+    not_applicable = "no step was measured"
     explained_by = (
         "step-without-gradient", "gradients-cleared-before-step", "loss-not-connected", "parameters-never-trained", "weights-in-half",
         "optimizer-holds-old-parameters", "optimizer-built-each-step", "gradients-vanish", "steps-skipped", "schedule-out-of-time",
@@ -106,7 +106,7 @@ class LearningRateTooLow(Rule):
             },
         )
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         steps = max((look.steps for look in self._looks), default=0)
         return "" if steps >= STEPS else f"fewer than {STEPS} steps were taken"
 

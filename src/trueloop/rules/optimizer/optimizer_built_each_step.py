@@ -59,7 +59,7 @@ class OptimizerBuiltEachStep(Rule):
     code = "OPT110"
     name = "optimizer-built-each-step"
     severity = Severity.ERROR
-    unjudged = "no optimizer step was seen"
+    not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._in_a_row: dict[int, int] = {}

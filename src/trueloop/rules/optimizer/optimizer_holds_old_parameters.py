@@ -46,7 +46,7 @@ class OptimizerHoldsOldParameters(Rule):
     code = "OPT102"
     name = "optimizer-holds-old-parameters"
     severity = Severity.ERROR
-    unjudged = "no model was trained by an optimizer for some steps"
+    not_applicable = "no model was trained by an optimizer for some steps"
 
     def __init__(self) -> None:
         self._early: dict[int, ParametersAccounted] = {}

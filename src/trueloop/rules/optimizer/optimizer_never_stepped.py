@@ -48,7 +48,7 @@ class OptimizerNeverStepped(Rule):
     code = "OPT112"
     name = "optimizer-never-stepped"
     severity = Severity.ERROR
-    unjudged = "no optimizer was built"
+    not_applicable = "no optimizer was built"
 
     def on_stepped(self, event: Stepped) -> None:
         """In order."""

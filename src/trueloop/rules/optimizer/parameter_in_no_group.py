@@ -51,7 +51,7 @@ class ParameterInNoGroup(Rule):
     code = "OPT101"
     name = "parameter-in-no-group"
     severity = Severity.ERROR
-    unjudged = "no model was trained by an optimizer for some steps"
+    not_applicable = "no model was trained by an optimizer for some steps"
     explained_by = ("optimizer-holds-old-parameters",)
 
     def __init__(self) -> None:

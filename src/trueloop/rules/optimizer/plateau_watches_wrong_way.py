@@ -126,7 +126,7 @@ class PlateauWatchesWrongWay(Rule):
     code = "OPT109"
     name = "plateau-watches-wrong-way"
     severity = Severity.ERROR
-    unjudged = "no ReduceLROnPlateau was told a value"
+    not_applicable = "no ReduceLROnPlateau was told a value"
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
@@ -142,7 +142,7 @@ class PlateauWatchesWrongWay(Rule):
         for told in self._told.values():
             yield from self._judge(told)
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         longest = max((len(told.values) for told in self._told.values()), default=0)
         return "" if longest >= ENOUGH else f"it was told fewer than {ENOUGH} values"
 

@@ -44,7 +44,7 @@ class ScheduleBeforeStep(Rule):
     code = "OPT106"
     name = "schedule-before-step"
     severity = Severity.ERROR
-    unjudged = "no schedule was stepped"
+    not_applicable = "no schedule was stepped"
 
     def __init__(self) -> None:
         self._first_rates: dict[int, tuple[float, ...]] = {}

@@ -54,7 +54,7 @@ class ScheduleNeverStepped(Rule):
     code = "OPT108"
     name = "schedule-never-stepped"
     severity = Severity.ERROR
-    unjudged = "no schedule was built"
+    not_applicable = "no schedule was built"
 
     def __init__(self) -> None:
         self._ended: list[ScheduleEnded] = []

@@ -101,7 +101,7 @@ class ScheduleOutOfTime(Rule):
     code = "OPT107"
     name = "schedule-out-of-time"
     severity = Severity.ERROR
-    unjudged = "no schedule was stepped"
+    not_applicable = "no schedule was stepped"
 
     def __init__(self) -> None:
         self._stories: dict[int, _Story] = {}

@@ -131,13 +131,13 @@ class CollectivesDisagree(Rule):
     code = "PAR106"
     name = "collectives-disagree"
     severity = Severity.ERROR
-    unjudged = "the run had one rank"
+    not_applicable = "the run had one rank"
 
     def __init__(self) -> None:
         self._ranks: dict[int, CollectivesCalled] = {}
         self._stood: dict[int, RankStood] = {}
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if len(self._ranks) > 1 else "the run had one rank"
 
     def on_collectives_called(self, event: CollectivesCalled) -> None:

@@ -45,7 +45,7 @@ class EveryRankSaves(Rule):
     code = "PAR105"
     name = "every-rank-saves"
     severity = Severity.WARNING
-    unjudged = "no rank of several wrote a file"
+    not_applicable = "no rank of several wrote a file"
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, int], dict[int, StateWritten]] = {}

@@ -56,7 +56,7 @@ class ParametersDriftApart(Rule):
     code = "PAR103"
     name = "parameters-drift-apart"
     severity = Severity.ERROR
-    unjudged = "the run had one rank"
+    not_applicable = "the run had one rank"
     explained_by = ("wrapper-bypassed",)
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class ParametersDriftApart(Rule):
         self._sampled: dict[tuple[int, int], dict[int, ParametersSampled]] = {}
         """(rank, optimizer) -> steps taken before -> what was seen."""
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         if len(self._shared) < 2:
-            return self.unjudged
+            return self.not_applicable
         return "" if any(shared.by for shared in self._shared.values()) else "no gradients were exchanged between ranks"
 
     def on_gradients_shared(self, event: GradientsShared) -> None:

@@ -44,7 +44,7 @@ class PrefixInCheckpoint(Rule):
     code = "PAR104"
     name = "prefix-in-checkpoint"
     severity = Severity.WARNING
-    unjudged = "no state of a wrapped model was saved"
+    not_applicable = "no state of a wrapped model was saved"
 
     def on_prefix_saved(self, event: PrefixSaved) -> Findings:
         taken = _taking(event.place)

@@ -56,7 +56,7 @@ class RanksSeeSameBatches(Rule):
     code = "PAR101"
     name = "ranks-see-same-batches"
     severity = Severity.ERROR
-    unjudged = "the run had one rank"
+    not_applicable = "the run had one rank"
 
     def __init__(self) -> None:
         self._batches: dict[tuple[int, int], dict[int, BatchDigested]] = {}
@@ -64,9 +64,9 @@ class RanksSeeSameBatches(Rule):
         self._shared: dict[int, GradientsShared] = {}
         self._weights: dict[int, dict[tuple[int, int], ParametersSampled]] = {}
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         if len(self._shared) < 2:
-            return self.unjudged
+            return self.not_applicable
         return "" if any(shared.by for shared in self._shared.values()) else "no gradients were exchanged between ranks"
 
     def on_batch_digested(self, event: BatchDigested) -> None:

@@ -64,13 +64,13 @@ class SamplerEpochNeverSet(Rule):
     code = "PAR102"
     name = "sampler-epoch-never-set"
     severity = Severity.ERROR
-    unjudged = "no DistributedSampler shuffled a second pass"
+    not_applicable = "no DistributedSampler shuffled a second pass"
 
     def __init__(self) -> None:
         self._stories: dict[tuple[Place | None, int], _Story] = {}
 
-    def because(self) -> str:
-        return "" if any(story.passes > 1 for story in self._stories.values()) else self.unjudged
+    def why_not_checked(self) -> str:
+        return "" if any(story.passes > 1 for story in self._stories.values()) else self.not_applicable
 
     def on_sampler_pass(self, event: SamplerPass) -> Findings:
         story = self._stories.setdefault((event.place, event.dataset), _Story())

@@ -49,13 +49,13 @@ class WrapperBypassed(Rule):
     code = "PAR107"
     name = "wrapper-bypassed"
     severity = Severity.ERROR
-    unjudged = "no model was wrapped in DistributedDataParallel on several ranks"
+    not_applicable = "no model was wrapped in DistributedDataParallel on several ranks"
 
     def __init__(self) -> None:
         self._wrapped = False
 
-    def because(self) -> str:
-        return "" if self._wrapped else self.unjudged
+    def why_not_checked(self) -> str:
+        return "" if self._wrapped else self.not_applicable
 
     def on_gradients_shared(self, event: GradientsShared) -> None:
         self._wrapped = self._wrapped or event.by == "DistributedDataParallel"

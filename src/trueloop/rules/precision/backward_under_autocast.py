@@ -48,7 +48,7 @@ class BackwardUnderAutocast(Rule):
     code = "PRC103"
     name = "backward-under-autocast"
     severity = Severity.ADVICE
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
         self._inside: Counter[Place | None] = Counter()

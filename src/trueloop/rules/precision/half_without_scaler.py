@@ -57,7 +57,7 @@ class HalfWithoutScaler(Rule):
     code = "PRC101"
     name = "half-without-scaler"
     severity = Severity.ERROR
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
         self._unscaled: dict[Place | None, BackwardFormats] = {}

@@ -76,7 +76,7 @@ class NanHidden(Rule):
     code = "PRC107"
     name = "nan-hidden"
     severity = Severity.ERROR
-    unjudged = "no loss that is no number was left out or replaced"
+    not_applicable = "no loss that is no number was left out or replaced"
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Place, str], set[int]] = {}

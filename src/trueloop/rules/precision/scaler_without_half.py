@@ -48,7 +48,7 @@ class ScalerWithoutHalf(Rule):
     code = "PRC102"
     name = "scaler-without-half"
     severity = Severity.ADVICE
-    unjudged = "no backward was seen"
+    not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
         self._looks: dict[int, list[BackwardFormats]] = {}

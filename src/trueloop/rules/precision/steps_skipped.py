@@ -54,7 +54,7 @@ class StepsSkipped(Rule):
     code = "PRC105"
     name = "steps-skipped"
     severity = Severity.WARNING
-    unjudged = "no GradScaler took a step"
+    not_applicable = "no GradScaler took a step"
     explained_by = ("not-finite", "loss-diverges")
 
     def __init__(self) -> None:

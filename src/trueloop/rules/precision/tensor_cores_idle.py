@@ -56,7 +56,7 @@ class TensorCoresIdle(Rule):
     code = "PRC106"
     name = "tensor-cores-idle"
     severity = Severity.ADVICE
-    unjudged = "no float32 matrices were multiplied on a CUDA device"
+    not_applicable = "no float32 matrices were multiplied on a CUDA device"
 
     def on_matmuls(self, event: Matmuls) -> Findings:
         if event.said or event.precision != "ieee" or event.capability < AMPERE or event.gigaflops < WORTHWHILE:

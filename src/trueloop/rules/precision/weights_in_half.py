@@ -55,13 +55,13 @@ class WeightsInHalf(Rule):
     code = "PRC104"
     name = "weights-in-half"
     severity = Severity.WARNING
-    unjudged = "no weight in half precision was updated"
+    not_applicable = "no weight in half precision was updated"
     explained_by = ("not-finite", "loss-diverges")
 
     def __init__(self) -> None:
         self._looks: dict[int, list[UpdateRounded]] = {}
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return (
             ""
             if any(len(looks) >= ENOUGH for looks in self._looks.values())

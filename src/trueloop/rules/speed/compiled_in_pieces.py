@@ -47,7 +47,7 @@ class CompiledInPieces(Rule):
     code = "SPD106"
     name = "compiled-in-pieces"
     severity = Severity.ADVICE
-    unjudged = "nothing was compiled"
+    not_applicable = "nothing was compiled"
 
     def on_compiler_ran(self, event: CompilerRan) -> Findings:
         for cut in event.breaks:

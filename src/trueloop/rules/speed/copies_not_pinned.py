@@ -48,13 +48,13 @@ class CopiesNotPinned(Rule):
     code = "SPD105"
     name = "copies-not-pinned"
     severity = Severity.ADVICE
-    unjudged = "no loader was used"
+    not_applicable = "no loader was used"
 
     def __init__(self) -> None:
         self._loaders: dict[int, LoaderSeen] = {}
         self._copied = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return (
             ""
             if self._copied or any(loader.pinned for loader in self._loaders.values())

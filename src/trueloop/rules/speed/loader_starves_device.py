@@ -63,13 +63,13 @@ class LoaderStarvesDevice(Rule):
     code = "SPD101"
     name = "loader-starves-device"
     severity = Severity.WARNING
-    unjudged = "no loader was used"
+    not_applicable = "no loader was used"
 
     def __init__(self) -> None:
         self._loaders: dict[int, LoaderSeen] = {}
         self._judged = False
 
-    def because(self) -> str:
+    def why_not_checked(self) -> str:
         return "" if self._judged else "no loader fed enough steps to time them"
 
     def on_loader_seen(self, event: LoaderSeen) -> None:

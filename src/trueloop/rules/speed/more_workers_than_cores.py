@@ -41,7 +41,7 @@ class MoreWorkersThanCores(Rule):
     code = "SPD104"
     name = "more-workers-than-cores"
     severity = Severity.ADVICE
-    unjudged = "no loader was used"
+    not_applicable = "no loader was used"
 
     def on_loader_seen(self, event: LoaderSeen) -> Findings:
         if event.workers <= event.cores:

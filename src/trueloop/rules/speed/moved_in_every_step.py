@@ -47,7 +47,7 @@ class MovedInEveryStep(Rule):
     code = "SPD108"
     name = "moved-in-every-step"
     severity = Severity.WARNING
-    unjudged = "no model was called"
+    not_applicable = "no model was called"
 
     def on_model_seen(self, event: ModelSeen) -> None:
         """Models are what can be moved."""

@@ -47,7 +47,7 @@ class OptimizerOneByOne(Rule):
     code = "SPD107"
     name = "optimizer-one-by-one"
     severity = Severity.ADVICE
-    unjudged = "no optimizer held parameters on a GPU"
+    not_applicable = "no optimizer held parameters on a GPU"
 
     def on_update_path(self, event: UpdatePath) -> Findings:
         if event.device != "cuda" or event.one_by_one < MANY or event.differentiable:

@@ -55,7 +55,7 @@ class SyncInEveryStep(Rule):
     code = "SPD102"
     name = "sync-in-every-step"
     severity = Severity.ADVICE
-    unjudged = "no steps were taken on a GPU"
+    not_applicable = "no steps were taken on a GPU"
 
     def __init__(self) -> None:
         self._rows: list[DeviceReads] = []

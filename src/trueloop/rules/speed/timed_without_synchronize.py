@@ -95,7 +95,7 @@ class TimedWithoutSynchronize(Rule):
     code = "SPD103"
     name = "timed-without-synchronize"
     severity = Severity.WARNING
-    unjudged = "no work was given to a GPU"
+    not_applicable = "no work was given to a GPU"
 
     def on_device_worked(self, event: DeviceWorked) -> Findings:
         for path in dict.fromkeys(place.path for place in event.places):

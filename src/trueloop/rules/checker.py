@@ -1,4 +1,4 @@
-"""Events in, findings out: tells each event to the rules that read it, and keeps one finding per cause."""
+"""Events in, findings out: passes each event to the rules that read it, and keeps one finding per cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trueloop.finding import Finding
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import line_of
 
-__all__ = ["Judge", "method_name"]
+__all__ = ["Checker", "method_name"]
 
 
 def method_name(event: type[Event]) -> str:
@@ -24,43 +24,43 @@ def method_name(event: type[Event]) -> str:
 METHOD: Final = {event: method_name(event) for event in EVENTS.values()}
 
 
-class Judge:
-    """Judges one run by the given rules."""
+class Checker:
+    """Applies rules to one run."""
 
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
         self.rules = tuple(rule() for rule in rules)
         self.failures: list[str] = []
-        """Rules that broke while judging: tracebacks. They are retired, the others go on."""
+        """Tracebacks of rules that raised an exception. Such a rule is disabled; the others continue."""
         self._readers: dict[type[Event], list[tuple[Rule, Callable[[Event], Findings | None]]]] = {}
         for rule in self.rules:
             for event, method in METHOD.items():
                 if hasattr(rule, method):
                     self._readers.setdefault(event, []).append((rule, getattr(rule, method)))
-        self._told: set[type[Event]] = set()
+        self._events: set[type[Event]] = set()
         self._findings: dict[tuple[str, str, int], Finding] = {}
 
     @property
-    def wanted(self) -> frozenset[type[Event]]:
-        """The events that some rule reads: what no rule reads need not be watched."""
+    def needed_events(self) -> frozenset[type[Event]]:
+        """The events that some rule reads. Observers for the others need not be installed."""
         return frozenset(self._readers)
 
-    def tell(self, event: Event) -> list[Finding]:
+    def check(self, event: Event) -> list[Finding]:
         """The findings that are new with this event."""
-        kind, fresh = type(event), []
-        self._told.add(kind)
+        kind, new = type(event), []
+        self._events.add(kind)
         for rule, read in self._readers.get(kind, ()):
             try:
-                fresh += [finding for finding in read(event) or () if self._keep(finding)]
-            except Exception:  # noqa: BLE001 - a broken rule must not end somebody's training
-                self._retire(rule)
-        return fresh
+                new += [finding for finding in read(event) or () if self._is_new(finding)]
+            except Exception:  # noqa: BLE001 - an exception in a rule must not stop the user's training
+                self._disable(rule)
+        return new
 
-    def _retire(self, rule: Rule) -> None:
-        self.failures.append(f"rule {rule.code} {rule.name} failed and was retired:\n{traceback.format_exc()}")
+    def _disable(self, rule: Rule) -> None:
+        self.failures.append(f"rule {rule.code} {rule.name} raised and was disabled:\n{traceback.format_exc()}")
         for event, readers in self._readers.items():
             self._readers[event] = [pair for pair in readers if pair[0] is not rule]
 
-    def _keep(self, finding: Finding) -> bool:
+    def _is_new(self, finding: Finding) -> bool:
         place = finding.place
         key = (finding.code, place.path if place else "", place.line if place else 0)
         if known := self._findings.get(key):
@@ -70,18 +70,21 @@ class Judge:
         return True
 
     def findings(self) -> list[Finding]:
-        """Most severe first; those that another finding explains are left out."""
-        spoken = {finding.name for finding in self._findings.values()}
-        quiet = {rule.name for rule in self.rules if spoken & set(rule.explained_by)}
-        kept = [finding for finding in self._findings.values() if finding.name not in quiet]
+        """Most severe first, without findings that another finding explains."""
+        reported = {finding.name for finding in self._findings.values()}
+        explained = {rule.name for rule in self.rules if reported & set(rule.explained_by)}
+        kept = [finding for finding in self._findings.values() if finding.name not in explained]
         return sorted(kept, key=lambda f: (-f.severity, f.first_step, f.code, f.place.line if f.place else 0))
 
-    def unjudged(self) -> list[tuple[str, str]]:
-        """(code, because) of each rule that had nothing to judge."""
-        told = self._told - {RunEnded}
-        said = {
-            rule: rule.because() if any(hasattr(rule, METHOD[e]) for e in told) else rule.unjudged
+    def not_applicable(self) -> list[tuple[str, str]]:
+        """(code, reason) of each rule that could not be applied."""
+        events = self._events - {RunEnded}
+        reported = {finding.code for finding in self._findings.values()}
+        reasons = [
+            (
+                rule.code,
+                rule.why_not_checked() if any(hasattr(rule, METHOD[e]) for e in events) else rule.not_applicable,
+            )
             for rule in self.rules
-        }
-        spoken = {finding.code for finding in self._findings.values()}
-        return [(rule.code, because) for rule, because in said.items() if because and rule.code not in spoken]
+        ]
+        return [(code, reason) for code, reason in reasons if reason and code not in reported]
