@@ -274,13 +274,16 @@ WAYS: dict[str, Way] = {
     "resident, fused": resident,
     "one step as a graph, by hand": one_graph,
     "ours, eager": ours(),
-    "ours, graphs": ours(program="graphed"),
-    "ours, compiled graphs": ours(program="graphed", compile="default"),
-    "ours, compiled graphs, tf32": ours(program="graphed", compile="default", precision="tf32"),
+    "ours, graphs": ours(program="cuda_graphs"),
+    "ours, compiled graphs": ours(program="cuda_graphs", compile="default"),
+    "ours, compiled graphs, tf32": ours(program="cuda_graphs", compile="default", precision="tf32"),
 }
 SURE = 3.0
 """Standard errors of a mean over seeds: four values are asked, and one in a hundred shall not be more by chance."""
-FAST: dict[str, dict[str, Any]] = {"cuda": {"program": "graphed", "compile": "default"}, "cpu": {"program": "whole"}}
+FAST: dict[str, dict[str, Any]] = {
+    "cuda": {"program": "cuda_graphs", "compile": "default"},
+    "cpu": {"program": "compiled_step"},
+}
 """The fast path of each device, whose accuracy is held against that of the eager one."""
 SLOW = ("PIL transforms, no workers",)
 """Of which two epochs are enough."""

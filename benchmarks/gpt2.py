@@ -183,7 +183,7 @@ def ours(job: Job, compile: str = "default", *, narrow: bool = False, **changes:
 
 
 def graphed(job: Job, **changes: Any) -> Measured:
-    return ours(job, program="graphed" if job.device == "cuda" else "eager", steps_per_replay=2, **changes)
+    return ours(job, program="cuda_graphs" if job.device == "cuda" else "eager", steps_per_replay=2, **changes)
 
 
 def with_cudnn(contender: Callable[[Job], Measured]) -> Callable[[Job], Measured]:

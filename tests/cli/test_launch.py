@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from torch import nn
 from tests.parallel.launching import Ended, about, begun, losses, recipe_in, trueloop, wait_for
 from tests.several_ranks import free_port
 from trueloop.cli import rank
+from trueloop.cli.failure import Outcome
 from trueloop.cli.launch import batch_rule
 from trueloop.cli.main import main
-from trueloop.cli.rank import as_one_of_many, goes_on_with, is_speaker, settled
+from trueloop.cli.rank import agree_exit_code, goes_on_with, is_speaker, run_as_rank
 from trueloop.cli.train import without_nproc
 from trueloop.errors import BadData, CannotSave, Misuse
 from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST
@@ -192,13 +194,20 @@ def test_the_rule_offered_for_larger_batches_is_that_of_the_optimizer(optimizer:
 # -- the manners of a rank --
 
 
+def _as_rank(work: Callable[[], int]) -> int:
+    with run_as_rank() as outcome:
+        outcome.code = work()
+    return outcome.code
+
+
 def test_alone_the_work_is_done_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setattr(rank, "COURTESY", 1e9)
-    assert as_one_of_many(lambda: 5) == 5
-    assert settled(lambda peers: peers.world) == 1
+    assert _as_rank(lambda: 5) == 5
+    with agree_exit_code(Outcome()) as peers:
+        assert peers.world == 1
     with pytest.raises(Misuse):
-        as_one_of_many(_refuse)
+        _as_rank(_refuse)
 
 
 def _refuse() -> int:
@@ -225,7 +234,7 @@ def test_who_has_lost_the_others_waits_to_be_ended_then_says_so_in_a_sentence(
     ranked(monkeypatch, 1, 2)
     waited: list[float] = []
     monkeypatch.setattr("trueloop.cli.rank.time.sleep", waited.append)
-    assert as_one_of_many(_lose) == LOST
+    assert _as_rank(_lose) == LOST
     assert waited == [rank.PATIENCE]
     said = capsys.readouterr().err
     assert said == "trueloop: rank 1 cannot go on: another process is gone (Connection closed by peer [::1]:5).\n"
@@ -235,7 +244,7 @@ def test_an_error_of_ours_is_not_taken_for_a_lost_peer(monkeypatch: pytest.Monke
     ranked(monkeypatch)
     monkeypatch.setattr("trueloop.cli.failure.is_theirs", lambda _: False)
     with pytest.raises(RuntimeError, match="not in a collective"):
-        as_one_of_many(_fail_elsewhere)
+        _as_rank(_fail_elsewhere)
 
 
 @pytest.mark.parametrize(("number", "courtesy"), [(0, []), (1, [rank.COURTESY])])
@@ -245,14 +254,14 @@ def test_of_those_that_fail_alike_the_first_goes_first(
     ranked(monkeypatch, number, 2)
     waited: list[float] = []
     monkeypatch.setattr("trueloop.cli.rank.time.sleep", waited.append)
-    assert as_one_of_many(lambda: 1) == 1
-    assert as_one_of_many(_refuse) == 4
+    assert _as_rank(lambda: 1) == 1
+    assert _as_rank(_refuse) == 4
     assert waited == courtesy * 2
-    assert as_one_of_many(lambda: 143) == 143
-    assert as_one_of_many(lambda: 0) == 0
+    assert _as_rank(lambda: 143) == 143
+    assert _as_rank(lambda: 0) == 0
     assert waited == courtesy * 2, "who was told to stop, or has finished, leaves at once"
     with pytest.raises(CannotSave):
-        as_one_of_many(_cannot_save)
+        _as_rank(_cannot_save)
 
 
 def _cannot_save() -> int:
@@ -263,14 +272,17 @@ def test_a_refusal_is_the_launchs_answer_and_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     ranked(monkeypatch, 0, 2, **{ANSWERS: str(tmp_path)})
-    assert as_one_of_many(_refuse) == 0
+    assert _as_rank(_refuse) == 0
     assert (tmp_path / "0").read_text(encoding="utf-8") == "4"
     assert capsys.readouterr().err == "trueloop: no rows\n"
 
 
 def test_the_end_of_a_run_is_left_for_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked(monkeypatch, 0, 1, **{ANSWERS: str(tmp_path)})
-    assert settled(lambda _: 5) == 0
+    outcome = Outcome(5)
+    with agree_exit_code(outcome):
+        pass
+    assert outcome.code == 0
     assert (tmp_path / "0").read_text(encoding="utf-8") == "5"
 
 

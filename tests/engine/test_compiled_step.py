@@ -1,4 +1,4 @@
-"""program=whole: loss and gradients as one compiled function are the model's own, and a run by it is the run."""
+"""program=compiled_step: loss and gradients as one compiled function are the model's own, and a run by it is the run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from trueloop.engine.train import train
 from trueloop.errors import BadRecipe
 from trueloop.recipe.recipe import Recipe
 
-WHOLE = replace(SMALL, program="whole")
+WHOLE = replace(SMALL, program="compiled_step")
 
 
 def as_traced(graph: torch.fx.GraphModule, places: list[Tensor]) -> Callable[[list[Tensor]], Sequence[Tensor]]:
@@ -51,7 +51,7 @@ def traced(loop: Loop) -> None:
 
 
 def whole(recipe: Recipe, **options: Any) -> Ran:
-    return ran(replace(recipe, program="whole"), before=traced, **options)
+    return ran(replace(recipe, program="compiled_step"), before=traced, **options)
 
 
 def built(recipe: Recipe) -> tuple[Loop, CompiledStep, Batch]:
@@ -317,7 +317,7 @@ def test_before_it_is_built_it_says_so() -> None:
 
 @pytest.mark.parametrize("other", [{"precision": "bf16"}, {"compile": "default"}, {"device": "cuda"}])
 def test_what_it_does_not_go_with_is_said_before_anything_runs(other: dict[str, Any]) -> None:
-    with pytest.raises(BadRecipe, match="program=whole"):
+    with pytest.raises(BadRecipe, match="program=compiled_step"):
         Loop.of(replace(WHOLE, **other))
 
 

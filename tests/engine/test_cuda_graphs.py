@@ -1,7 +1,7 @@
 """Steps that are played several at once, on the CPU with the recorder that does the work again: the same numbers as one
 by one.
 
-What only a real CUDA graph can show is in tests/gpu/test_graphed.py.
+What only a real CUDA graph can show is in tests/gpu/test_cuda_graphs.py.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Counting(Recorder):
 
 
 def played(recipe: Recipe, recorder: Recorder | None = None, store: Memory | None = None) -> tuple[Loop, Kept]:
-    """As `program=graphed` does on a device that has graphs."""
+    """As `program=cuda_graphs` does on a device that has graphs."""
     kept = Kept()
     loop = assemble(replace(recipe, hooks=(kept,)), store=store)
     loop.guard.on_device = True
@@ -317,11 +317,11 @@ def test_what_cannot_be_played_is_refused_before_anything_runs(change: dict[str,
 
 
 def test_without_a_device_that_has_graphs_the_recipe_is_refused() -> None:
-    with pytest.raises(BadRecipe, match="program=graphed plays CUDA graphs, and device=cpu has none"):
-        assemble(replace(RECIPE, program="graphed"))
+    with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=cpu has none"):
+        assemble(replace(RECIPE, program="cuda_graphs"))
     if not torch.cuda.is_available():
-        with pytest.raises(BadRecipe, match="program=graphed plays CUDA graphs, and device=auto finds"):
-            assemble(replace(RECIPE, program="graphed", device="auto"))
+        with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=auto finds"):
+            assemble(replace(RECIPE, program="cuda_graphs", device="auto"))
 
 
 # -- the update --
@@ -409,10 +409,10 @@ def test_the_formula_changes_nothing_when_held_back() -> None:
     ("change", "inputs", "at_once"),
     [
         ({}, (8,), 2),
-        ({"program": "graphed"}, (8,), 16),
-        ({"program": "graphed"}, (3, 224, 224), 2),
-        ({"program": "graphed"}, (), 2),
-        ({"program": "graphed", "task": "language"}, (8,), 2),
+        ({"program": "cuda_graphs"}, (8,), 16),
+        ({"program": "cuda_graphs"}, (3, 224, 224), 2),
+        ({"program": "cuda_graphs"}, (), 2),
+        ({"program": "cuda_graphs", "task": "language"}, (8,), 2),
     ],
     ids=["one by one", "small inputs", "images", "unknown inputs", "language"],
 )

@@ -49,8 +49,8 @@ HONEST: list[dict[str, Any]] = [
     {"precision": "fp16"},
     {"accumulate": 4},
     {"where": "loader"},
-    {"program": "graphed"},
-    {"program": "graphed", "steps_per_replay": 8, "precision": "bf16"},
+    {"program": "cuda_graphs"},
+    {"program": "cuda_graphs", "steps_per_replay": 8, "precision": "bf16"},
 ]
 
 
@@ -61,7 +61,7 @@ def test_honest_variants_are_the_same_training(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler has warnings of its own, which differ from version to version
-@pytest.mark.parametrize("changes", [{"compile": "default"}, {"compile": "default", "program": "graphed"}], ids=str)
+@pytest.mark.parametrize("changes", [{"compile": "default"}, {"compile": "default", "program": "cuda_graphs"}], ids=str)
 def test_compiled_variants_are_the_same_training(changes: dict[str, Any]) -> None:
     same = agreement(network, **changes)
     assert same.same, same.failures
@@ -164,7 +164,7 @@ def test_the_search_finds_graphs_for_a_small_model_by_itself(file: Path) -> None
     asked = Asked(str(file), seconds=SOON, seeds=2, settings={"compile": "off", "batch": "32"})
     made = tune(asked, told.append)
     said = [(trial.knob, dict(trial.added), trial.outcome, trial.said, round(trial.speed, 2)) for trial in told]
-    assert made.best.changes.get("program") == "graphed", said
+    assert made.best.changes.get("program") == "cuda_graphs", said
     assert made.best.speed > 2.0, said
     assert made.best.agreement is not None
     assert made.best.agreement.same

@@ -81,7 +81,7 @@ def test_several_processes_have_copies_unless_they_are_told_otherwise(
     assert not found.in_step
 
 
-@pytest.mark.parametrize(("program", "after"), [("whole", True), ("plain", False)])
+@pytest.mark.parametrize(("program", "after"), [("compiled_step", True), ("plain", False)])
 def test_a_program_with_gradients_of_its_own_sends_them_afterwards(
     monkeypatch: pytest.MonkeyPatch, program: str, after: bool
 ) -> None:

@@ -297,8 +297,8 @@ def test_what_was_done_to_lr_is_said() -> None:
     ("options", "said"),
     [
         ({"parallel": "zero3"}, "Did you mean fsdp?"),
-        ({"parallel": "fsdp", "program": "whole"}, "program=whole compiles a whole model"),
-        ({"parallel": "ddp", "program": "graphed", "device": "cuda"}, "program=graphed trains in one process"),
+        ({"parallel": "fsdp", "program": "compiled_step"}, "program=compiled_step compiles a whole model"),
+        ({"parallel": "ddp", "program": "cuda_graphs", "device": "cuda"}, "program=cuda_graphs trains in one process"),
         ({"parallel": "tp", "compile": "default"}, "give compile=off, or parallel=fsdp"),
         ({"parallel": "fsdp", "precision": "fp16", "device": "cuda"}, "give precision=bf16"),
         ({"parallel": "fsdp+tp", "tensor_ranks": 1}, "a layer is shared by at least 2"),

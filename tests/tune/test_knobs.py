@@ -81,7 +81,7 @@ def test_no_knob_knows_another() -> None:
 
 def test_precision() -> None:
     assert offered("precision") == [{"precision": "bf16"}, {"precision": "tf32"}, {"precision": "fp16"}]
-    assert offered("precision", replace(GPU, program="graphed")) == [{"precision": "bf16"}, {"precision": "tf32"}]
+    assert offered("precision", replace(GPU, program="cuda_graphs")) == [{"precision": "bf16"}, {"precision": "tf32"}]
     assert "it computes in bf16 already" in said("precision", replace(GPU, precision="bf16"))
     assert "no bf16 in hardware" in said("precision", here=CPU)
     assert offered("precision", here=replace(CPU, native_bf16=True)) == [{"precision": "bf16"}]
@@ -91,7 +91,7 @@ def test_compile() -> None:
     assert [option["compile"] for option in offered("compile")] == ["default", "reduce-overhead"]
     slow = offered("compile", here=replace(CUDA, step_seconds=0.3))
     assert [option["compile"] for option in slow] == ["default"]
-    graphed = offered("compile", replace(GPU, program="graphed"))
+    graphed = offered("compile", replace(GPU, program="cuda_graphs"))
     assert [option["compile"] for option in graphed] == ["default"]
     assert offered("compile", here=CPU) == [{"compile": "default"}]
     assert said("compile", here=replace(CPU, compiler="no compiler is here")) == "no compiler is here"
@@ -108,24 +108,26 @@ def test_kernels_are_autotuned_only_where_compiling_is_kept() -> None:
 
 
 def test_step_program() -> None:
-    assert offered("step program") == [{"program": "graphed"}]
+    assert offered("step program") == [{"program": "cuda_graphs"}]
     assert "graphs are for CUDA" in said("step program", here=replace(CPU, device="mps"))
-    assert offered("step program", here=CPU) == [{"program": "whole"}]
+    assert offered("step program", here=CPU) == [{"program": "compiled_step"}]
     assert "compiles by itself" in said("step program", replace(GPU, compile="default"), CPU)
     assert said("step program", here=replace(CPU, compiler="no compiler is here")) == "no compiler is here"
-    assert "program=whole already" in said("step program", replace(GPU, program="whole"), CPU)
+    assert "program=compiled_step already" in said("step program", replace(GPU, program="compiled_step"), CPU)
     assert offered("step program", here=replace(CUDA, samples=300)) == [
-        {"program": "graphed", "steps_per_replay": 9}
+        {"program": "cuda_graphs", "steps_per_replay": 9}
     ]  # one epoch
     slow = offered("step program", here=replace(CUDA, step_seconds=0.1))
-    assert slow == [{"program": "graphed", "steps_per_replay": 2}]  # a long graph of a large model takes long to record
+    assert slow == [
+        {"program": "cuda_graphs", "steps_per_replay": 2}
+    ]  # a long graph of a large model takes long to record
     assert "come from a loader" in said("step program", replace(GPU, where="loader"))
     assert "come from a loader" in said("step program", here=replace(CUDA, data_fit=False))
-    assert "already" in said("step program", replace(GPU, program="graphed"))
+    assert "already" in said("step program", replace(GPU, program="cuda_graphs"))
 
 
 def test_steps_per_replay_divide_the_interval_of_the_metrics() -> None:
-    graphed = replace(GPU, program="graphed")
+    graphed = replace(GPU, program="cuda_graphs")
     assert [option["steps_per_replay"] for option in offered("steps per replay", graphed)] == [50, 32]
     assert [option["steps_per_replay"] for option in offered("steps per replay", replace(graphed, log_every=64))] == [
         64,
@@ -138,7 +140,7 @@ def test_steps_per_replay_divide_the_interval_of_the_metrics() -> None:
     assert [
         option["steps_per_replay"] for option in offered("steps per replay", graphed, replace(CUDA, samples=32 * 30))
     ] == [10]
-    assert "not graphed" in said("steps per replay")
+    assert "not cuda_graphs" in said("steps per replay")
     assert "nothing else" in said("steps per replay", graphed, replace(CUDA, samples=32 * 3))
 
 

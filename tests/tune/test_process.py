@@ -87,9 +87,11 @@ def test_an_error_of_the_recipe_is_told_in_its_own_words(tmp_path: Path) -> None
 
 
 def test_a_recipe_that_cannot_be_trained_so_is_told_by_its_mistake(file: str, processes: list[Process]) -> None:
-    process = Process(Spec(file, changes={"program": "graphed"}), PLENTY)
+    process = Process(Spec(file, changes={"program": "cuda_graphs"}), PLENTY)
     processes.append(process)
-    with pytest.raises(TrialFailed, match="The recipe 'small' cannot be trained: - program=graphed plays CUDA graphs"):
+    with pytest.raises(
+        TrialFailed, match="The recipe 'small' cannot be trained: - program=cuda_graphs plays CUDA graphs"
+    ):
         process.listen(monotonic() + SOON)
 
 
@@ -188,7 +190,7 @@ def test_the_bench_measures_in_turns_proves_and_forgets(file: str) -> None:
         bench.keep({})
         assert list(bench._alive) == ["{}"]
         with pytest.raises(TrialFailed, match="cannot be trained"):
-            bench.pace({"program": "graphed"}, {})
+            bench.pace({"program": "cuda_graphs"}, {})
         assert list(bench._alive) == ["{}"]
     finally:
         bench.close()
@@ -238,9 +240,9 @@ def test_this_machine_has_memory() -> None:
 
 @pytest.mark.parametrize(
     ("program", "every", "own", "found"),
-    [("eager", 6, 50, 6), ("graphed", 6, 50, 16), ("graphed", 20, 50, 32), ("graphed", 50, 50, 50)],
+    [("eager", 6, 50, 6), ("cuda_graphs", 6, 50, 16), ("cuda_graphs", 20, 50, 32), ("cuda_graphs", 50, 50, 50)],
 )
 def test_an_interval_holds_whole_replays(
-    program: Literal["eager", "graphed"], every: int, own: int, found: int
+    program: Literal["eager", "cuda_graphs"], every: int, own: int, found: int
 ) -> None:
     assert whole_replays(every, recipe(program=program, log_every=own, steps_per_replay=16)) == found

@@ -38,7 +38,7 @@ def searched(
 def small_model(changes: Changes) -> Imagining:
     """Bound by launching: graphs gain most, and compiling on top of them."""
     seconds = 1.2e-3
-    if changes.get("program") == "graphed":
+    if changes.get("program") == "cuda_graphs":
         seconds = 0.2e-3
         seconds *= 0.8 if changes.get("compile") == "default" else 1.0
         seconds *= 0.9 if changes.get("steps_per_replay") == 50 else 1.0
@@ -52,7 +52,7 @@ def large_model(changes: Changes) -> Imagining:
     seconds = {"tf32": 0.1, "bf16": 0.055, "fp16": 0.054}.get(str(changes.get("precision")), 0.3)
     if changes.get("compile"):
         seconds *= 0.65
-    if changes.get("program") == "graphed":
+    if changes.get("program") == "cuda_graphs":
         seconds *= 0.99
     return Imagining(seconds)
 
@@ -62,7 +62,7 @@ def large_model(changes: Changes) -> Imagining:
 
 def test_it_finds_the_graphed_and_compiled_path_of_a_small_model() -> None:
     search, _ = searched(small_model)
-    assert search.best.changes == {"program": "graphed", "compile": "default", "steps_per_replay": 50}
+    assert search.best.changes == {"program": "cuda_graphs", "compile": "default", "steps_per_replay": 50}
     assert search.best.speed == pytest.approx(1.2 / (0.2 * 0.8 * 0.9))
 
 
@@ -72,9 +72,9 @@ def test_it_finds_compiled_bf16_of_a_large_model() -> None:
     tried = [words.split() for words in machine.asked if words]
     assert tried[0] == ["precision=bf16"]
     assert (
-        "program=graphed" not in tried[0]
+        "program=cuda_graphs" not in tried[0]
     )  # steps that take long have little to gain from graphs: tried after the rest
-    assert any("program=graphed" in words for words in tried)
+    assert any("program=cuda_graphs" in words for words in tried)
 
 
 def test_each_gain_is_measured_on_top_of_the_best_so_far() -> None:
@@ -160,7 +160,7 @@ def test_a_path_that_fails_in_its_proof_is_not_chosen() -> None:
 
 def test_a_crash_is_a_result_and_not_an_end() -> None:
     def world(changes: Changes) -> Imagining:
-        if changes.get("program") == "graphed":
+        if changes.get("program") == "cuda_graphs":
             return Imagining(fails="out of memory at 3.1 GB")
         return large_model(changes)
 
@@ -288,11 +288,11 @@ def test_variants_that_a_recipe_cannot_have_are_not_run() -> None:
     """fp16 brings a scaler, which graphs cannot ask."""
 
     def world(changes: Changes) -> Imagining:
-        assert not (changes.get("program") == "graphed" and changes.get("precision") == "fp16")
+        assert not (changes.get("program") == "cuda_graphs" and changes.get("precision") == "fp16")
         return small_model(changes)
 
     searched(world)
-    search, _ = searched(lambda _: Imagining(), knobs=[_Knob("both", {"program": "graphed", "precision": "fp16"})])
+    search, _ = searched(lambda _: Imagining(), knobs=[_Knob("both", {"program": "cuda_graphs", "precision": "fp16"})])
     assert "cannot ask the scaler" in search.idle["both"]
 
 

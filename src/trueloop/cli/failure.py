@@ -7,12 +7,14 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from trueloop.errors import BadRecipe, TrueloopError
 
-__all__ = ["is_theirs", "with_their_errors"]
+__all__ = ["Outcome", "is_theirs", "user_errors", "with_their_errors"]
 
 THEIRS: Final = 1
 """The exit code of a Python program that ends by an exception."""
@@ -21,16 +23,25 @@ _CALLS_MODULES: Final = str(Path("torch", "nn", "modules", "module.py"))
 _LIBRARIES: Final = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
 
 
-def with_their_errors(work: Callable[[], int]) -> int:
-    """Does the work of a verb. Errors of ours, and refusals, go on to `main`."""
+@dataclass(slots=True)
+class Outcome:
+    """The exit code of a verb."""
+
+    code: int = 0
+
+
+@contextmanager
+def user_errors(outcome: Outcome) -> Iterator[None]:
+    """Around the work of a verb: prints errors of the user's code and sets the exit code. Our own errors and refusals
+    go on to `main`."""
     try:
-        return work()
+        yield
     except BadRecipe as error:
         if error.__cause__ is None:
             raise
         _show(error.__cause__)
         print(f"trueloop: {error}", file=sys.stderr)
-        return THEIRS
+        outcome.code = THEIRS
     except TrueloopError:
         raise
     except KeyboardInterrupt:
@@ -38,13 +49,21 @@ def with_their_errors(work: Callable[[], int]) -> int:
             "trueloop: interrupted. Checkpoints that were written are whole: `trueloop runs` shows where runs stand.",
             file=sys.stderr,
         )
-        return 130
+        outcome.code = 130
     except Exception as error:
         if not is_theirs(error):
             raise
         _show(error)
         print(f"trueloop: {_said(error)} `trueloop runs` shows where the run stands.", file=sys.stderr)
-        return THEIRS
+        outcome.code = THEIRS
+
+
+def with_their_errors(work: Callable[[], int]) -> int:
+    """Does the work of a verb inside `user_errors`; the exit code."""
+    outcome = Outcome()
+    with user_errors(outcome):
+        outcome.code = work()
+    return outcome.code
 
 
 def is_theirs(error: BaseException) -> bool:

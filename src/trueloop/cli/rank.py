@@ -8,11 +8,12 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trueloop.cli.failure import with_their_errors
+from trueloop.cli.failure import Outcome, user_errors
 from trueloop.errors import Apart, Misuse, TrueloopError
 from trueloop.parallel.answer import LOST, is_rank, launch_name, leave_answer
 from trueloop.results.check import ExitCode
@@ -20,7 +21,7 @@ from trueloop.results.check import ExitCode
 if TYPE_CHECKING:
     from trueloop.parallel.peers import Peers
 
-__all__ = ["as_one_of_many", "goes_on_with", "is_speaker", "settled"]
+__all__ = ["agree_exit_code", "goes_on_with", "is_speaker", "run_as_rank"]
 
 COURTESY: Final = 3.0
 """Seconds that a failing process which is not the first waits before it leaves: if all fail alike the first says so,
@@ -35,44 +36,54 @@ class _Lost(Exception):
     """A collective failed: another process has left."""
 
 
-def as_one_of_many(work: Callable[[], int]) -> int:
-    """Does the work of a verb, in a process that may have peers."""
+@contextmanager
+def run_as_rank() -> Iterator[Outcome]:
+    """Around the work of a verb, in a process that may be one rank of several. The body sets the exit code."""
+    outcome = Outcome()
     if not is_rank():
-        return with_their_errors(work)
+        with user_errors(outcome):
+            yield outcome
+        return
     try:
-        code = with_their_errors(lambda: _unless_lost(work))
+        with user_errors(outcome), _lost_ranks():
+            yield outcome
     except _Lost as lost:
         time.sleep(PATIENCE)
         print(f"trueloop: rank {os.environ['RANK']} cannot go on: another process is gone ({lost}).", file=sys.stderr)
-        return LOST
+        outcome.code = LOST
+        return
     except Apart as error:
         print(f"trueloop: {error}", file=sys.stderr)
-        return LOST
+        outcome.code = LOST
+        return
     except Misuse as error:
         _after_you()
         print(f"trueloop: {error}", file=sys.stderr)
-        return leave_answer(ExitCode.MISUSE)
+        outcome.code = leave_answer(ExitCode.MISUSE)
+        return
     except TrueloopError:
         _after_you()
         raise
-    if 0 < code < 128:
+    if 0 < outcome.code < 128:
         _after_you()
-    return code
 
 
-def settled(work: Callable[[Peers], int]) -> int:
-    """A run to its end; the exit code that all processes agree on, left for the launcher."""
+@contextmanager
+def agree_exit_code(outcome: Outcome) -> Iterator[Peers]:
+    """Around a run: all ranks end with the highest exit code of any of them, left for the launcher."""
     import torch
 
     from trueloop.parallel.join import joined
     from trueloop.parallel.peers import Alone, find_peers
 
     if not is_rank():
-        return work(Alone())
+        yield Alone()
+        return
     with joined():
         peers = find_peers(torch.device("cpu"))
-        code = max(peers.gather(work(peers)))
-    return leave_answer(code)
+        yield peers
+        outcome.code = max(peers.gather(outcome.code))
+    outcome.code = leave_answer(outcome.code)
 
 
 def goes_on_with(peers: Peers, runs: Path) -> Path | None:
@@ -104,9 +115,11 @@ def _run_of_launch(runs: Path, name: str) -> Path | None:
     return max(found)[1] if found else None
 
 
-def _unless_lost(work: Callable[[], int]) -> int:
+@contextmanager
+def _lost_ranks() -> Iterator[None]:
+    """Raises _Lost in place of a collective's error."""
     try:
-        return work()
+        yield
     except RuntimeError as error:
         if _in_a_collective(error):
             raise _Lost(_essence(str(error))) from error

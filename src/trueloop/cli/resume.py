@@ -12,7 +12,7 @@ from typing import Any, Final
 from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
 from trueloop.cli.origin import origin_of, recipe_of
-from trueloop.cli.rank import as_one_of_many, is_speaker, settled
+from trueloop.cli.rank import agree_exit_code, is_speaker, run_as_rank
 from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
 from trueloop.recipe.overrides import amended, remarks
@@ -38,7 +38,7 @@ def resume(arguments: list[str]) -> int:
 
         return launch_here("resume", parsed.nproc, without_nproc(arguments))
 
-    def work() -> int:
+    with run_as_rank() as outcome:
         before = recipe_of(origin)
         recipe = amended(before, settings)
         for remark in (*remarks(before, settings), *_lengthened(before, recipe)) if is_speaker() else ():
@@ -46,14 +46,10 @@ def resume(arguments: list[str]) -> int:
         from trueloop.session.train import resume as go_on
 
         kept = {**origin, "settings": _merged(origin["settings"], settings)}
-        with watched_for_hangs(parsed.hang_after):
-            return settled(
-                lambda _: finish(
-                    go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)
-                )
-            )
-
-    return as_one_of_many(work)
+        with watched_for_hangs(parsed.hang_after), agree_exit_code(outcome):
+            done = go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)
+            outcome.code = finish(done)
+    return outcome.code
 
 
 def recipe_for(arguments: list[str]) -> Recipe:

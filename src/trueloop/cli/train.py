@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
-from trueloop.cli.rank import as_one_of_many, goes_on_with, is_speaker, settled
+from trueloop.cli.rank import agree_exit_code, goes_on_with, is_speaker, run_as_rank
 from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
@@ -41,18 +41,18 @@ def train(arguments: list[str]) -> int:
 
         return launch_here("train", parsed.nproc, without_nproc(arguments))
     given = _given(parsed)
-
-    def work() -> int:
+    with run_as_rank() as outcome:
         before = find_recipe(parsed.recipe, given)
         recipe = amended(before, settings)
         if parsed.show:
-            return _show(recipe, settings, parsed.format)
+            outcome.code = _show(recipe, settings, parsed.format)
+            return outcome.code
         for remark in (*remarks(before, settings), *idle(recipe)) if is_speaker() else ():
             print(f"note: {remark}", file=sys.stderr)
-        with watched_for_hangs(parsed.hang_after):
-            return _run(recipe, parsed, {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings})
-
-    return as_one_of_many(work)
+        origin = {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings}
+        with watched_for_hangs(parsed.hang_after), agree_exit_code(outcome) as peers:
+            outcome.code = _run(recipe, parsed, origin, peers)
+    return outcome.code
 
 
 def recipe_for(arguments: list[str]) -> Recipe:
@@ -176,19 +176,15 @@ def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
     return 0
 
 
-def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any]) -> int:
+def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any], peers: Peers) -> int:
     from trueloop.session.train import train as run
 
     data = None if parsed.data is None else parsed.data.absolute()
     where = {"name": parsed.name, "runs": parsed.runs, "data": data, "baseline": parsed.baseline}
     named = {**origin, "launch": launch_name()} if launch_name() else origin
     rest = {"download": parsed.download, "origin": named, "hand_on_signals": False}
-
-    def work(peers: Peers) -> int:
-        begun = goes_on_with(peers, parsed.runs)
-        return _again(recipe, begun, rest) if begun else finish(run(recipe, **where, **rest))
-
-    return settled(work)
+    begun = goes_on_with(peers, parsed.runs)
+    return _again(recipe, begun, rest) if begun else finish(run(recipe, **where, **rest))
 
 
 def _again(recipe: Recipe, begun: Path, rest: dict[str, Any]) -> int:

@@ -78,7 +78,7 @@ def assemble(
         recipe=recipe,
         model=model,
         forward=model
-        if recipe.program == "graphed"
+        if recipe.program == "cuda_graphs"
         else strategy.entrance(compiled(recipe, model, strategy.in_parts), model),
         splits=splits,
         task=task,
@@ -97,9 +97,9 @@ def assemble(
         ema=ema,
         parameters=[parameter for group in optimizer.param_groups for parameter in group["params"]],
     )
-    if recipe.program == "graphed":
+    if recipe.program == "cuda_graphs":
         loop.graphs = Graphs(loop)
-    if recipe.program == "whole":
+    if recipe.program == "compiled_step":
         loop.whole = CompiledStep(loop)
     return loop
 

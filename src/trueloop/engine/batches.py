@@ -311,7 +311,7 @@ class InOrder:
         self.home, _ = home_of(source, recipe, device)
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
         numbers = MANY_AT_ONCE * micro * math.prod(splits.facts.inputs or (FEW_NUMBERS,))
-        many = recipe.program == "graphed" and recipe.task != "language" and numbers <= FEW_NUMBERS
+        many = recipe.program == "cuda_graphs" and recipe.task != "language" and numbers <= FEW_NUMBERS
         self.batch = (MANY_AT_ONCE if many else AT_ONCE) * micro
 
     def keys(self) -> Iterator[_Key]:

@@ -86,9 +86,9 @@ class Loop:
     bar: Bar | None = None
     """What its validation must reach (`--baseline`); None: nothing."""
     whole: CompiledStep | None = None
-    """program=whole: what computes loss and gradients as one compiled function."""
+    """program=compiled_step: what computes loss and gradients as one compiled function."""
     graphs: Graphs | None = None
-    """program=graphed: what plays several steps at once."""
+    """program=cuda_graphs: what plays several steps at once."""
     parameters: Sequence[Tensor] = ()
     clock: float = field(default_factory=time.perf_counter)
     _rows: list[tuple[int, float, dict[str, float]]] = field(default_factory=list, repr=False)

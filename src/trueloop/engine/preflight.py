@@ -42,8 +42,8 @@ def machine_mistakes(recipe: Recipe) -> list[str]:
 
 
 def _program_mistakes(recipe: Recipe) -> Iterator[str]:
-    if recipe.program == "graphed" and recipe.device == "auto" and pick_device("auto").type != "cuda":
-        yield f"program=graphed plays CUDA graphs, and device=auto finds {pick_device('auto').type} here: give program=eager"
+    if recipe.program == "cuda_graphs" and recipe.device == "auto" and pick_device("auto").type != "cuda":
+        yield f"program=cuda_graphs plays CUDA graphs, and device=auto finds {pick_device('auto').type} here: give program=eager"
 
 
 def _device_mistakes(device: str, precision: str) -> Iterator[str]:

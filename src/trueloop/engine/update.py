@@ -91,13 +91,13 @@ def refuse(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
     if kind not in _KNOWN:
         raise BadRecipe(
-            f"program=graphed plays steps of SGD, Adam and AdamW, and this is {kind.__name__}. Nothing was trained: give program=eager."
+            f"program=cuda_graphs plays steps of SGD, Adam and AdamW, and this is {kind.__name__}. Nothing was trained: give program=eager."
         )
     for group in optimizer.param_groups:
         wrong = [name for name in _ASKS_MORE if group.get(name)] + ([] if group.get("fused") else ["fused=False"])
         if wrong:
             raise BadRecipe(
-                f"program=graphed cannot play a step of {kind.__name__} with {wrong[0]}. Nothing was trained: leave it out."
+                f"program=cuda_graphs cannot play a step of {kind.__name__} with {wrong[0]}. Nothing was trained: leave it out."
             )
 
 

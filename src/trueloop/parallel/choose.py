@@ -29,7 +29,7 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
             f"parallel=none is for one process, and there are {peers.world}. Nothing was run: give parallel=ddp, or leave --nproc out."
         )
     if asked in ("auto", "ddp"):
-        return Replicated(peers, after=recipe.program == "whole", note=_said(recipe, peers.world))
+        return Replicated(peers, after=recipe.program == "compiled_step", note=_said(recipe, peers.world))
     return _sharded(recipe, peers, device)
 
 

@@ -135,11 +135,11 @@ class Recipe:
     """cuda | cuda:N | mps | cpu | auto: the best that is there."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """fp32 | tf32 | bf16 | fp16: fp16 brings a scaler; tf32 is for matrix products of CUDA devices."""
-    program: Literal["eager", "graphed", "whole"] = "eager"
-    """eager | graphed (CUDA: whole steps, recorded, several played at once) | whole (CPU: loss and gradients compiled
+    program: Literal["eager", "cuda_graphs", "compiled_step"] = "eager"
+    """eager | cuda_graphs (CUDA: optimizer steps recorded, several replayed at once) | compiled_step (CPU: loss and gradients compiled
     as one function)."""
     steps_per_replay: int = 25
-    """graphed: optimizer steps that are played at once, at most."""
+    """cuda_graphs: optimizer steps that are replayed at once, at most."""
     parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
     """Several processes: auto (ddp) | ddp (a copy of the model each) | fsdp (a part of each weight) | tp (a part of
     layers) | fsdp+tp."""

@@ -66,11 +66,11 @@ _MEANT: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "device": {"gpu": "cuda", "metal": "mps", "nvidia": "cuda", "0": "cuda:0"},
     "program": {
-        "graph": "graphed",
-        "graphs": "graphed",
-        "cudagraph": "graphed",
-        "cuda-graph": "graphed",
-        "cudagraphs": "graphed",
+        "graph": "cuda_graphs",
+        "graphs": "cuda_graphs",
+        "cudagraph": "cuda_graphs",
+        "cuda-graph": "cuda_graphs",
+        "cudagraphs": "cuda_graphs",
         "plain": "eager",
     },
     "parallel": {
@@ -328,18 +328,18 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         yield "compile_fullgraph=True does nothing while compile is off: give compile=default too"
     if recipe.compile == "off" and recipe.compile_dynamic is not None:
         yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: give compile=default too"
-    if recipe.program == "graphed" and recipe.device in ("cpu", "mps"):
-        yield f"program=graphed plays CUDA graphs, and device={recipe.device} has none: give program=eager"
-    if recipe.program == "whole" and (
+    if recipe.program == "cuda_graphs" and recipe.device in ("cpu", "mps"):
+        yield f"program=cuda_graphs plays CUDA graphs, and device={recipe.device} has none: give program=eager"
+    if recipe.program == "compiled_step" and (
         recipe.precision != "fp32" or recipe.compile != "off" or recipe.device not in ("auto", "cpu")
     ):
-        yield "program=whole compiles by itself, in fp32, for a CPU: give precision=fp32, compile=off and device=cpu, or program=eager"
-    if recipe.program == "graphed" and recipe.where == "loader":
-        yield "program=graphed takes its batches on the device, not from a loader: give where=resident, or program=eager"
-    if recipe.program == "graphed" and recipe.precision == "fp16":
-        yield "program=graphed cannot ask the scaler of precision=fp16 in each step: give precision=bf16, or program=eager"
-    if recipe.program == "graphed" and recipe.compile in ("reduce-overhead", "max-autotune"):
-        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=graphed: give compile=default"
+        yield "program=compiled_step compiles by itself, in fp32, for a CPU: give precision=fp32, compile=off and device=cpu, or program=eager"
+    if recipe.program == "cuda_graphs" and recipe.where == "loader":
+        yield "program=cuda_graphs takes its batches on the device, not from a loader: give where=resident, or program=eager"
+    if recipe.program == "cuda_graphs" and recipe.precision == "fp16":
+        yield "program=cuda_graphs cannot ask the scaler of precision=fp16 in each step: give precision=bf16, or program=eager"
+    if recipe.program == "cuda_graphs" and recipe.compile in ("reduce-overhead", "max-autotune"):
+        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=cuda_graphs: give compile=default"
     if recipe.where == "resident" and recipe.workers:
         yield f"workers={recipe.workers} has nothing to do with where=resident: give workers=0, or where=loader"
 
@@ -347,10 +347,10 @@ def _machine(recipe: Recipe) -> Iterator[str]:
 def _parallel(recipe: Recipe) -> Iterator[str]:
     """Several processes, and what they cannot do together."""
     way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
-    if recipe.program == "graphed" and way not in ("auto", "none"):
-        yield f"program=graphed trains in one process, and parallel={way} is for several: give program=eager, or parallel=none"
-    if recipe.program == "whole" and spread:
-        yield f"program=whole compiles a whole model, and with parallel={way} each process has a part of it: give program=eager"
+    if recipe.program == "cuda_graphs" and way not in ("auto", "none"):
+        yield f"program=cuda_graphs trains in one process, and parallel={way} is for several: give program=eager, or parallel=none"
+    if recipe.program == "compiled_step" and spread:
+        yield f"program=compiled_step compiles a whole model, and with parallel={way} each process has a part of it: give program=eager"
     if recipe.precision == "fp16" and spread:
         yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): give precision=bf16"
     if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
@@ -372,7 +372,7 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("momentum", "optimizer", ("momentum",)),
     ("betas", "optimizer", ("adam", "adamw", "Adam", "AdamW")),
     ("max_nonfinite", "on_nonfinite", ("skip", "rollback")),
-    ("steps_per_replay", "program", ("graphed",)),
+    ("steps_per_replay", "program", ("cuda_graphs",)),
     ("reference_batch", "lr_scaling", ("linear", "sqrt")),
     ("tensor_ranks", "parallel", ("fsdp+tp",)),
     ("tensor_plan", "parallel", ("tp", "fsdp+tp")),

@@ -104,7 +104,9 @@ def _short(subject: Subject, steps: int, curve: _Curve) -> Loop:
     """The training in small: its schedule squeezed into a few steps."""
     recipe = subject.recipe
     curve.end = steps
-    every = recipe.steps_per_replay if recipe.program == "graphed" else 1  # so that whole replays are what is proved
+    every = (
+        recipe.steps_per_replay if recipe.program == "cuda_graphs" else 1
+    )  # so that whole replays are what is proved
     return subject.loop(curve, epochs=None, steps=steps, log_every=every)
 
 

@@ -58,7 +58,7 @@ def whole_replays(every: int, recipe: Recipe) -> int:
     """Steps between two lines of metrics in which a graphed program has something to play; the recipe's own interval
     stays as it is."""
     steps = recipe.steps_per_replay
-    if recipe.program != "graphed" or every == recipe.log_every:
+    if recipe.program != "cuda_graphs" or every == recipe.log_every:
         return every
     return -(-every // steps) * steps
 
@@ -123,7 +123,7 @@ class _Trial(Desk):
 
     def warm(self, per_step: float, samples: float) -> None:
         if (
-            self.subject.recipe.program != "graphed"
+            self.subject.recipe.program != "cuda_graphs"
         ):  # what a recording holds is taken when it is made, and never counted again
             self.mark.reset()
         said = {"start": perf_counter() - self.began, "every": self.every, "step": per_step, "samples": samples}

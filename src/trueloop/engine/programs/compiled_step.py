@@ -1,4 +1,4 @@
-"""program=whole: forward, loss and backward of a batch as one compiled function. For CPUs.
+"""program=compiled_step: forward, loss and backward of a batch as one compiled function. For CPUs.
 
 `torch.compile` compiles forward and backward apart and checks on each call whether it may: on a small model that costs
 more than it saves. Here loss and gradients are one function of weights and batch: traced once, compiled once, and
@@ -65,7 +65,7 @@ class CompiledStep:
     def __init__(self, loop: Loop, compiler: Compiler = inductor) -> None:
         self.loop, self.compiler = loop, compiler
         if loop.device.type != "cpu":
-            raise BadRecipe(f"program=whole is for a CPU, and this run is on {loop.device}. {_CURE}")
+            raise BadRecipe(f"program=compiled_step is for a CPU, and this run is on {loop.device}. {_CURE}")
         learning = {id(parameter) for parameter in loop.parameters}
         named = [*loop.model.named_parameters(), *loop.model.named_buffers()]
         self._names = [name for name, tensor in named if id(tensor) in learning]
@@ -206,7 +206,7 @@ class CompiledStep:
         except Exception as error:
             said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise BadRecipe(
-                f"program=whole cannot compile this model and its loss as one function: {said} {_CURE}"
+                f"program=compiled_step cannot compile this model and its loss as one function: {said} {_CURE}"
             ) from error
 
     def _prove(self, micro: Batch, targets: int | Tensor, numbers: Tensor) -> None:
@@ -218,7 +218,7 @@ class CompiledStep:
             parameter.grad = None
         self._without = {number for number, gradient in enumerate(expected) if gradient is None}
         if any(gradient is not None and gradient.is_sparse for gradient in expected):
-            raise BadRecipe(f"program=whole computes dense gradients, and this model has sparse ones. {_CURE}")
+            raise BadRecipe(f"program=compiled_step computes dense gradients, and this model has sparse ones. {_CURE}")
         with fence():
             computed, gradients = self._computed(micro, targets, numbers)
         self._note_shared(gradients, micro)
@@ -231,7 +231,7 @@ class CompiledStep:
             if not (its - mine).norm() <= allowed and bool(torch.isfinite(mine).all()):
                 what = name if name == "the loss" else f"the gradient of {name}"
                 raise BadRecipe(
-                    f"program=whole was refused: {what} is not the model's own, but {(its - mine).norm():.3g} away. {_CURE}"
+                    f"program=compiled_step was refused: {what} is not the model's own, but {(its - mine).norm():.3g} away. {_CURE}"
                 )
 
     def _note_shared(self, gradients: list[Tensor | None], micro: Batch) -> None:
@@ -250,7 +250,9 @@ class CompiledStep:
 
 def _shape(leaf: Any) -> Shape:
     if not isinstance(leaf, Tensor):
-        raise BadRecipe(f"program=whole takes batches of tensors, and this one holds a {type(leaf).__name__}. {_CURE}")
+        raise BadRecipe(
+            f"program=compiled_step takes batches of tensors, and this one holds a {type(leaf).__name__}. {_CURE}"
+        )
     return leaf.shape, leaf.stride(), leaf.dtype
 
 

@@ -71,11 +71,11 @@ class Graphs:
         """Are batches gathered inside? Not where each is changed by draws of its own seed."""
         if loop.peers.world > 1:
             raise BadRecipe(
-                "program=graphed trains in one process, and there are several. Nothing was trained: give program=eager."
+                "program=cuda_graphs trains in one process, and there are several. Nothing was trained: give program=eager."
             )
         if loop.batches.home is None:
             raise BadRecipe(
-                f"program=graphed gathers its batches on the device, and they are not there ({loop.batches.note}). Nothing was trained: "
+                f"program=cuda_graphs gathers its batches on the device, and they are not there ({loop.batches.note}). Nothing was trained: "
                 "give program=eager."
             )
         self.update = Update(loop.optimizer, loop.guard.direct, compiled=loop.recipe.compile != "off")
@@ -219,7 +219,7 @@ class Graphs:
             plain = slots.losses[0].item(), slots.norms[0].item()
         if any(abs(a - b) > ROUNDING * max(abs(a), abs(b)) for a, b in zip(played, plain, strict=True)):
             raise BadRecipe(
-                f"program=graphed: played as a CUDA graph, the first batch has loss {played[0]:.6g} and gradient {played[1]:.6g}; "
+                f"program=cuda_graphs: played as a CUDA graph, the first batch has loss {played[0]:.6g} and gradient {played[1]:.6g}; "
                 f"computed, {plain[0]:.6g} and {plain[1]:.6g}. The model does something that a graph cannot record (draws of its own, a "
                 "counter in Python). Nothing was trained: give program=eager."
             )
@@ -230,7 +230,7 @@ class Graphs:
             first = first.__context__  # what broke the recording, not what ending it said
         said = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
         return (
-            f"program=graphed: these steps cannot be recorded as a CUDA graph: {said.rstrip('.')}. A graph holds work of the device "
+            f"program=cuda_graphs: these steps cannot be recorded as a CUDA graph: {said.rstrip('.')}. A graph holds work of the device "
             "only: no .item(), no `if` on a tensor, no copy to or from the host in the model, the loss or the data. Nothing was trained: "
             "give program=eager."
         )

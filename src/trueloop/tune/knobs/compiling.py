@@ -26,7 +26,7 @@ class Compiling(Knob):
     def options(self, recipe: Recipe, here: Here) -> list[Changes]:
         if here.compiler:
             return []
-        launches = here.device == "cuda" and recipe.program != "graphed" and here.step_seconds <= LONG
+        launches = here.device == "cuda" and recipe.program != "cuda_graphs" and here.step_seconds <= LONG
         modes = ["default", "reduce-overhead"] if launches else ["default"]
         return [{"compile": mode} for mode in modes if mode != recipe.compile]
 

@@ -33,10 +33,10 @@ class Program(Knob):
         if self.why_not(recipe, here):
             return []
         if here.device == "cpu":
-            return [{"program": "whole"}]
+            return [{"program": "compiled_step"}]
         # A replay does not go beyond an epoch: one that is longer is never played.
         most = min(max(1, here.samples // recipe.batch), FEW if here.step_seconds > LONG else recipe.steps_per_replay)
-        return [{"program": "graphed"} | ({"steps_per_replay": most} if recipe.steps_per_replay > most else {})]
+        return [{"program": "cuda_graphs"} | ({"steps_per_replay": most} if recipe.steps_per_replay > most else {})]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:
         if recipe.program != "eager":

@@ -1,4 +1,4 @@
-"""How many steps a graphed program plays at once."""
+"""How many optimizer steps CUDA graphs replay at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Replay(Knob):
     fields = ("steps_per_replay",)
 
     def options(self, recipe: Recipe, here: Here) -> list[Changes]:
-        if recipe.program != "graphed":
+        if recipe.program != "cuda_graphs":
             return []
         # What does not divide an interval leaves a rest, which is played one by one.
         most = min(MOST, here.samples // recipe.batch)
@@ -35,4 +35,6 @@ class Replay(Knob):
         return [{"steps_per_replay": steps} for steps in chosen if steps != recipe.steps_per_replay and steps <= most]
 
     def why_not(self, recipe: Recipe, here: Here) -> str:
-        return "the step program is not graphed" if recipe.program != "graphed" else "nothing else fits into an epoch"
+        return (
+            "the program is not cuda_graphs" if recipe.program != "cuda_graphs" else "nothing else fits into an epoch"
+        )
