@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trueloop.cli.main import main
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport, TrueloopError
 from trueloop.export.catalogue import exporter_named
 from trueloop.export.make import export
@@ -33,6 +32,7 @@ from trueloop.quantize.decide import Decided, decide
 from trueloop.quantize.make import beside, refuse_target, written
 from trueloop.quantize.scheme import Scheme
 from trueloop.recipe.recipe import DataRequest
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Artifact
 from trueloop.results.quantize import ALLOWED, Quantization
 from trueloop.session.folder import read_about
@@ -157,7 +157,7 @@ def plainly(rows: Sequence[Row]) -> Iterator[str]:
 
 def subject_in(run: Path, data: Path | None, split: str) -> Subject:
     about = read_about(run)
-    recipe = recipe_of(origin_of(run, "runs of `trueloop train RECIPE` can be quantized."))
+    recipe = recipe_of(origin_of(run, about, "runs of `trueloop train RECIPE` can be quantized."))
     subject = subject_of(recipe, DataRequest(data, False, recipe.seed), run, about=about)
     return subject if split == "valid" else replace(subject, splits=replace(subject.splits, valid=None))
 

@@ -33,7 +33,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from torch import Tensor
 
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport
 from trueloop.export.catalogue import TARGETS, exporter_named
 from trueloop.export.exporter import installed
@@ -42,6 +41,7 @@ from trueloop.export.program import Program
 from trueloop.export.subject import subject_of
 from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import bundled
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Verification
 from trueloop.session.folder import read_about
 
@@ -141,7 +141,7 @@ def python_of(target: str) -> str:
 def ship(run: Path, targets: Sequence[str], data: str) -> Iterator[Shipped]:
     """Exported as `trueloop export RUN --to TARGET --samples all` does it, one after the other."""
     about = read_about(run)
-    recipe = recipe_of(origin_of(run, "bundled recipes can be shipped."))
+    recipe = recipe_of(origin_of(run, about, "bundled recipes can be shipped."))
     subject = subject_of(recipe, DataRequest(Path(data) if data else None, False, recipe.seed), run, about=about)
     with asked_once():
         for target in targets:

@@ -12,11 +12,11 @@ import torch
 
 from tests.export.made import RECIPE, subject
 from trueloop.cli.main import main
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.data.text import Vocabulary
 from trueloop.errors import BadCheckpoint, Misuse
 from trueloop.export.subject import Subject, subject_of
 from trueloop.recipe.recipe import DataRequest
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.session.folder import read_about
 
 
@@ -41,7 +41,7 @@ def made(run: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
 
 
 def _subject(run: Path, checkpoint: str = "best") -> Subject:
-    recipe = recipe_of(origin_of(run, ""))
+    recipe = recipe_of(origin_of(run, read_about(run), ""))
     return subject_of(recipe, DataRequest(), run, checkpoint, about=read_about(run), readiness="ready")
 
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_that_is_not_there_is_refused(
 def test_a_folder_without_checkpoints_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.parent.parent)
     with pytest.raises(BadCheckpoint):
-        subject_of(recipe_of(origin_of(run, "")), DataRequest(), tmp_path)
+        subject_of(recipe_of(origin_of(run, read_about(run), "")), DataRequest(), tmp_path)
 
 
 def test_building_a_subject_draws_no_random_number(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from tests.session.made import FINISHED, made, timed, trained_by_somebody
 from tests.track.told import on_test, trained, validated
 from trueloop.errors import NotARun
 from trueloop.hook import Row
-from trueloop.session.runs import RunSummary, by_metric, find_run, read_runs, summary_of
+from trueloop.session.folder import find_run
+from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
 
 ROWS = (
     trained(50, 0.5),

@@ -34,10 +34,10 @@ from torch import Tensor, nn
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, Source, Splits, size_of, tensors_in
-from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence, seed_all
 from trueloop.hook import Hook, Row
+from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.proof import Cause, Proof
 

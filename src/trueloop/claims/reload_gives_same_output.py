@@ -16,8 +16,8 @@ from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
 from trueloop.claims.reload import Reloaded, reloaded, through_a_file
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, python
-from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
+from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["ReloadGivesSameOutput"]

@@ -20,11 +20,11 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.digest import differing
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import moved, tensors_in
-from trueloop.engine.assemble import build_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here
 from trueloop.usercode.ownership import birthplace, class_place

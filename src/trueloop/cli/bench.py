@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import writable
 from trueloop.cli.options import Parser
-from trueloop.cli.origin import origin_of
 from trueloop.errors import Misuse
 from trueloop.export.device import device_asked, torch_device
+from trueloop.recipes.origin import origin_of
 from trueloop.results.artifact import FILE
-from trueloop.session.folder import read_about
-from trueloop.session.runs import find_run
+from trueloop.session.folder import find_run, read_about
 
 if TYPE_CHECKING:
     from trueloop.bench.form import Asked
@@ -159,7 +158,7 @@ def _model(asked: argparse.Namespace, run: Path) -> list[Asked]:
     from trueloop.bench.form import Asked
 
     about = read_about(run)
-    origin = origin_of(run, "runs of `trueloop train RECIPE` can be measured; of others, their artifacts.")
+    origin = origin_of(run, about, "runs of `trueloop train RECIPE` can be measured; of others, their artifacts.")
     told: dict[str, Any] = {"origin": origin, "data": str(asked.data or about.get("data") or "")}
     kinds = ("eager",) if asked.no_compile else ("eager", "compiled")
     return [Asked(kind, str(run), kind, checkpoint=asked.checkpoint, device=asked.device, **told) for kind in kinds]

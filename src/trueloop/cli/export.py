@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.errors import CannotExport, Misuse
 from trueloop.export.catalogue import TARGETS, exporter_named
 from trueloop.export.device import device_asked
 from trueloop.recipe.recipe import DataRequest
-from trueloop.session.folder import read_about
-from trueloop.session.runs import find_run
+from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.session.folder import find_run, read_about
 
 if TYPE_CHECKING:
     from trueloop.export.subject import Subject
@@ -144,7 +143,9 @@ def subject_asked(asked: argparse.Namespace, run: Path) -> Subject:
     about = read_about(run)
     recipe = recipe_of(
         origin_of(
-            run, "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.make.export."
+            run,
+            about,
+            "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.make.export.",
         )
     )
     folder = asked.data or (Path(about["data"]) if about.get("data") else None)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.report.png import contact_sheet, png
 from trueloop.results.document import Picture, Sheet
 
@@ -210,9 +210,10 @@ def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:
 
     word, folder, settings = asked.words[0], asked.data, settings_of(asked.set)
     if Path(word).is_dir():
-        told = read_about(Path(word)).get("data")
+        about = read_about(Path(word))
+        told = about.get("data")
         origin = origin_of(
-            Path(word), "runs of `trueloop train RECIPE` can be inspected; or name its file and callable."
+            Path(word), about, "runs of `trueloop train RECIPE` can be inspected; or name its file and callable."
         )
         return amended(recipe_of(origin), settings), folder or (Path(told) if told else None)
     if not word.endswith(".py") and word not in bundled():

@@ -17,10 +17,10 @@ from trueloop.claims.catalogue import claims_named, names, sentences
 from trueloop.cli.deliver import writable
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipes.catalogue import bundled
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.proof import Proofs, read_proofs, write_proofs
 
 if TYPE_CHECKING:
@@ -167,8 +167,9 @@ def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | 
 
     folder = None if options.data is None else options.data.absolute()
     if run is not None:
-        origin = origin_of(run, "claims are tried on runs of `trueloop train RECIPE`.")
-        told = read_about(run).get("data")
+        about = read_about(run)
+        origin = origin_of(run, about, "claims are tried on runs of `trueloop train RECIPE`.")
+        told = about.get("data")
         folder = folder or (Path(told) if told else None)
     else:
         given = {"table": target[1]} if len(target) > 1 else {}

@@ -15,7 +15,7 @@ from trueloop.cli.options import Parser
 from trueloop.errors import CannotExport, Misuse
 from trueloop.quantize.catalogue import SCHEMES, scheme_named
 from trueloop.results.quantize import ALLOWED
-from trueloop.session.runs import find_run
+from trueloop.session.folder import find_run
 
 if TYPE_CHECKING:
     from trueloop.results.quantize import Quantization

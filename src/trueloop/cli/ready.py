@@ -15,7 +15,7 @@ from trueloop.errors import CannotSave, Misuse, did_you_mean
 from trueloop.readiness.gather import readiness_of
 from trueloop.results.check import ExitCode
 from trueloop.results.readiness import VERDICTS, Readiness
-from trueloop.session.runs import find_run
+from trueloop.session.folder import find_run
 
 __all__ = ["ready"]
 

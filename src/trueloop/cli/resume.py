@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from trueloop.cli.hang_after import add_hang_after
 from trueloop.cli.options import Parser
-from trueloop.cli.origin import origin_of, recipe_of
 from trueloop.cli.rank import agree_exit_code, is_speaker, run_as_rank
 from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
 from trueloop.recipe.overrides import amended, remarks
 from trueloop.recipe.recipe import Recipe
+from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.session.folder import read_about
 from trueloop.session.hangs import watched_for_hangs
 
 __all__ = ["recipe_for", "resume"]
@@ -59,7 +60,7 @@ def recipe_for(arguments: list[str]) -> Recipe:
 
 
 def _origin(run: Path) -> dict[str, Any]:
-    return origin_of(run, f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
+    return origin_of(run, read_about(run), f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from copy import deepcopy
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
 from trueloop.checkpoint.weights import read_weights
-from trueloop.data.source import Facts, Splits
+from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches
 from trueloop.engine.compiled import compiled, compiled_blocks
 from trueloop.engine.conditions import pick_device
@@ -35,10 +34,11 @@ from trueloop.engine.task import build_task
 from trueloop.hook import Hook, Hooks
 from trueloop.parallel.choose import choose
 from trueloop.parallel.strategy import Strategy
+from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipe.validate import vetted
 
-__all__ = ["assemble", "build_model", "start_from"]
+__all__ = ["assemble", "start_from"]
 
 
 def assemble(
@@ -127,14 +127,3 @@ def start_from(recipe: Recipe, model: nn.Module) -> str:
     plan = plan_surgery(shapes_of(theirs), shapes_of(model.state_dict()), recipe.start_map)
     operate(plan, theirs, model)
     return f"start_from {where}: {plan.account()}."
-
-
-def build_model(recipe: Recipe, facts: Facts) -> nn.Module:
-    """Called with the facts of the data if it asks for one argument, else without."""
-    wants = [
-        each
-        for each in inspect.signature(recipe.model).parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    built: nn.Module = recipe.model(facts) if wants else recipe.model()
-    return built

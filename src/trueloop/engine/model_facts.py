@@ -26,12 +26,12 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.data.source import Batch, Facts, Source, Splits, tensors_in
-from trueloop.engine.assemble import build_model
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.kernels.linear_cross_entropy import LARGEST_CUDA
+from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.plan import Kept, ModelFacts
 

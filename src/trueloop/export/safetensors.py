@@ -70,8 +70,8 @@ class Safetensors(Exporter):
 def _rebuilt(artifact: Artifact) -> tuple[nn.Module, Any]:
     """The recipe's model with no weights of its own yet."""
     from trueloop.data.source import Facts
-    from trueloop.engine.assemble import build_model
     from trueloop.export.program import Layout
+    from trueloop.recipe.model import build_model
     from trueloop.recipe.overrides import amended
     from trueloop.recipes.catalogue import find_recipe
 

@@ -25,7 +25,9 @@ def bundled() -> list[str]:
     """Names of the recipes that come with trueloop."""
     here = Path(__file__).parent
     return sorted(
-        file.stem.replace("_", "-") for file in here.glob("*.py") if file.stem not in ("__init__", "catalogue")
+        file.stem.replace("_", "-")
+        for file in here.glob("*.py")
+        if file.stem not in ("__init__", "catalogue", "origin")
     )
 
 

@@ -22,8 +22,8 @@ from trueloop.errors import NotARun
 from trueloop.hook import Collapse, Hook, Row, Start
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
-from trueloop.session.folder import RunFolder, read_about
-from trueloop.session.runs import RunSummary, find_run, summary_of
+from trueloop.session.folder import RunFolder, find_run, read_about
+from trueloop.session.runs import RunSummary, summary_of
 from trueloop.track.metrics import read_rows, standing
 
 __all__ = ["Found", "Marks", "kept_baseline", "read_baseline"]

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self, final
 
-from trueloop.errors import CannotSave, Misuse, NotARun
+from trueloop.errors import CannotSave, Misuse, NotARun, did_you_mean
 
-__all__ = ["RunFolder", "read_about", "running"]
+__all__ = ["RunFolder", "find_run", "read_about", "running"]
 
 ABOUT: Final = "run.json"
 FORMAT: Final = 1
@@ -177,3 +177,16 @@ def running(path: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def find_run(word: str, folder: Path, undone: str = "compared") -> Path:
+    """A run by its path, or by its name in the folder of runs. `undone`: what a refusal says has not been done."""
+    for path in (Path(word), folder / word):
+        if (path / "run.json").is_file():
+            return path
+    if Path(word).is_dir():
+        raise NotARun(f"{word} holds no run (no run.json). Nothing was {undone}: `trueloop runs` lists the runs.")
+    known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
+    raise NotARun(
+        f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs."
+    )

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from trueloop.errors import NotARun, did_you_mean
+from trueloop.errors import NotARun
 from trueloop.session.folder import read_about, running
 from trueloop.track.metrics import last_row, read_rows, standing
 
-__all__ = ["RunSummary", "Status", "by_metric", "find_run", "read_runs", "summary_of"]
+__all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_of"]
 
 Status = Literal["running", "finished", "stopped", "killed", "collapsed", "hung", "failed", "damaged"]
 
@@ -127,16 +127,3 @@ def by_metric(runs: list[RunSummary]) -> list[RunSummary]:
         return False, run.metric, -run.best if run.higher_is_better else run.best
 
     return sorted(runs, key=rank)
-
-
-def find_run(word: str, folder: Path, undone: str = "compared") -> Path:
-    """A run by its path, or by its name in the folder of runs. `undone`: what a refusal says has not been done."""
-    for path in (Path(word), folder / word):
-        if (path / "run.json").is_file():
-            return path
-    if Path(word).is_dir():
-        raise NotARun(f"{word} holds no run (no run.json). Nothing was {undone}: `trueloop runs` lists the runs.")
-    known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
-    raise NotARun(
-        f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs."
-    )

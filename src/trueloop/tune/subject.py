@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, Splits
-from trueloop.engine.assemble import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.hook import Hook
+from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["NEVER", "Subject"]
