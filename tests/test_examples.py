@@ -17,7 +17,7 @@ EXPECTED = {
     "layers-in-a-plain-list": "self.hidden = [",
     "softmax-before-cross-entropy": "torch.softmax",
     "gradients-never-cleared": "loss.backward()",
-    "graph-kept-alive": "losses.append(loss)",
+    "graph-never-freed": "losses.append(loss)",
     "evaluated-in-train-mode": "model(x).argmax(1)",
 }
 

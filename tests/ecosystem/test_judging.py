@@ -89,7 +89,7 @@ def test_an_expected_finding_that_stays_away_fails(tmp_path: Path) -> None:
     assert "not-shuffled" in answer.problems[0]
 
 
-@pytest.mark.parametrize("change", [{"line": 8}, {"name": "gradients-vanish"}])
+@pytest.mark.parametrize("change", [{"line": 8}, {"name": "vanishing-gradients"}])
 def test_an_unexpected_finding_fails(tmp_path: Path, change: dict[str, object]) -> None:
     assert not judge(SCRIPT, _ending(), _ending(), _report(tmp_path, {**FINDING, **change})).good
 

@@ -149,7 +149,7 @@ LISTED = (
 )
 REGISTERED = "self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)); self.head = nn.Linear(8, 3)"
 BLOCKS = "self.head(self.blocks[1](self.blocks[0](x).relu()).relu())"
-CUT = "h = self.body(x).relu().detach()  # error: [loss-not-connected]"
+CUT = "h = self.body(x).relu().detach()  # error: [loss-detached-from-parameters]"
 WHOLE = "h = self.body(x).relu()"
 NUMBER = "self.net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1))"
 

@@ -128,7 +128,7 @@ with torch.no_grad():
     expected = {
         "softmax-before-cross-entropy": ".softmax(1)",
         "gradients-never-cleared": "loss.backward()",
-        "graph-kept-alive": "losses.append(loss)",
+        "graph-never-freed": "losses.append(loss)",
         "evaluated-in-train-mode": "argmax(1) == y",
     }
     assert {name: lines[line - 1] for name, line in found(report)}.keys() == expected.keys()

@@ -44,12 +44,12 @@ for epoch in range(3):
 """
 MIXED, SORTED = "torch.randint(0, 5, (400,))", "torch.arange(5).repeat_interleave(80)"
 OURS = {
-    "train-rows-in-validation",
+    "train-validation-overlap",
     "not-shuffled",
     "same-order-every-epoch",
-    "not-finite-inputs",
-    "one-class-batches",
-    "not-finite",
+    "nan-or-inf-in-inputs",
+    "single-class-batches",
+    "nan-or-inf",
 }
 
 
@@ -57,11 +57,11 @@ OURS = {
     ("changes", "expected"),
     [
         ({}, set()),
-        ({"start": 280}, {("train-rows-in-validation", 9)}),
+        ({"start": 280}, {("train-validation-overlap", 9)}),
         ({"labels": SORTED, "shuffle": False}, {("not-shuffled", 8)}),
         ({"shuffle": False}, {("same-order-every-epoch", 8)}),
-        ({"spoil": "x[3, 2] = float('nan')"}, {("not-finite-inputs", 16)}),
-        ({"spoil": "x[380, 2] = float('inf')"}, {("not-finite-inputs", 22)}),
+        ({"spoil": "x[3, 2] = float('nan')"}, {("nan-or-inf-in-inputs", 16)}),
+        ({"spoil": "x[380, 2] = float('inf')"}, {("nan-or-inf-in-inputs", 22)}),
     ],
 )
 def test_batches_on_the_device(tmp_path: Path, changes: dict[str, object], expected: set[tuple[str, int]]) -> None:

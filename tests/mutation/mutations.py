@@ -67,7 +67,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: calls_method(node, "step", "optimizer"), change)
 
 
-@mutation("clip after the step", "clipped-too-late")
+@mutation("clip after the step", "clipped-after-step")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         statements, index = site.block()
@@ -88,7 +88,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: site.replace(site.node.left))  # type: ignore[attr-defined]
 
 
-@mutation("detach inside the model", "loss-not-connected", "parameters-never-trained")
+@mutation("detach inside the model", "loss-detached-from-parameters", "parameters-never-trained")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("features", "hidden", "output, _")
@@ -104,7 +104,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, change)
 
 
-@mutation("keep the loss with its graph", "graph-kept-alive")
+@mutation("keep the loss with its graph", "graph-never-freed")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and ast.unparse(node) == "loss.item()"
@@ -112,7 +112,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: site.replace(ast.Name("loss")))
 
 
-@mutation("carry the hidden state without detach", "graph-spans-steps")
+@mutation("carry the hidden state without detach", "backward-through-earlier-steps")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> None:
         site.remove()
@@ -165,7 +165,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from _wrapped_inputs(tree, "BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "torch.sigmoid({})")
 
 
-@mutation("NLL on logits", "logits-where-probabilities-belong")
+@mutation("NLL on logits", "logits-passed-as-probabilities")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from _renamed(tree, {"CrossEntropyLoss": "NLLLoss", "cross_entropy": "nll_loss"})
 
@@ -255,7 +255,9 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_an_optimizer, change)
 
 
-@mutation("copy the model after the optimizer is built", "optimizer-holds-old-parameters", "loss-not-connected")
+@mutation(
+    "copy the model after the optimizer is built", "optimizer-holds-old-parameters", "loss-detached-from-parameters"
+)
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> None:
         statements, index = site.block()
@@ -279,7 +281,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_an_optimizer, change)
 
 
-TOO_HIGH = ("learning-rate-too-high", "loss-diverges", "not-finite", "gradients-explode", "units-dead")
+TOO_HIGH = ("learning-rate-too-high", "loss-diverges", "nan-or-inf", "exploding-gradients", "units-dead")
 """What a rate that is too high does first depends on the loss and the optimizer."""
 
 
@@ -361,7 +363,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
         yield from _without(tree, lambda node: calls_method(node, "train"))
 
 
-@mutation("drop no_grad", "graph-built-while-evaluating")
+@mutation("drop no_grad", "evaluation-without-no-grad")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.With) and "no_grad" in ast.unparse(node.items[0])
@@ -395,7 +397,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: setattr(site.node, "value", ast.Constant(False)))
 
 
-@mutation("drop the normalisation", "inputs-not-normalised")
+@mutation("drop the normalisation", "inputs-not-normalized")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Assign) and ast.unparse(node) == "pixels = (raw / 255 - 0.5) / 0.29"
@@ -403,7 +405,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: setattr(site.node, "value", ast.Name("raw")))
 
 
-@mutation("validate on training rows too", "train-rows-in-validation")
+@mutation("validate on training rows too", "train-validation-overlap")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     """`data[512:]` becomes `data[384:]`: a quarter more, and seen in training."""
 

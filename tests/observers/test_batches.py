@@ -63,7 +63,7 @@ def looks(text: str) -> list[BatchLooked]:
 
 def test_the_checked_run_is_the_plain_run(check: Callable[..., Checked], capsys: pytest.CaptureFixture[str]) -> None:
     checked = check(SCRIPT)
-    assert "train-rows-in-validation" in checked.names()
+    assert "train-validation-overlap" in checked.names()
     exec(compile(SCRIPT, "plain.py", "exec"), {"__name__": "plain"})
     plain = capsys.readouterr().out.splitlines()
     assert len(plain) == 10

@@ -158,5 +158,5 @@ def test_what_cannot_be_rehearsed_is_said(name: str, why: str, check: Callable[.
 def test_a_dataset_is_rehearsed_once(check: Callable[..., Checked]) -> None:
     text = HEAD + DATASETS["shared memory that is written"].replace(".share_memory_()", "") + LOOP.format(options="")
     [finding] = check(text, select=RULES).findings
-    assert finding.name == "sample-changes"
+    assert finding.name == "dataset-modified-in-place"
     assert finding.count == 1

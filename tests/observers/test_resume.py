@@ -56,7 +56,7 @@ def test_of_two_networks_the_one_whose_optimizer_was_left_out_is_named(check: Ch
         ),
         select=["CKP"],
     )
-    assert [(f.name, f.evidence["kept_under"]) for f in found.findings] == [("optimizer-left-out", "['ob']")]
+    assert [(f.name, f.evidence["kept_under"]) for f in found.findings] == [("optimizer-state-not-restored", "['ob']")]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_optimizers_that_keep_state_are_told_from_fresh_ones(check: Check, optim
         ),
         select=["CKP"],
     )
-    assert found.names() == (set() if loads else {"optimizer-left-out"})
+    assert found.names() == (set() if loads else {"optimizer-state-not-restored"})
 
 
 def test_what_a_library_saves_and_loads_is_not_the_users_doing(

@@ -178,7 +178,7 @@ def test_github_escapes_what_would_be_a_command(script: Path) -> None:
     assert len(commands) == 2
     assert "100%25 of" in commands[0]
     assert "%0Asecond line ::error::" in commands[0]
-    assert commands[0].startswith("::warning title=LOS110 not-finite::")
+    assert commands[0].startswith("::warning title=LOS110 nan-or-inf::")
     awkward = replace(ordinary(script).findings[0], name="a,b:c")
     assert "title=GRD101 a%2Cb%3Ac::" in github.document(replace(verdict, findings=(awkward,)))
 

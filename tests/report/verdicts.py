@@ -30,7 +30,7 @@ CRASH = CrashExplanation(
 
 ODD = Finding(
     code="LOS110",
-    name="not-finite",
+    name="nan-or-inf",
     severity=Severity.WARNING,
     place=None,
     message="<b>loss</b> is nan, 100% of `x|y`: \x1b[31mred\x1b[0m\nsecond line ::error::",
@@ -44,7 +44,7 @@ ODD = Finding(
         "none": None,
     },
 )
-"""No place, not-finite numbers, markup of every kind, control characters, a lone surrogate."""
+"""No place, non-finite numbers, markup of every kind, control characters, a lone surrogate."""
 
 
 def broken_loop(folder: Path, name: str = "train.py") -> Path:

@@ -78,7 +78,7 @@ for _ in range(8):
         )
         + training(NUMBERS),
     },
-    "graph-kept-alive": {
+    "graph-never-freed": {
         "a sum in which the loss stands twice": """
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -92,7 +92,7 @@ for _ in range(60):
     total += loss * len(x) + loss / 2
 """,
     },
-    "graph-built-while-evaluating": {
+    "evaluation-without-no-grad": {
         "a static method": """
 class Loop:
     @staticmethod
@@ -208,7 +208,7 @@ torch.save(nn.Linear(4, 1), os.path.join(tempfile.mkdtemp(), "model.pt"))
         )
         + training(NUMBERS),
     },
-    "graph-kept-alive": {
+    "graph-never-freed": {
         "a function that returns two things": """
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -225,7 +225,7 @@ for _ in range(60):
     history.append(train_step(torch.randn(8, 4)))
 """,
     },
-    "clipped-too-late": {
+    "clipped-after-step": {
         "a scaler steps, and nothing unscales": """
 model = nn.Linear(4, 1)
 optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.01), torch.amp.GradScaler("cpu")

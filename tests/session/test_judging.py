@@ -197,7 +197,7 @@ def test_a_layer_that_the_forward_never_uses_is_named_at_its_line(run: Run) -> N
 
 def test_a_layer_frozen_by_a_detach_is_an_error_at_the_detach(run: Run) -> None:
     done = run(DETACHED)
-    found = only(done, "loss-not-connected")
+    found = only(done, "loss-detached-from-parameters")
     assert source_line(done, found) == "return self.head(self.body(x).detach())"
     assert found.severity is Severity.ERROR
     assert "parameters-never-trained" not in names(done)
@@ -205,7 +205,7 @@ def test_a_layer_frozen_by_a_detach_is_an_error_at_the_detach(run: Run) -> None:
 
 def test_vanishing_gradients_are_found_in_a_deep_net_of_sigmoids(run: Run) -> None:
     done = run(SIGMOIDS, steps=120)
-    found = only(done, "gradients-vanish")
+    found = only(done, "vanishing-gradients")
     assert found.place is not None
     assert source_line(done, found) == "class Net(nn.Module):"
     assert found.evidence["first"] == "layers.0.weight"
@@ -221,7 +221,7 @@ def test_a_learning_rate_that_lets_the_loss_diverge_is_found(run: Run) -> None:
 def test_a_layer_that_gives_nan_is_named(run: Run) -> None:
     done = run(LOGARITHM)
     assert done.ending.reason == "nonfinite"
-    assert only(done, "not-finite").severity is Severity.ERROR
+    assert only(done, "nan-or-inf").severity is Severity.ERROR
 
 
 def test_nan_that_is_skipped_as_asked_is_a_warning(run: Run, planted: Planted) -> None:
@@ -234,7 +234,7 @@ def test_nan_that_is_skipped_as_asked_is_a_warning(run: Run, planted: Planted) -
 
     done = run(HEALTHY, data=spoilt, on_nonfinite="skip", epochs=2, steps=None)
     assert done.ending.reason == "finished"
-    assert only(done, "not-finite").severity is Severity.WARNING
+    assert only(done, "nan-or-inf").severity is Severity.WARNING
 
 
 def test_a_softmax_before_our_cross_entropy_is_found(run: Run) -> None:
@@ -434,7 +434,7 @@ def test_events_after_the_checkpoint_are_dropped_and_those_before_it_judged_once
     second.ended(Ending("finished", 5))
     steps = [event.step for event in read_events(tmp_path)]
     assert steps == [0, 0, 1, 2, 3, 2, 4, 5]
-    assert [finding.name for finding in second.findings] == ["not-finite"]
+    assert [finding.name for finding in second.findings] == ["nan-or-inf"]
     assert second.findings[0].place == Place("net.py", 3)
 
 
@@ -483,7 +483,7 @@ def test_a_full_disk_ends_the_record_with_a_word_and_the_judging_goes_on(tmp_pat
     judging.heard(nan(1))
     judging.ended(Ending("nonfinite", 1))
     assert [sentence for sentence in said if "ended early (No space left on device)" in sentence] == said[:1]
-    assert [finding.name for finding in judging.findings] == ["not-finite"]
+    assert [finding.name for finding in judging.findings] == ["nan-or-inf"]
     assert judging.verdict is not None
     assert judging.verdict.notes == tuple(said[:1])
 
@@ -520,5 +520,5 @@ def test_a_rule_that_breaks_is_told_and_the_others_go_on(tmp_path: Path, monkeyp
     judging.heard(backward(0))
     judging.heard(nan(1))
     judging.ended(Ending("finished", 2))
-    assert [finding.name for finding in judging.findings] == ["not-finite"]
+    assert [finding.name for finding in judging.findings] == ["nan-or-inf"]
     assert said[-1].startswith("trueloop itself failed: rule LOS109")

@@ -60,7 +60,7 @@ def validate(model, loader):
     model.eval()
     correct = 0
     for inputs, targets in loader:
-        correct += (model(inputs).argmax(1) == targets).sum().item()  # expect: graph-built-while-evaluating
+        correct += (model(inputs).argmax(1) == targets).sum().item()  # expect: evaluation-without-no-grad
     return correct / len(loader.dataset)
 
 

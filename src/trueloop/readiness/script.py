@@ -22,19 +22,19 @@ __all__ = ["readiness_of_script"]
 
 RULES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "data": (
-        ("train-rows-in-validation", "training rows in the validation"),
+        ("train-validation-overlap", "training rows in the validation"),
         ("not-shuffled", "the order of the training samples"),
-        ("inputs-not-normalised", "the scale of the inputs"),
-        ("not-finite-inputs", "inputs that are no numbers"),
+        ("inputs-not-normalized", "the scale of the inputs"),
+        ("nan-or-inf-in-inputs", "inputs that are no numbers"),
     ),
     "validation": (
         ("evaluated-in-train-mode", "the mode that it is validated in"),
-        ("graph-built-while-evaluating", "graphs while it is validated"),
-        ("evaluation-not-repeatable", "whether a validation repeats"),
+        ("evaluation-without-no-grad", "graphs while it is validated"),
+        ("nondeterministic-evaluation", "whether a validation repeats"),
         ("metric-averaged-over-batches", "how the metric is averaged"),
     ),
-    "checkpoints": (("optimizer-left-out", "what a resume leaves out"),),
-    "reproducibility": (("seedless", "the seed"),),
+    "checkpoints": (("optimizer-state-not-restored", "what a resume leaves out"),),
+    "reproducibility": (("no-seed-set", "the seed"),),
 }
 """Rules that judge what a section asks for; the others speak up in the findings."""
 AS_RECIPE: Final = "write it as a recipe, then: trueloop train RECIPE.py"

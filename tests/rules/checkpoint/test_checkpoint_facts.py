@@ -22,8 +22,8 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
-from trueloop.rules.checkpoint.optimizer_left_out import OptimizerLeftOut
-from trueloop.rules.checkpoint.schedule_or_rng_left_out import ScheduleOrRngLeftOut
+from trueloop.rules.checkpoint.optimizer_state_not_restored import OptimizerStateNotRestored
+from trueloop.rules.checkpoint.scheduler_or_rng_not_restored import SchedulerOrRngNotRestored
 from trueloop.rules.checkpoint.unsafe_load import UnsafeLoad
 from trueloop.rules.checkpoint.whole_model_pickled import WholeModelPickled
 from trueloop.rules.rule import Rule
@@ -99,7 +99,7 @@ def test_it_says_what_the_file_needs(event: FileOpened, words: str) -> None:
 
 
 def test_a_state_in_the_file_that_nobody_loads_is_reported() -> None:
-    (finding,) = judged(OptimizerLeftOut, [RESUMED])
+    (finding,) = judged(OptimizerStateNotRestored, [RESUMED])
     assert "after 120 steps" in finding.message
     assert finding.place == HERE
 
@@ -115,16 +115,16 @@ def test_a_state_in_the_file_that_nobody_loads_is_reported() -> None:
     ids=["it was loaded", "it has no state", "it is not in the file", "another training"],
 )
 def test_it_is_not_reported_where_nothing_is_lost_or_nothing_goes_on(event: Resumed) -> None:
-    assert not judged(OptimizerLeftOut, [event])
+    assert not judged(OptimizerStateNotRestored, [event])
 
 
 def test_other_settings_are_reported_once_the_same_file_is_written_again() -> None:
     other = replace(RESUMED, same_settings=False)
-    (finding,) = judged(OptimizerLeftOut, [other, WRITTEN])
+    (finding,) = judged(OptimizerStateNotRestored, [other, WRITTEN])
     assert finding.place == HERE
-    assert not judged(OptimizerLeftOut, [other, replace(WRITTEN, file="/runs/other.pt")])
+    assert not judged(OptimizerStateNotRestored, [other, replace(WRITTEN, file="/runs/other.pt")])
     assert not judged(
-        OptimizerLeftOut, [other, replace(WRITTEN, contents=Contents(counters=(KeptNumber("epoch", 4),)))]
+        OptimizerStateNotRestored, [other, replace(WRITTEN, contents=Contents(counters=(KeptNumber("epoch", 4),)))]
     )
 
 
@@ -147,14 +147,14 @@ def test_other_settings_are_reported_if_the_counter_is_read_into_the_program(
     script = tmp_path / "train.py"
     script.write_text(line.replace('{kept["epoch"]}', "{kept['epoch']}") + "\n", encoding="utf-8")
     event = replace(RESUMED, same_settings=False, place=Place(str(script), 1, "train"))
-    assert len(judged(OptimizerLeftOut, [event])) == count
+    assert len(judged(OptimizerStateNotRestored, [event])) == count
 
 
 def test_a_file_that_goes_on_without_a_place_for_the_optimizer_is_reported_where_it_is_written() -> None:
     weights = replace(KEPT, optimizers=0)
     resumed = replace(RESUMED, key=(), contents=weights)
     after = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", 4),)))
-    (finding,) = judged(OptimizerLeftOut, [resumed, after])
+    (finding,) = judged(OptimizerStateNotRestored, [resumed, after])
     assert finding.place == THERE
     assert finding.evidence["counter"] == {"name": "epoch", "read": 3, "written": 4}
 
@@ -164,7 +164,7 @@ def test_a_counter_that_does_not_go_on_is_another_training(epoch: int) -> None:
     weights = replace(KEPT, optimizers=0)
     first = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", epoch),)))
     later = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", 9),)))
-    assert not judged(OptimizerLeftOut, [replace(RESUMED, key=(), contents=weights), first, later])
+    assert not judged(OptimizerStateNotRestored, [replace(RESUMED, key=(), contents=weights), first, later])
 
 
 # -- the rest --
@@ -173,8 +173,8 @@ WITH_SCHEDULE = replace(RESUMED, fresh=False, schedules=(COSINE,), contents=repl
 
 
 def test_a_schedule_at_its_beginning_is_reported_when_it_is_stepped() -> None:
-    assert not judged(ScheduleOrRngLeftOut, [WITH_SCHEDULE, END])
-    (finding,) = judged(ScheduleOrRngLeftOut, [WITH_SCHEDULE, STEPPED, END])
+    assert not judged(SchedulerOrRngNotRestored, [WITH_SCHEDULE, END])
+    (finding,) = judged(SchedulerOrRngNotRestored, [WITH_SCHEDULE, STEPPED, END])
     assert finding.severity is Severity.ADVICE
     assert finding.evidence["begins_anew"] == ["the schedule (CosineAnnealingLR)"]
 
@@ -191,25 +191,25 @@ def test_a_schedule_at_its_beginning_is_reported_when_it_is_stepped() -> None:
     ids=["a fresh optimizer", "not this optimizer", "it was loaded", "none before", "a function that may know"],
 )
 def test_other_schedules_are_not_reported(event: Resumed) -> None:
-    assert not judged(ScheduleOrRngLeftOut, [event, STEPPED, END])
+    assert not judged(SchedulerOrRngNotRestored, [event, STEPPED, END])
 
 
 def test_a_rate_that_a_schedule_had_moved_is_enough_and_a_named_epoch_is_an_answer() -> None:
     moved = replace(WITH_SCHEDULE, contents=KEPT, rate_moved=True)
-    assert len(judged(ScheduleOrRngLeftOut, [moved, STEPPED])) == 1
-    assert not judged(ScheduleOrRngLeftOut, [moved, replace(STEPPED, explicit=True), END])
+    assert len(judged(SchedulerOrRngNotRestored, [moved, STEPPED])) == 1
+    assert not judged(SchedulerOrRngNotRestored, [moved, replace(STEPPED, explicit=True), END])
 
 
 def test_scaler_and_random_state_are_told_together() -> None:
     event = replace(RESUMED, fresh=False, scaler_used=True, contents=replace(KEPT, random=True))
-    (finding,) = judged(ScheduleOrRngLeftOut, [event])
+    (finding,) = judged(SchedulerOrRngNotRestored, [event])
     assert finding.evidence["begins_anew"] == ["the scaler", "torch's random generator"]
-    assert not judged(ScheduleOrRngLeftOut, [replace(event, scaler_restored=True, random_restored=True)])
-    assert not judged(ScheduleOrRngLeftOut, [replace(RESUMED, fresh=False)])
+    assert not judged(SchedulerOrRngNotRestored, [replace(event, scaler_restored=True, random_restored=True)])
+    assert not judged(SchedulerOrRngNotRestored, [replace(RESUMED, fresh=False)])
 
 
 def test_a_random_state_that_may_be_put_back_unseen_is_not_reported(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text('torch.default_generator.set_state(kept["random"])\n', encoding="utf-8")
     event = replace(RESUMED, fresh=False, contents=replace(KEPT, random=True), place=Place(str(script), 1, "train"))
-    assert not judged(ScheduleOrRngLeftOut, [event, END])
+    assert not judged(SchedulerOrRngNotRestored, [event, END])

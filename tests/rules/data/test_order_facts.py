@@ -10,12 +10,12 @@ import pytest
 from trueloop.event import BatchLooked, EpochStarted, Event, InputNotFinite, NotFinite, Place, RowsShared, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
-from trueloop.rules.data.not_finite_inputs import NotFiniteInputs
+from trueloop.rules.data.nan_or_inf_in_inputs import NanOrInfInInputs
 from trueloop.rules.data.not_shuffled import NotShuffled
-from trueloop.rules.data.one_class_batches import OneClassBatches
 from trueloop.rules.data.same_order_every_epoch import SameOrderEveryEpoch
-from trueloop.rules.data.train_rows_in_validation import TrainRowsInValidation
-from trueloop.rules.loss.not_finite import NotFiniteValue
+from trueloop.rules.data.single_class_batches import SingleClassBatches
+from trueloop.rules.data.train_validation_overlap import TrainValidationOverlap
+from trueloop.rules.loss.nan_or_inf import NanOrInf
 from trueloop.rules.rule import Rule
 
 LOOP = Place("gone.py", 20, "train")
@@ -158,7 +158,7 @@ def test_a_loader_that_is_built_in_each_epoch_is_one_loader() -> None:
 def test_sorted_classes_explain_the_same_order() -> None:
     first = [replace(batch, rows=(batch.index,)) for batch in labelled(SORTED)]
     events = [replace(batch, passes=number) for number in (1, 2, 3) for batch in first]
-    assert [finding.name for finding in judged([NotShuffled, SameOrderEveryEpoch, OneClassBatches], events)] == [
+    assert [finding.name for finding in judged([NotShuffled, SameOrderEveryEpoch, SingleClassBatches], events)] == [
         "not-shuffled"
     ]
 
@@ -183,7 +183,7 @@ def test_too_few_passes_are_said() -> None:
     ],
 )
 def test_most_batches_know_one_class_and_chance_does_not_explain_it(labels: list[int], size: int, speaks: bool) -> None:
-    assert bool(judged(OneClassBatches, labelled(labels, size, order="other"))) is speaks
+    assert bool(judged(SingleClassBatches, labelled(labels, size, order="other"))) is speaks
 
 
 def test_batches_that_move_the_weights_together_count_as_one() -> None:
@@ -191,17 +191,17 @@ def test_batches_that_move_the_weights_together_count_as_one() -> None:
         replace(batch, stepped=batch.index // 2)
         for batch in labelled([0] * 16 + [1] * 16 + [0] * 16 + [1] * 16, order="other")
     ]
-    assert not judged(OneClassBatches, batches)
+    assert not judged(SingleClassBatches, batches)
 
 
 def test_two_models_with_a_class_each() -> None:
     batches = list(labelled([0] * 64 + [1] * 64, order="random"))
-    assert judged(OneClassBatches, batches)
-    assert not judged(OneClassBatches, [replace(batch, models=(batch.labels[0],)) for batch in batches])
+    assert judged(SingleClassBatches, batches)
+    assert not judged(SingleClassBatches, [replace(batch, models=(batch.labels[0],)) for batch in batches])
 
 
 def test_without_labels_it_is_said() -> None:
-    assert because(OneClassBatches, passes(EIGHT)) == [("DAT109", "no class labels of a loader went into a loss")]
+    assert because(SingleClassBatches, passes(EIGHT)) == [("DAT109", "no class labels of a loader went into a loss")]
 
 
 # -- rows on both sides --
@@ -236,7 +236,7 @@ def validation(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
 
 
 def test_rows_on_both_sides_are_told_at_the_evaluation() -> None:
-    (finding,) = judged(TrainRowsInValidation, [*training(range(320)), *validation(range(280, 400))])
+    (finding,) = judged(TrainValidationOverlap, [*training(range(320)), *validation(range(280, 400))])
     assert finding.place == VALID
     assert finding.evidence["trained_on"] == 40
     assert "40 of 120 rows" in finding.message
@@ -245,20 +245,20 @@ def test_rows_on_both_sides_are_told_at_the_evaluation() -> None:
 @pytest.mark.parametrize(("shared", "speaks"), [(0, False), (3, False), (4, True)])
 def test_a_few_twins_are_no_leak(shared: int, speaks: bool) -> None:
     events = [*training(range(320)), *validation(range(320 - shared, 440 - shared))]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
 
 
 @pytest.mark.parametrize(("shared", "speaks"), [(9, False), (10, True)])
 def test_so_is_less_than_one_row_in_fifty(shared: int, speaks: bool) -> None:
     events = [*training(range(1000)), *validation(range(1000 - shared, 1500 - shared))]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
 
 
 @pytest.mark.parametrize(("values", "speaks"), [(60, False), (100_000, True)])
 def test_data_of_few_values_has_twins_everywhere(values: int, speaks: bool) -> None:
     rows = [(i * 7919) % values for i in range(400)]
     events = [*training(rows[:320]), *validation([*rows[320:], *rows[:40]])]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
 
 
 @pytest.mark.parametrize(("passes", "speaks"), [(1, True), (6, False)])
@@ -268,7 +268,7 @@ def test_rows_that_are_changed_in_each_pass_have_more_chances_to_meet_a_twin(pas
         for number in range(passes)
         for batch in training(range(1000 * number, 1000 * number + 256), passes=number + 1)
     ]
-    assert bool(judged(TrainRowsInValidation, [*changed, *validation([*range(8), *range(9000, 9200)])])) is speaks
+    assert bool(judged(TrainValidationOverlap, [*changed, *validation([*range(8), *range(9000, 9200)])])) is speaks
 
 
 @pytest.mark.parametrize(
@@ -283,31 +283,31 @@ def test_rows_that_are_changed_in_each_pass_have_more_chances_to_meet_a_twin(pas
     ],
 )
 def test_what_is_no_validation_of_what_was_trained(changes: dict[str, object]) -> None:
-    assert not judged(TrainRowsInValidation, [*training(range(320)), *validation(range(280, 400), **changes)])
+    assert not judged(TrainValidationOverlap, [*training(range(320)), *validation(range(280, 400), **changes)])
 
 
 def test_a_later_pass_over_the_same_loader_counts() -> None:
     early = [*validation(range(280, 400), step=0), *training(range(320))]
-    assert not judged(TrainRowsInValidation, early)
-    assert judged(TrainRowsInValidation, [*early, EpochStarted(40, LOOP, 1, 8, 2)])
+    assert not judged(TrainValidationOverlap, early)
+    assert judged(TrainValidationOverlap, [*early, EpochStarted(40, LOOP, 1, 8, 2)])
 
 
 def test_the_training_set_may_be_measured() -> None:
-    assert not judged(TrainRowsInValidation, [*training(range(320)), *validation(range(320))])
+    assert not judged(TrainValidationOverlap, [*training(range(320)), *validation(range(320))])
 
 
 def test_so_may_a_part_of_it_beside_other_rows() -> None:
     part = [*training(range(320)), *validation(range(64))]
-    assert judged(TrainRowsInValidation, part)
-    assert not judged(TrainRowsInValidation, [*part, *validation(range(400, 500), loader=2, dataset=2)])
+    assert judged(TrainValidationOverlap, part)
+    assert not judged(TrainValidationOverlap, [*part, *validation(range(400, 500), loader=2, dataset=2)])
 
 
 @pytest.mark.parametrize(("first", "scored", "speaks"), [(0, False, False), (0, True, True), (100, False, True)])
 def test_all_the_data_may_be_described_but_not_judged(first: int, scored: bool, speaks: bool) -> None:
     events = [*training(range(320)), *validation(range(first, 400), scored=scored)]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
     numbers = replace(SHARED, samples=320, other_samples=400 - first, shared=320 - first)
-    assert bool(judged(TrainRowsInValidation, [*events, numbers])) is speaks
+    assert bool(judged(TrainValidationOverlap, [*events, numbers])) is speaks
 
 
 @pytest.mark.parametrize(("met", "speaks"), [(60, False), (20, True)])
@@ -315,13 +315,13 @@ def test_some_rows_stand_for_all_where_not_all_were_looked_at(met: int, speaks: 
     """A tenth of the training rows was looked at: 60 of 640 is what the whole set gives; 20 is a third of it."""
     looked = training(range(320), samples=3200)
     events = [*looked, *validation([*range(met), *range(10_000, 10_640 - met)], samples=3200)]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
 
 
 def test_rows_drawn_twice_by_the_sampler_are_no_twins() -> None:
     rows = [*range(160), *range(160)]
-    assert judged(TrainRowsInValidation, [*training(rows, repeats=True), *validation(range(100, 260))])
-    assert not judged(TrainRowsInValidation, [*training(rows), *validation(range(100, 260))])
+    assert judged(TrainValidationOverlap, [*training(rows, repeats=True), *validation(range(100, 260))])
+    assert not judged(TrainValidationOverlap, [*training(rows), *validation(range(100, 260))])
 
 
 SHARED = RowsShared(
@@ -332,19 +332,19 @@ SHARED = RowsShared(
 @pytest.mark.parametrize(("shared", "speaks"), [(1, False), (2, True), (40, True)])
 def test_numbers_tell_what_augmented_samples_do_not(shared: int, speaks: bool) -> None:
     events = [*training(range(240)), *validation(range(1000, 1100)), replace(SHARED, shared=shared)]
-    assert bool(judged(TrainRowsInValidation, events)) is speaks
+    assert bool(judged(TrainValidationOverlap, events)) is speaks
 
 
 def test_samples_that_never_come_twice_are_said() -> None:
     events = [*training(range(320)), *training(range(1000, 1320), passes=2), *validation(range(2000, 2100))]
-    assert "augmentation" in because(TrainRowsInValidation, events)[0][1]
+    assert "augmentation" in because(TrainValidationOverlap, events)[0][1]
     assert not because(
-        TrainRowsInValidation, [*training(range(320)), *training(range(320), passes=2), *validation(range(2000, 2100))]
+        TrainValidationOverlap, [*training(range(320)), *training(range(320), passes=2), *validation(range(2000, 2100))]
     )
 
 
 def test_a_run_without_evaluation_is_said() -> None:
-    assert because(TrainRowsInValidation, training(range(320))) == [("DAT101", "no loader was evaluated on")]
+    assert because(TrainValidationOverlap, training(range(320))) == [("DAT101", "no loader was evaluated on")]
 
 
 # -- values that are no numbers --
@@ -360,20 +360,20 @@ HELD = InputNotFinite(
 
 
 def test_one_finding_for_one_batch() -> None:
-    (finding,) = judged([NotFiniteInputs, NotFiniteValue], [HELD, SPOILT])
-    assert finding.name == "not-finite-inputs"
+    (finding,) = judged([NanOrInfInInputs, NanOrInf], [HELD, SPOILT])
+    assert finding.name == "nan-or-inf-in-inputs"
     assert finding.evidence["sample"] == 7
     assert finding.count == 2
 
 
 def test_what_arose_in_the_model_is_another_rules() -> None:
-    assert [
-        finding.name for finding in judged([NotFiniteInputs, NotFiniteValue], [replace(SPOILT, origin="layer")])
-    ] == ["not-finite"]
+    assert [finding.name for finding in judged([NanOrInfInInputs, NanOrInf], [replace(SPOILT, origin="layer")])] == [
+        "nan-or-inf"
+    ]
 
 
 def test_a_step_that_was_left_out_is_a_warning() -> None:
-    (finding,) = judged(NotFiniteInputs, [replace(SPOILT, skipped=True)])
+    (finding,) = judged(NanOrInfInInputs, [replace(SPOILT, skipped=True)])
     assert finding.severity is Severity.WARNING
 
 
@@ -381,6 +381,6 @@ def test_a_step_that_was_left_out_is_a_warning() -> None:
     ("bad", "evaluating", "words"), [(1, False, "in sample 7 of 16"), (3, True, "in sample 7 and 2 more of 16")]
 )
 def test_the_sample_is_named(bad: int, evaluating: bool, words: str) -> None:
-    (finding,) = judged(NotFiniteInputs, [replace(HELD, bad_samples=bad, evaluating=evaluating)])
+    (finding,) = judged(NanOrInfInInputs, [replace(HELD, bad_samples=bad, evaluating=evaluating)])
     assert words in finding.message
     assert "Batch 4 of pass 1" in finding.message

@@ -23,11 +23,11 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.data.inputs_not_normalised import InputsNotNormalised
-from trueloop.rules.data.labels_do_not_follow_inputs import LabelsDoNotFollowInputs
+from trueloop.rules.data.dataset_modified_in_place import DatasetModifiedInPlace
+from trueloop.rules.data.inputs_not_normalized import InputsNotNormalized
+from trueloop.rules.data.labels_misaligned_with_inputs import LabelsMisalignedWithInputs
 from trueloop.rules.data.metric_averaged_over_batches import MetricAveragedOverBatches
-from trueloop.rules.data.sample_changes import SampleChanges
-from trueloop.rules.data.seedless import Seedless
+from trueloop.rules.data.no_seed_set import NoSeedSet
 from trueloop.rules.data.workers_share_a_seed import WorkersShareASeed
 from trueloop.rules.rule import Rule
 
@@ -103,7 +103,7 @@ def test_it_speaks_when_the_draws_have_really_been_repeated(
     assert bool(judged(WorkersShareASeed, events)) == spoken
 
 
-@pytest.mark.parametrize("rule", [WorkersShareASeed, SampleChanges])
+@pytest.mark.parametrize("rule", [WorkersShareASeed, DatasetModifiedInPlace])
 def test_a_refused_rehearsal_is_said(rule: type[Rule]) -> None:
     refused = replace(REHEARSED, alike="", cause="", refused="it took longer than 2 s", samples=0)
     [because] = unjudged(rule, [refused, PASS, STEP])
@@ -115,11 +115,11 @@ def test_a_refused_rehearsal_is_said(rule: type[Rule]) -> None:
 
 def test_a_rewritten_sample_is_told_with_its_numbers() -> None:
     [finding] = judged(
-        SampleChanges, [replace(REHEARSED, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)]
+        DatasetModifiedInPlace, [replace(REHEARSED, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)]
     )
     assert finding.place == THERE
     assert "was 0.99 at one draw and 0.0039 at the next" in finding.message
-    assert not judged(SampleChanges, [REHEARSED])
+    assert not judged(DatasetModifiedInPlace, [REHEARSED])
 
 
 def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Pat
         encoding="utf-8",
     )
     event = BatchRewritten(3, Place(str(script), 1), 0, "Batches", "x", 1.0, 2.0)
-    [finding] = judged(SampleChanges, [event])
+    [finding] = judged(DatasetModifiedInPlace, [event])
     assert finding.place is not None
     assert finding.place.line == 4
 
@@ -154,7 +154,7 @@ def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Pat
     ],
 )
 def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
-    assert bool(judged(InputsNotNormalised, [replace(PIXELS, **change)])) == spoken  # type: ignore[arg-type]
+    assert bool(judged(InputsNotNormalized, [replace(PIXELS, **change)])) == spoken  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
     ],
 )
 def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
-    assert bool(judged(InputsNotNormalised, [replace(TABLE, narrow=(2, narrow), wide=(1, wide))])) == spoken
-    assert not judged(InputsNotNormalised, [replace(TABLE, narrow=(2, narrow), wide=(1, wide), normed=True)])
+    assert bool(judged(InputsNotNormalized, [replace(TABLE, narrow=(2, narrow), wide=(1, wide))])) == spoken
+    assert not judged(InputsNotNormalized, [replace(TABLE, narrow=(2, narrow), wide=(1, wide), normed=True)])
 
 
 # -- labels --
@@ -191,20 +191,20 @@ def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
 )
 def test_labels_of_equal_inputs(repeated: int, agreed: int, expected: float, spoken: bool) -> None:
     event = replace(LABELS, repeated=repeated, agreed=agreed, expected=expected)
-    assert bool(judged(LabelsDoNotFollowInputs, [event])) == spoken
+    assert bool(judged(LabelsMisalignedWithInputs, [event])) == spoken
 
 
 def test_one_class_is_no_contradiction() -> None:
-    assert not judged(LabelsDoNotFollowInputs, [replace(LABELS, classes=1, agreed=100, expected=1.0)])
+    assert not judged(LabelsMisalignedWithInputs, [replace(LABELS, classes=1, agreed=100, expected=1.0)])
 
 
 def test_few_repeats_are_said_to_be_too_few() -> None:
-    [because] = unjudged(LabelsDoNotFollowInputs, [replace(LABELS, repeated=3, agreed=3)])
+    [because] = unjudged(LabelsMisalignedWithInputs, [replace(LABELS, repeated=3, agreed=3)])
     assert because.startswith("3 inputs")
 
 
 def test_loaders_apart_are_told_at_the_loss() -> None:
-    [finding] = judged(LabelsDoNotFollowInputs, [LoadersParted(2, HERE, 0, 1, 64, 2, THERE)])
+    [finding] = judged(LabelsMisalignedWithInputs, [LoadersParted(2, HERE, 0, 1, 64, 2, THERE)])
     assert finding.place == HERE
 
 
@@ -266,7 +266,7 @@ def test_only_a_smaller_last_batch_counts(tmp_path: Path, sizes: tuple[int, ...]
     [(False, False, True, True), (False, False, False, False), (True, False, True, False), (True, True, True, True)],
 )
 def test_seedless(seeded: bool, late: bool, drawn: bool, spoken: bool) -> None:
-    assert bool(judged(Seedless, [replace(SEED, seeded=seeded, seeded_late=late, drawn=drawn)])) == spoken
+    assert bool(judged(NoSeedSet, [replace(SEED, seeded=seeded, seeded_late=late, drawn=drawn)])) == spoken
 
 
 def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
     script.write_text(
         '"""Doc."""\nimport os\nimport torch\nfrom torch import nn\n\nnet = Net()\nimport sys\n', encoding="utf-8"
     )
-    [finding] = judged(Seedless, [replace(SEED, place=Place(str(script), 6))])
+    [finding] = judged(NoSeedSet, [replace(SEED, place=Place(str(script), 6))])
     assert "from torch import nn\n \n+torch.manual_seed(0)\n" in finding.diff
     assert finding.place is not None
     assert finding.place.line == 6
@@ -283,5 +283,5 @@ def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
 def test_no_seed_is_offered_where_torch_has_another_name(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch as t\nnet = Net()\n", encoding="utf-8")
-    [finding] = judged(Seedless, [replace(SEED, place=Place(str(script), 2))])
+    [finding] = judged(NoSeedSet, [replace(SEED, place=Place(str(script), 2))])
     assert not finding.diff

@@ -10,7 +10,7 @@ import pytest
 from trueloop.event import Place, WeightsCompared, WrittenWeight
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.gradient.weights_written_by_hand import LOOKS, WeightsWrittenByHand
+from trueloop.rules.gradient.weights_updated_outside_optimizer import LOOKS, WeightsUpdatedOutsideOptimizer
 
 STEP = Place("gone.py", 9, "train")
 BY_GRADIENT = WrittenWeight("fc.weight", explained=True, of_gradient=-0.01, of_weight=0.0, share=1.0, weight_decay=0.0)
@@ -22,7 +22,7 @@ def compared(*written: WrittenWeight, place: Place = STEP) -> WeightsCompared:
 
 
 def said(*events: WeightsCompared) -> list[Finding]:
-    checker = Checker([WeightsWrittenByHand])
+    checker = Checker([WeightsUpdatedOutsideOptimizer])
     for event in events:
         checker.check(event)
     assert not checker.failures
@@ -88,6 +88,6 @@ def test_the_line_is_that_which_writes_if_there_is_one(lines: str, place: int, t
 
 
 def test_it_says_when_there_were_too_few_steps() -> None:
-    checker = Checker([WeightsWrittenByHand])
+    checker = Checker([WeightsUpdatedOutsideOptimizer])
     checker.check(compared())
     assert checker.not_applicable() == [("GRD112", "no optimizer took 4 steps")]

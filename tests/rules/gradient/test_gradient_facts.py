@@ -24,12 +24,12 @@ from trueloop.event import (
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.accumulation_not_averaged import AccumulationNotAveraged
-from trueloop.rules.gradient.clipped_too_late import ClippedTooLate
-from trueloop.rules.gradient.gradients_explode import GradientsExplode
-from trueloop.rules.gradient.gradients_vanish import GradientsVanish
-from trueloop.rules.gradient.graph_kept_alive import GraphKeptAlive
-from trueloop.rules.gradient.graph_spans_steps import GraphSpansSteps
+from trueloop.rules.gradient.backward_through_earlier_steps import BackwardThroughEarlierSteps
+from trueloop.rules.gradient.clipped_after_step import ClippedAfterStep
+from trueloop.rules.gradient.exploding_gradients import ExplodingGradients
+from trueloop.rules.gradient.graph_never_freed import GraphNeverFreed
 from trueloop.rules.gradient.step_without_gradient import StepWithoutGradient
+from trueloop.rules.gradient.vanishing_gradients import VanishingGradients
 from trueloop.rules.rule import Rule
 
 HERE = Place("gone.py", 7, "train")
@@ -159,19 +159,19 @@ def late(steps: Iterable[int], **changes: object) -> list[Clipped]:
 
 
 def test_a_clip_after_two_steps_is_too_late() -> None:
-    assert not judged(ClippedTooLate, late([1]))
-    assert not judged(ClippedTooLate, late([1, 1, 1])), "parameter by parameter, after one step"
-    assert len(judged(ClippedTooLate, late([1, 2]))) == 1
+    assert not judged(ClippedAfterStep, late([1]))
+    assert not judged(ClippedAfterStep, late([1, 1, 1])), "parameter by parameter, after one step"
+    assert len(judged(ClippedAfterStep, late([1, 2]))) == 1
 
 
 @pytest.mark.parametrize("limit", [float("inf"), 1e6])
 def test_a_limit_that_nothing_reaches_reads_the_norm(limit: float) -> None:
-    assert not judged(ClippedTooLate, late(range(5), limit=limit))
-    assert judged(ClippedTooLate, late(range(5), limit=9e5))
+    assert not judged(ClippedAfterStep, late(range(5), limit=limit))
+    assert judged(ClippedAfterStep, late(range(5), limit=9e5))
 
 
 def test_a_clip_that_is_useful_at_times_is_left_alone() -> None:
-    assert not judged(ClippedTooLate, [*late([0], stale=False), *late(range(1, 9))])
+    assert not judged(ClippedAfterStep, [*late([0], stale=False), *late(range(1, 9))])
 
 
 def test_the_diff_moves_the_clip_before_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,10 +180,10 @@ def test_the_diff_moves_the_clip_before_the_step(tmp_path: Path, monkeypatch: py
         tmp_path,
         "for x in xs:\n    f(x).backward()\n    opt.step()\n    opt.zero_grad()\n    clip_grad_norm_(ps, 1.0)\n",
     )
-    (finding,) = judged(ClippedTooLate, late([1, 2], place=Place(path, 5), step_place=Place(path, 3)))
+    (finding,) = judged(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 3)))
     body = [line for line in finding.diff.splitlines() if line[0] in "+-" and line[1] not in "+-"]
     assert body == ["+    clip_grad_norm_(ps, 1.0)", "-    clip_grad_norm_(ps, 1.0)"]
-    (apart,) = judged(ClippedTooLate, late([1, 2], place=Place(path, 5), step_place=Place(path, 99)))
+    (apart,) = judged(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 99)))
     assert apart.diff == ""
 
 
@@ -201,7 +201,7 @@ def falling(total: float, layers: int) -> list[float]:
 
 
 def vanishing(units: list[float], times: int = 4) -> list[Finding]:
-    return judged(GradientsVanish, [measured(units, index) for index in range(times)])
+    return judged(VanishingGradients, [measured(units, index) for index in range(times)])
 
 
 def test_a_fall_of_five_orders_over_five_layers() -> None:
@@ -218,7 +218,7 @@ def test_it_must_be_seen_four_times_in_a_row() -> None:
         measured(falling(1, 8), 1),
         *(measured(falling(6, 8), i) for i in (2, 25, 50)),
     ]
-    assert not judged(GradientsVanish, broken)
+    assert not judged(VanishingGradients, broken)
 
 
 def test_a_gate_falls_at_one_place() -> None:
@@ -247,7 +247,7 @@ def test_where_the_model_is_written_is_where_it_is_shown() -> None:
         compiled=False,
         defined=Place("net.py", 3),
     )
-    (finding,) = judged(GradientsVanish, [seen, *(measured(falling(6, 8), i) for i in range(4))])
+    (finding,) = judged(VanishingGradients, [seen, *(measured(falling(6, 8), i) for i in range(4))])
     assert finding.place == Place("net.py", 3)
 
 
@@ -255,14 +255,14 @@ def test_adam_moves_what_is_above_its_eps() -> None:
     for top, speaks in ((1e-3, True), (1e-1, False)):
         units = [unit * top / 1e-3 for unit in falling(6, 8)]
         events = [replace(STEP, scale_free=True), *(measured(units, i) for i in range(4))]
-        assert bool(judged(GradientsVanish, events)) is speaks
+        assert bool(judged(VanishingGradients, events)) is speaks
 
 
 # -- exploding --
 
 
 def lengths(*totals: float, **changes: object) -> list[Finding]:
-    return judged(GradientsExplode, [measured([], i, total=total, **changes) for i, total in enumerate(totals)])
+    return judged(ExplodingGradients, [measured([], i, total=total, **changes) for i, total in enumerate(totals)])
 
 
 def test_three_measurements_a_thousand_times_the_usual() -> None:
@@ -308,9 +308,9 @@ def growing(path: str, *counts: int, made: int = 0) -> list[GraphsAlive]:
 def test_two_dozen_graphs_and_a_line_that_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, KEEPING)
-    assert not judged(GraphKeptAlive, growing(path, 8, 16))
-    assert not judged(GraphKeptAlive, growing(path, 30)), "one burst"
-    (finding,) = judged(GraphKeptAlive, growing(path, 8, 16, 24))
+    assert not judged(GraphNeverFreed, growing(path, 8, 16))
+    assert not judged(GraphNeverFreed, growing(path, 30)), "one burst"
+    (finding,) = judged(GraphNeverFreed, growing(path, 8, 16, 24))
     assert finding.place is not None
     assert finding.place.line == 5
     assert "+    history.append(loss.detach())" in finding.diff
@@ -318,9 +318,9 @@ def test_two_dozen_graphs_and_a_line_that_keeps_them(tmp_path: Path, monkeypatch
 
 def test_without_such_a_line_sixty_four_and_almost_all(tmp_path: Path) -> None:
     path = written(tmp_path, KEEPING.replace("append(loss)", "append(loss.item())"))
-    assert not judged(GraphKeptAlive, growing(path, 8, 16, 24, 32))
-    assert judged(GraphKeptAlive, growing(path, 8, 16, 24, 32, 64))
-    assert not judged(GraphKeptAlive, growing(path, 8, 16, 24, 32, 64, made=100))
+    assert not judged(GraphNeverFreed, growing(path, 8, 16, 24, 32))
+    assert judged(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64))
+    assert not judged(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64, made=100))
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_without_such_a_line_sixty_four_and_almost_all(tmp_path: Path) -> None:
 )
 def test_which_lines_keep_a_graph(tmp_path: Path, kept: str, is_kept: bool) -> None:
     path = written(tmp_path, KEEPING.replace("history.append(loss)", kept))
-    assert bool(judged(GraphKeptAlive, growing(path, 8, 16, 24))) is is_kept
+    assert bool(judged(GraphNeverFreed, growing(path, 8, 16, 24))) is is_kept
 
 
 # -- graphs that span steps --
@@ -355,21 +355,21 @@ def chain(*spans: int, nodes: Iterable[int] = ()) -> list[Event]:
 
 
 def test_a_chain_is_reported_at_the_end_of_a_short_run() -> None:
-    assert judged(GraphSpansSteps, [*chain(0, 1, 2, 3, 4, 5), END])
-    assert not judged(GraphSpansSteps, [*chain(0, 1, 2, 3, 4), END])
-    assert not judged(GraphSpansSteps, chain(0, 1, 2, 3, 4, 5)), "the run may still detach"
+    assert judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5), END])
+    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4), END])
+    assert not judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 3, 4, 5)), "the run may still detach"
 
 
 def test_a_long_one_is_reported_at_once() -> None:
-    assert judged(GraphSpansSteps, chain(0, 1, 2, 8, 16, 32, 64))
-    assert not judged(GraphSpansSteps, chain(0, 1, 2, 8, 16, 32, 63))
+    assert judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 64))
+    assert not judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 63))
 
 
 def test_windows_start_over() -> None:
-    assert not judged(GraphSpansSteps, [*chain(0, 1, 2, 3, 0, 1, 2, 3), END])
-    assert not judged(GraphSpansSteps, [*chain(0, 1, 1, 1, 1, 1, 1, 1), END])
-    assert not judged(GraphSpansSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, 0), END])
+    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 0, 1, 2, 3), END])
+    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 1, 1, 1, 1, 1, 1), END])
+    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, 0), END])
 
 
 def test_a_part_that_is_old_but_does_not_grow_is_a_view_taken_once() -> None:
-    assert not judged(GraphSpansSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, nodes=[12] * 8), END])
+    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, nodes=[12] * 8), END])

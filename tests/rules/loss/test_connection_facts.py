@@ -1,4 +1,4 @@
-"""loss-not-connected on facts written by hand: each threshold from both sides."""
+"""loss-detached-from-parameters on facts written by hand: each threshold from both sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from trueloop.event import Backward, Event, ParameterAccount, ParametersAccounted, Place, RunEnded, Stepped
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.loss.loss_not_connected import LossNotConnected
+from trueloop.rules.loss.loss_detached_from_parameters import LossDetachedFromParameters
 
 BACKWARD = Place("train.py", 8)
 STEP = Place("train.py", 9)
@@ -20,7 +20,7 @@ LOST = ParameterAccount("encoder.weight", 24, True, True, False, True, True, Non
 
 
 def said(*events: Event) -> list[Finding]:
-    checker = Checker([LossNotConnected])
+    checker = Checker([LossDetachedFromParameters])
     for event in events:
         checker.check(event)
     assert not checker.failures

@@ -9,14 +9,14 @@ import pytest
 from trueloop.event import Backward, Event, Forward, LossComputed, NotFinite, Place, RunEnded, Stepped
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
-from trueloop.rules.loss.distance_loss_on_class_labels import DistanceLossOnClassLabels
-from trueloop.rules.loss.logits_where_probabilities_belong import LogitsWhereProbabilitiesBelong
+from trueloop.rules.loss.logits_passed_as_probabilities import LogitsPassedAsProbabilities
 from trueloop.rules.loss.loss_diverges import LossDiverges
-from trueloop.rules.loss.not_finite import NotFiniteValue
+from trueloop.rules.loss.nan_or_inf import NanOrInf
+from trueloop.rules.loss.regression_loss_on_class_labels import RegressionLossOnClassLabels
 from trueloop.rules.loss.shapes_broadcast_in_loss import ShapesBroadcastInLoss
 from trueloop.rules.loss.sigmoid_before_bce_with_logits import SigmoidBeforeBceWithLogits
 from trueloop.rules.loss.softmax_before_cross_entropy import SoftmaxBeforeCrossEntropy
-from trueloop.rules.loss.target_of_wrong_kind import TargetOfWrongKind
+from trueloop.rules.loss.wrong_target_format import WrongTargetFormat
 from trueloop.rules.rule import Rule
 
 HERE = Place("gone.py", 7, "train")
@@ -131,8 +131,8 @@ def test_a_sigmoid_by_graph_or_by_value(
 )
 def test_what_is_no_probability(change: dict[str, object], speaks: bool) -> None:
     event = replace(LOSS, **change)  # type: ignore[arg-type]
-    assert not findings(LogitsWhereProbabilitiesBelong, event)
-    assert bool(findings(LogitsWhereProbabilitiesBelong, event, event)) is speaks
+    assert not findings(LogitsPassedAsProbabilities, event)
+    assert bool(findings(LogitsPassedAsProbabilities, event, event)) is speaks
 
 
 # -- LOS104 --
@@ -156,7 +156,7 @@ def test_what_is_no_probability(change: dict[str, object], speaks: bool) -> None
 )
 def test_a_distance_to_class_numbers(change: dict[str, object], severity: Severity | None) -> None:
     event = replace(LOSS, function="mse_loss", target_dtype="float32", rows="unknown", **change)  # type: ignore[arg-type]
-    found = findings(DistanceLossOnClassLabels, event, event)
+    found = findings(RegressionLossOnClassLabels, event, event)
     assert [f.severity for f in found] == ([] if severity is None else [severity])
 
 
@@ -217,7 +217,7 @@ def test_a_loss_by_hand(prediction: tuple[int, ...], made: tuple[int, ...], spea
 )
 def test_yes_or_no_targets(change: dict[str, object], speaks: bool) -> None:
     event = replace(BINARY, **change)  # type: ignore[arg-type]
-    assert bool(findings(TargetOfWrongKind, event, event)) is speaks
+    assert bool(findings(WrongTargetFormat, event, event)) is speaks
 
 
 SOFT = replace(LOSS, target_shape=(8, 3), target_dtype="float32", target_range=(0.0, 1.0), target_rows_sum_to_one=False)
@@ -238,13 +238,13 @@ SOFT = replace(LOSS, target_shape=(8, 3), target_dtype="float32", target_range=(
 )
 def test_targets_of_cross_entropy(change: dict[str, object], severity: Severity | None) -> None:
     event = replace(SOFT, **change)  # type: ignore[arg-type]
-    found = findings(TargetOfWrongKind, event, event)
+    found = findings(WrongTargetFormat, event, event)
     assert [f.severity for f in found] == ([] if severity is None else [severity])
 
 
 def test_one_batch_of_padding_among_others_is_fine() -> None:
     padding = replace(LOSS, target_range=None)
-    assert not findings(TargetOfWrongKind, LOSS, padding, LOSS, padding)
+    assert not findings(WrongTargetFormat, LOSS, padding, LOSS, padding)
 
 
 # -- LOS109 --
@@ -305,7 +305,7 @@ def test_a_loss_over_more_and_more_terms_may_climb(length: int, speaks: bool) ->
 
 def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:
     event = NotFinite(3, HERE, "loss", "", "", None, "inf", "unknown", (0.1,))
-    checker = Checker([LossDiverges, NotFiniteValue])
+    checker = Checker([LossDiverges, NanOrInf])
     for one in [*run_of(1.0, 20.0, 400.0, float("inf"))[:-1], event, END]:
         checker.check(one)
     assert [f.name for f in checker.findings()] == ["loss-diverges"]
@@ -317,13 +317,13 @@ def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:
 @pytest.mark.parametrize("origin", ["input", "weight", "layer", "loss", "unknown"])
 def test_every_origin_has_a_sentence_and_a_fix(origin: str) -> None:
     event = NotFinite(3, HERE, "loss", "fc1 (Linear)", "log", (0.0, 1.0), "nan", origin, (0.1,))  # type: ignore[arg-type]
-    (found,) = findings(NotFiniteValue, event)
+    (found,) = findings(NanOrInf, event)
     assert found.message.startswith("The loss is nan at step 4: ")
     assert found.fix
 
 
 def test_no_rule_of_losses_can_judge_a_run_without_losses() -> None:
-    rules: list[type[Rule]] = [SoftmaxBeforeCrossEntropy, TargetOfWrongKind, LossDiverges, NotFiniteValue]
+    rules: list[type[Rule]] = [SoftmaxBeforeCrossEntropy, WrongTargetFormat, LossDiverges, NanOrInf]
     checker = Checker(rules)
     checker.check(END)
     assert {code for code, _ in checker.not_applicable()} == {rule.code for rule in rules}

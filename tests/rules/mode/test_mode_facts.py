@@ -11,7 +11,7 @@ from trueloop.event import DropoutWhileEvaluating, Event, Forward, Place, RunEnd
 from trueloop.rules.checker import Checker
 from trueloop.rules.mode.dropout_always_on import DropoutAlwaysOn
 from trueloop.rules.mode.evaluated_in_train_mode import RARE, EvaluatedInTrainMode
-from trueloop.rules.mode.graph_built_while_evaluating import GraphBuiltWhileEvaluating
+from trueloop.rules.mode.evaluation_without_no_grad import EvaluationWithoutNoGrad
 from trueloop.rules.mode.trained_in_eval_mode import STEPS, TrainedInEvalMode
 from trueloop.rules.rule import Rule
 from trueloop.usercode.rewrite import says_monte_carlo
@@ -106,15 +106,15 @@ def dropped(backwards: int, **changes: object) -> Forward:
 
 
 def test_two_graphs_in_a_row_that_nobody_uses_are_a_waste() -> None:
-    assert found(GraphBuiltWhileEvaluating, [trained(0), dropped(1), dropped(1)]) == [20]
-    assert found(GraphBuiltWhileEvaluating, [trained(0), dropped(1)]) == []
-    assert found(GraphBuiltWhileEvaluating, [trained(0), dropped(1), dropped(2), dropped(3)]) == []
+    assert found(EvaluationWithoutNoGrad, [trained(0), dropped(1), dropped(1)]) == [20]
+    assert found(EvaluationWithoutNoGrad, [trained(0), dropped(1)]) == []
+    assert found(EvaluationWithoutNoGrad, [trained(0), dropped(1), dropped(2), dropped(3)]) == []
 
 
 def test_in_train_mode_they_must_be_scored_and_not_a_training_line() -> None:
-    assert found(GraphBuiltWhileEvaluating, [trained(0), *[dropped(1, training=True)] * 2]) == [20]
-    assert found(GraphBuiltWhileEvaluating, [trained(0), *[dropped(1, training=True, scored=False)] * 2]) == []
-    assert found(GraphBuiltWhileEvaluating, [trained(0), *[dropped(1, training=True, place=TRAIN)] * 2]) == []
+    assert found(EvaluationWithoutNoGrad, [trained(0), *[dropped(1, training=True)] * 2]) == [20]
+    assert found(EvaluationWithoutNoGrad, [trained(0), *[dropped(1, training=True, scored=False)] * 2]) == []
+    assert found(EvaluationWithoutNoGrad, [trained(0), *[dropped(1, training=True, place=TRAIN)] * 2]) == []
 
 
 def stepped(**changes: object) -> SteppedWhileEvaluating:

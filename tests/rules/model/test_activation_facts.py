@@ -20,7 +20,7 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.mode.evaluation_not_repeatable import EvaluationNotRepeatable
+from trueloop.rules.mode.nondeterministic_evaluation import NondeterministicEvaluation
 from trueloop.rules.model.activations_saturated import ActivationsSaturated
 from trueloop.rules.model.output_ignores_input import OutputIgnoresInput
 from trueloop.rules.model.tied_weights_came_apart import TiedWeightsCameApart
@@ -132,4 +132,4 @@ def test_outputs_must_change_by_more_than_rounding_and_not_by_sampling(
     change: float, sampling: bool, findings: int
 ) -> None:
     event = EvaluationRepeated(9, LINE, 0, "Net", 8, change, ("randn_like",), LAYER, sampling)
-    assert [finding.place for finding in said(EvaluationNotRepeatable, event)] == [LAYER] * findings
+    assert [finding.place for finding in said(NondeterministicEvaluation, event)] == [LAYER] * findings

@@ -24,8 +24,8 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.gradient import last_window_dropped
-from trueloop.rules.gradient.last_window_dropped import LastWindowDropped
+from trueloop.rules.gradient import incomplete_accumulation_window
+from trueloop.rules.gradient.incomplete_accumulation_window import IncompleteAccumulationWindow
 from trueloop.rules.loss import loss_at_chance as chance
 from trueloop.rules.loss.loss_at_chance import LossAtChance
 from trueloop.rules.optimizer import learning_rate_too_high as high
@@ -212,7 +212,7 @@ def test_of_several_losses_one_may_stay_where_it_is() -> None:
     assert not judged(LossAtChance, [*[PASS] * 5, COMPARED, other, STILL])
 
 
-# -- last-window-dropped --
+# -- incomplete-accumulation-window --
 
 STEP = Stepped(
     step=0, place=Place("gone.py", 9), optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=4,
@@ -246,11 +246,11 @@ def fates(script: str, batches: int = 5, reason: str = "finished", **step: objec
     events = windows(script, batches, **step)
     steps = sum(isinstance(event, Stepped) for event in events)
     end = replace(END, step=steps, reason=reason)  # type: ignore[arg-type]
-    return [finding.evidence["fate"] for finding in judged(LastWindowDropped, events, end)]
+    return [finding.evidence["fate"] for finding in judged(IncompleteAccumulationWindow, events, end)]
 
 
 def test_what_is_dropped_is_said_once_the_window_has_a_usual_length() -> None:
-    assert last_window_dropped.HABIT == 2
+    assert incomplete_accumulation_window.HABIT == 2
     assert fates("E bbbb4 b E bbbb4 b E bbbb4", reason="cut") == ["dropped"]
     assert fates("E bbbb4 b", reason="finished") == []  # one window is no habit
     assert fates("E bbbb4 bbbb4 b", batches=9) == ["unused"]
@@ -284,7 +284,7 @@ def test_losses_that_are_no_numbers_and_several_optimizers_are_let_be() -> None:
         replace(event, optimizer=1) if isinstance(event, Stepped) and not event.index else event
         for event in windows("E1bbbb4bEbbbb4")
     ]
-    assert not judged(LastWindowDropped, [*other, *windows("E bbbb4 b E bbbb4")])
+    assert not judged(IncompleteAccumulationWindow, [*other, *windows("E bbbb4 b E bbbb4")])
 
 
 def test_steps_that_nobody_saw_end_the_count() -> None:
@@ -293,7 +293,7 @@ def test_steps_that_nobody_saw_end_the_count() -> None:
         for event in windows("E bbbb4 bbbb4 b E bbbb4 b E bbbb4")
         if not (isinstance(event, Stepped) and event.index == 1)
     ]
-    assert not judged(LastWindowDropped, events[:-5], replace(END, reason="cut"))
+    assert not judged(IncompleteAccumulationWindow, events[:-5], replace(END, reason="cut"))
 
 
 # -- plateau-watches-wrong-way --

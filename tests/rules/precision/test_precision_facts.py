@@ -26,7 +26,7 @@ from trueloop.event import (
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.clipped_before_unscale import ClippedBeforeUnscale
-from trueloop.rules.loss.not_finite import NotFiniteValue
+from trueloop.rules.loss.nan_or_inf import NanOrInf
 from trueloop.rules.precision.backward_under_autocast import BackwardUnderAutocast
 from trueloop.rules.precision.half_without_scaler import HalfWithoutScaler
 from trueloop.rules.precision.nan_hidden import NanHidden
@@ -189,10 +189,10 @@ def test_the_search_itself_is_free() -> None:
 
 def test_a_loss_that_is_no_number_explains_skipped_steps() -> None:
     cause = NotFinite(3, BACKWARD, "loss", "", "log", None, "nan", "loss", (0.1,))
-    checker = Checker([NotFiniteValue, StepsSkipped])
+    checker = Checker([NanOrInf, StepsSkipped])
     checker.check(cause)
     checker.check(COUNTED)
-    assert [finding.name for finding in checker.findings()] == ["not-finite"]
+    assert [finding.name for finding in checker.findings()] == ["nan-or-inf"]
 
 
 # -- PRC106 --

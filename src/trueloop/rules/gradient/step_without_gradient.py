@@ -47,7 +47,7 @@ class StepWithoutGradient(Rule):
     name = "step-without-gradient"
     severity = Severity.ERROR
     not_applicable = "no optimizer step was seen"
-    explained_by = ("loss-not-connected", "optimizer-holds-old-parameters")
+    explained_by = ("loss-detached-from-parameters", "optimizer-holds-old-parameters")
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}

@@ -68,19 +68,19 @@ class LossAtChance(Rule):
     not_applicable = "no loss function of PyTorch's was called"
     explained_by = (
         # nothing reaches the weights
-        "loss-not-connected", "parameters-never-trained", "parameter-in-no-group", "optimizer-holds-old-parameters", "steps-skipped",
+        "loss-detached-from-parameters", "parameters-never-trained", "parameter-in-no-group", "optimizer-holds-old-parameters", "steps-skipped",
         "step-without-gradient", "gradients-cleared-before-step", "optimizer-never-stepped", "optimizer-built-each-step",
-        "gradients-vanish", "weights-in-half", "layers-in-a-plain-list",
+        "vanishing-gradients", "weights-in-half", "layers-in-a-plain-list",
         # it reaches them wrongly
-        "learning-rate-too-low", "learning-rate-too-high", "gradients-never-cleared", "gradients-explode", "loss-diverges", "not-finite",
+        "learning-rate-too-low", "learning-rate-too-high", "gradients-never-cleared", "exploding-gradients", "loss-diverges", "nan-or-inf",
         "schedule-out-of-time", "plateau-watches-wrong-way", "trained-in-eval-mode",
         # the model cannot tell samples apart
         "units-start-equal", "units-dead", "activations-saturated", "output-ignores-input", "samples-mixed",
         # the loss is another one than was meant
-        "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits", "logits-where-probabilities-belong", "target-of-wrong-kind",
-        "distance-loss-on-class-labels", "shapes-broadcast-in-loss",
+        "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits", "logits-passed-as-probabilities", "wrong-target-format",
+        "regression-loss-on-class-labels", "shapes-broadcast-in-loss",
         # the data
-        "labels-do-not-follow-inputs", "inputs-not-normalised", "not-finite-inputs", "one-class-batches", "not-shuffled", "sample-changes",
+        "labels-misaligned-with-inputs", "inputs-not-normalized", "nan-or-inf-in-inputs", "single-class-batches", "not-shuffled", "dataset-modified-in-place",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -105,8 +105,8 @@ class LossDiverges(Rule):
     explained_by = (
         "gradients-never-cleared",
         "shapes-broadcast-in-loss",
-        "logits-where-probabilities-belong",
-        "target-of-wrong-kind",
+        "logits-passed-as-probabilities",
+        "wrong-target-format",
     )
 
     def __init__(self) -> None:

@@ -54,11 +54,11 @@ class ActivationsSaturated(Rule):
     severity = Severity.WARNING
     not_applicable = "no sigmoid or tanh between two layers was seen in a backward"
     explained_by = (
-        "inputs-not-normalised",
+        "inputs-not-normalized",
         "learning-rate-too-high",
         "loss-diverges",
-        "not-finite",
-        "not-finite-inputs",
+        "nan-or-inf",
+        "nan-or-inf-in-inputs",
     )
 
     def __init__(self) -> None:

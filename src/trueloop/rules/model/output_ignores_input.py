@@ -57,8 +57,8 @@ class OutputIgnoresInput(Rule):
     severity = Severity.WARNING
     not_applicable = "no output of a model was seen to go into a loss"
     explained_by = (
-        "units-dead", "units-start-equal", "activations-saturated", "parameters-never-trained", "loss-not-connected", "loss-diverges",
-        "not-finite", "learning-rate-too-high", "inputs-not-normalised", "optimizer-holds-old-parameters",
+        "units-dead", "units-start-equal", "activations-saturated", "parameters-never-trained", "loss-detached-from-parameters", "loss-diverges",
+        "nan-or-inf", "learning-rate-too-high", "inputs-not-normalized", "optimizer-holds-old-parameters",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ class ParametersNeverTrained(Rule):
     name = "parameters-never-trained"
     severity = Severity.WARNING
     not_applicable = "no model was trained by an optimizer for some steps"
-    explained_by = ("optimizer-holds-old-parameters", "loss-not-connected")
+    explained_by = ("optimizer-holds-old-parameters", "loss-detached-from-parameters")
 
     def __init__(self) -> None:
         self._early: dict[int, ParametersAccounted] = {}

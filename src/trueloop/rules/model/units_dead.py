@@ -58,10 +58,10 @@ class UnitsDead(Rule):
     explained_by = (
         "learning-rate-too-high",
         "loss-diverges",
-        "not-finite",
+        "nan-or-inf",
         "units-start-equal",
-        "inputs-not-normalised",
-        "not-finite-inputs",
+        "inputs-not-normalized",
+        "nan-or-inf-in-inputs",
     )
 
     def __init__(self) -> None:

@@ -74,8 +74,8 @@ class LearningRateTooHigh(Rule):
     severity = Severity.WARNING
     not_applicable = "no step was measured"
     explained_by = (
-        "loss-diverges", "not-finite", "not-finite-inputs", "gradients-never-cleared", "accumulation-not-averaged", "inputs-not-normalised",
-        "shapes-broadcast-in-loss", "target-of-wrong-kind", "logits-where-probabilities-belong", "clipped-before-unscale",
+        "loss-diverges", "nan-or-inf", "nan-or-inf-in-inputs", "gradients-never-cleared", "accumulation-not-averaged", "inputs-not-normalized",
+        "shapes-broadcast-in-loss", "wrong-target-format", "logits-passed-as-probabilities", "clipped-before-unscale",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -62,8 +62,8 @@ class LearningRateTooLow(Rule):
     severity = Severity.WARNING
     not_applicable = "no step was measured"
     explained_by = (
-        "step-without-gradient", "gradients-cleared-before-step", "loss-not-connected", "parameters-never-trained", "weights-in-half",
-        "optimizer-holds-old-parameters", "optimizer-built-each-step", "gradients-vanish", "steps-skipped", "schedule-out-of-time",
+        "step-without-gradient", "gradients-cleared-before-step", "loss-detached-from-parameters", "parameters-never-trained", "weights-in-half",
+        "optimizer-holds-old-parameters", "optimizer-built-each-step", "vanishing-gradients", "steps-skipped", "schedule-out-of-time",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ With transformers: `TrainingArguments(..., logging_nan_inf_filter=False)`.
 When it is fine
 ---------------
 A guard that says so: it prints, logs, warns, counts or raises, or the value reaches a log on another line. A GradScaler
-that leaves steps out is steps-skipped's matter. Where such a loss came from is not-finite's: if a backward ran on it
+that leaves steps out is steps-skipped's matter. Where such a loss came from is nan-or-inf's: if a backward ran on it
 both speak, each at its own line.
 """
 

@@ -55,7 +55,7 @@ class StepsSkipped(Rule):
     name = "steps-skipped"
     severity = Severity.WARNING
     not_applicable = "no GradScaler took a step"
-    explained_by = ("not-finite", "loss-diverges")
+    explained_by = ("nan-or-inf", "loss-diverges")
 
     def __init__(self) -> None:
         self._told: set[int] = set()

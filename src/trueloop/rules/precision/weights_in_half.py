@@ -56,7 +56,7 @@ class WeightsInHalf(Rule):
     name = "weights-in-half"
     severity = Severity.WARNING
     not_applicable = "no weight in half precision was updated"
-    explained_by = ("not-finite", "loss-diverges")
+    explained_by = ("nan-or-inf", "loss-diverges")
 
     def __init__(self) -> None:
         self._looks: dict[int, list[UpdateRounded]] = {}

@@ -1,0 +1,125 @@
+"""MOD103 evaluation-without-no-grad: a pass over data records graphs that nobody uses.
+
+What it sees
+------------
+Two or more calls of a model in a row, with no backward between them, whose graphs were recorded and then freed without
+any backward going through them, while the model was in eval mode, or while losses or decisions were taken from its
+outputs.
+
+Why it hurts
+------------
+Each batch of the evaluation keeps every activation until the batch is done, and spends time on recording what no one
+reads: the evaluation needs several times the memory it could, and the batch size of the run is limited by it.
+
+Evidence
+--------
+The model, how many calls of the pass, their mode and the size of the batches.
+
+Use instead
+-----------
+    @torch.no_grad()
+    def evaluate(model, loader):
+        ...
+
+When it is fine
+---------------
+Not reported: gradients with respect to the input (Grad-CAM, saliency, attacks) and features whose loss is taken
+elsewhere in the model, since a backward follows each call; a single probing call; a training batch that the loop skips;
+a policy whose graph is used later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+from trueloop.event import Forward, Place, RunEnded
+from trueloop.finding import Finding, Severity
+from trueloop.rules.rule import Findings, Rule
+from trueloop.usercode.rewrite import imports_torch, loop_without_graph, trains
+from trueloop.usercode.source import Edit, diff, source_of
+
+__all__ = ["EvaluationWithoutNoGrad"]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """Calls of one model whose graphs were dropped, with no backward between them."""
+
+    first: Forward
+    calls: int = 0
+    scored: int = 0
+    places: list[Place | None] = field(default_factory=list)
+
+
+@final
+class EvaluationWithoutNoGrad(Rule):
+    code = "MOD103"
+    name = "evaluation-without-no-grad"
+    severity = Severity.WARNING
+    not_applicable = "no model was called"
+    explained_by = ("step-without-gradient",)  # a loop that forgets backward uses no graph either
+
+    def __init__(self) -> None:
+        self._passes: dict[int, _Pass] = {}
+        self._training_places: set[tuple[int, Place | None]] = set()
+        self._training_functions: set[tuple[str, str]] = set()
+
+    def on_forward(self, call: Forward) -> Findings:
+        if call.fate == "trained":
+            self._training_places.add((call.model, call.place))
+            if call.place is not None:
+                self._training_functions.add((call.place.path, call.place.function))
+        skipped = call.training and (call.model, call.place) in self._training_places
+        current = self._passes.get(call.model)
+        fits = call.fate == "dropped" and not skipped
+        if current is not None and (
+            not fits or (current.first.backwards, current.first.training) != (call.backwards, call.training)
+        ):
+            yield from self._close(call.model)
+        if fits:
+            current = self._passes.setdefault(call.model, _Pass(call))
+            current.calls += 1
+            current.scored += call.scored and call.batch != 1  # a decision on one sample is an action, not a score
+            current.places.append(call.place)
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
+        for model in tuple(self._passes):
+            yield from self._close(model)
+
+    def _close(self, model: int) -> Iterator[Finding]:
+        found = self._passes.pop(model)
+        call = found.first
+        if found.calls < 2 or (call.training and found.scored < 2):
+            return
+        mode = "train" if call.training else "eval"
+        yield self.finding(
+            call,
+            f"{found.calls} calls of {call.name} in a row, in {mode} mode, recorded a graph that was freed without any backward.",
+            fix="Evaluate under torch.no_grad().",
+            evidence={
+                "model": call.name,
+                "calls": found.calls,
+                "scored_calls": found.scored,
+                "mode": mode,
+                "batch": call.batch,
+            },
+            diff=self._without_graph(call.place, looped=len(set(found.places)) < len(found.places)),
+        )
+
+    def _without_graph(self, place: Place | None, *, looped: bool) -> str:
+        """`@torch.no_grad()` over a function that only evaluates; otherwise `with torch.no_grad():` around the loop."""
+        source = source_of(place.path) if place is not None else None
+        if place is None or source is None or not imports_torch(source):
+            return ""
+        function = source.enclosing_function(place.line)
+        if (
+            function is not None
+            and not trains(function)
+            and (place.path, place.function) not in self._training_functions
+        ):
+            nearest = Edit(function.lineno, function.lineno - 1, (f"{source.indent(function.lineno)}@torch.no_grad()",))
+            return diff(place.path, [nearest])  # below @staticmethod, @property and the like
+        edit = loop_without_graph(source, place) if looped else None
+        return "" if edit is None else diff(place.path, [edit])
