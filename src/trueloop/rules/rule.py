@@ -100,7 +100,8 @@ class Page:
     """The documentation of a rule, read from the docstring of its file."""
 
     def __init__(self, docstring: str) -> None:
-        self.title, _, rest = docstring.strip().partition("\n")
+        title, _, rest = docstring.strip().partition("\n\n")
+        self.title = " ".join(title.split())
         self.sections: dict[str, str] = {}
         heading = ""
         for line in rest.splitlines():
