@@ -19,7 +19,7 @@ from trueloop.cli.main import main
 from trueloop.cli.recipe_page import as_set
 from trueloop.cli.train import exit_code
 from trueloop.hook import Ending
-from trueloop.recipe.recipe import kinds, meanings
+from trueloop.recipe.recipe import field_docs, field_types
 
 RECIPE = """\
 import torch
@@ -134,13 +134,13 @@ def test_show_prints_every_field_with_value_mark_and_meaning_and_trains_nothing(
     assert (ended.code, ended.err) == (0, "")
     assert not (tmp_path / "runs").exists()
     rows = {found[2]: found for found in re.finditer(r"^([ *>]) (\w+) +(\S+)", ended.out, re.MULTILINE)}
-    assert set(kinds()) <= set(rows)
+    assert set(field_types()) <= set(rows)
     assert (rows["lr"][1], rows["lr"][3]) == (">", "0.5")
     assert (rows["optimizer_options"][1], rows["optimizer_options"][3]) == (">", "eps=1e-06")
     assert (rows["epochs"][1], rows["epochs"][3]) == ("*", "3")
     assert (rows["clip"][1], rows["clip"][3]) == (" ", "none")
     plain = " ".join(ended.out.split())
-    assert all(meaning in plain for meaning in meanings().values())
+    assert all(meaning in plain for meaning in field_docs().values())
     assert all(
         f"\n{heading}\n" in ended.out for heading in ("what", "how it learns", "data", "on what", "when", "besides")
     )
@@ -152,7 +152,7 @@ def test_show_as_json_can_be_read(tmp_path: Path) -> None:
     assert ended.code == 0
     page = json.loads(ended.out)
     fields = {field["name"]: field for field in page["fields"]}
-    assert list(fields) == list(kinds())
+    assert list(fields) == list(field_types())
     assert fields["schedule"]["value"] == "cosine"
     assert fields["schedule"]["default"] == "constant"
     assert fields["schedule"]["set"]

@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 from tests.engine.small import PADDING, SMALL, Read, begin, furthest, ran, reading, with_norm
-from trueloop.engine.guard import norm_of
 from trueloop.engine.loop import Loop
+from trueloop.engine.nonfinite_guard import norm_of
 
 ROUNDING = 1e-6
 

@@ -117,7 +117,7 @@ def test_a_batch_can_be_had_again() -> None:
     splits = Splits(Dataset(Drawing()), augment=noisy)
     loop, _, _ = begin(replace(drawing(), data=Of(splits)))
     windows = list(islice(loop.batches.windows(State()), 1))
-    again = loop.batches.again(0, 0)
+    again = loop.batches.batch_at(0, 0)
     assert again is not None
     assert torch.equal(again.inputs, windows[0].micros[0].inputs)
 

@@ -18,17 +18,17 @@ from tests.engine.small import SMALL, Of, begin, plain, reading
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline, Trivial
+from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseCheck, ConstantAnswer
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.hook import Collapse
 
 GOOD = Baseline("runs/good", "accuracy", True, 0.9, 0.02, "as told", rows=((100, 0.5), (200, 0.7), (400, 0.9)))
 LOW = Baseline("runs/low", "loss", False, 0.3, 0.05, "as told", rows=((100, 1.0), (200, 0.6), (400, 0.3)))
-MAJORITY = Trivial("always 'cat'", 0.4)
+MAJORITY = ConstantAnswer("always 'cat'", 0.4)
 
 
 def judged(
-    bar: Bar, step: int, value: float, best: float | None = None, *, last: bool = False, epoch: float = 5.0
+    bar: CollapseCheck, step: int, value: float, best: float | None = None, *, last: bool = False, epoch: float = 5.0
 ) -> Collapse | None:
     return bar.judge(step=step, epoch=epoch, value=value, best=best, last=last)
 
@@ -65,7 +65,7 @@ def test_a_baseline_survives_its_record() -> None:
 
 @pytest.mark.parametrize(("value", "collapsed"), [(0.681, False), (0.679, True), (0.95, False), (math.nan, True)])
 def test_in_mid_run_it_is_held_against_what_the_baseline_had(value: float, collapsed: bool) -> None:
-    found = judged(Bar(GOOD), 400, value)
+    found = judged(CollapseCheck(GOOD), 400, value)
     assert (found is not None) == collapsed
     assert found is None or (found.kind, found.step, round(found.expected, 9), found.noise) == (
         "baseline",
@@ -77,13 +77,13 @@ def test_in_mid_run_it_is_held_against_what_the_baseline_had(value: float, colla
 
 @pytest.mark.parametrize(("value", "collapsed"), [(0.64, False), (0.66, True), (0.1, False), (math.inf, True)])
 def test_a_loss_is_worse_when_it_is_higher(value: float, collapsed: bool) -> None:
-    assert (judged(Bar(LOW), 400, value) is not None) == collapsed
+    assert (judged(CollapseCheck(LOW), 400, value) is not None) == collapsed
 
 
 def test_nothing_is_judged_before_the_baseline_was_or_before_the_first_epoch_is_over() -> None:
-    assert judged(Bar(GOOD, MAJORITY), 199, 0.0) is None
-    assert judged(Bar(GOOD, MAJORITY), 400, 0.0, epoch=JUDGED_FROM - 0.01) is None
-    assert judged(Bar(GOOD, MAJORITY), 400, 0.0, epoch=JUDGED_FROM) is not None
+    assert judged(CollapseCheck(GOOD, MAJORITY), 199, 0.0) is None
+    assert judged(CollapseCheck(GOOD, MAJORITY), 400, 0.0, epoch=FIRST_CHECKED_EPOCH - 0.01) is None
+    assert judged(CollapseCheck(GOOD, MAJORITY), 400, 0.0, epoch=FIRST_CHECKED_EPOCH) is not None
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_nothing_is_judged_before_the_baseline_was_or_before_the_first_epoch_is_
     [(0.2, 0.89, False), (0.2, 0.87, True), (0.881, 0.2, False), (0.879, None, True), (math.nan, 0.9, False)],
 )
 def test_at_the_end_the_best_is_held_against_the_best(value: float, best: float | None, collapsed: bool) -> None:
-    found = judged(Bar(GOOD), 400, value, best, last=True)
+    found = judged(CollapseCheck(GOOD), 400, value, best, last=True)
     assert (found is not None) == collapsed
     assert found is None or "its best, 0.9" in found.sentence
 
 
 def test_the_sentence_has_the_numbers_and_where_the_noise_is_from() -> None:
-    found = judged(Bar(GOOD), 400, 0.1)
+    found = judged(CollapseCheck(GOOD), 400, 0.1)
     assert found is not None
     assert found.sentence == (
         "Validation accuracy 0.1 at step 400 is worse than the baseline good (0.7, which it had after 200 to 400 steps) "
@@ -110,7 +110,7 @@ def test_the_sentence_has_the_numbers_and_where_the_noise_is_from() -> None:
 
 @pytest.mark.parametrize(("value", "collapsed"), [(0.419, True), (0.421, False)])
 def test_no_better_than_a_constant_is_a_collapse_where_the_baseline_was_better(value: float, collapsed: bool) -> None:
-    bar = Bar(replace(GOOD, rows=((100, 0.43), (400, 0.43)), value=0.43), MAJORITY)
+    bar = CollapseCheck(replace(GOOD, rows=((100, 0.43), (400, 0.43)), value=0.43), MAJORITY)
     found = judged(bar, 400, value)
     assert (found is not None) == collapsed
     assert found is None or found.kind == "constant"
@@ -118,7 +118,7 @@ def test_no_better_than_a_constant_is_a_collapse_where_the_baseline_was_better(v
 
 
 def test_a_slow_beginning_that_the_baseline_had_too_is_none() -> None:
-    bar = Bar(replace(GOOD, rows=((100, 0.41), (400, 0.41))), MAJORITY)
+    bar = CollapseCheck(replace(GOOD, rows=((100, 0.41), (400, 0.41))), MAJORITY)
     assert judged(bar, 400, 0.4) is None
 
 
@@ -126,15 +126,15 @@ def test_a_slow_beginning_that_the_baseline_had_too_is_none() -> None:
 def test_at_the_end_of_a_blunt_metric_only_what_is_not_better_at_all_has_collapsed(
     value: float, collapsed: bool
 ) -> None:
-    bar = Bar(replace(GOOD, value=0.41), MAJORITY)
+    bar = CollapseCheck(replace(GOOD, value=0.41), MAJORITY)
     assert (judged(bar, 400, value, last=True) is not None) == collapsed
 
 
 def test_what_a_constant_answer_reaches_is_never_promoted() -> None:
-    assert not Bar(GOOD, MAJORITY).promotes(0.419)
-    assert Bar(GOOD, MAJORITY).promotes(0.421)
-    assert Bar(GOOD).promotes(0.0)
-    assert Bar(replace(GOOD, value=0.41), MAJORITY).promotes(0.401)
+    assert not CollapseCheck(GOOD, MAJORITY).promotes(0.419)
+    assert CollapseCheck(GOOD, MAJORITY).promotes(0.421)
+    assert CollapseCheck(GOOD).promotes(0.0)
+    assert CollapseCheck(replace(GOOD, value=0.41), MAJORITY).promotes(0.401)
 
 
 def test_the_decision_needs_no_torch() -> None:
@@ -145,7 +145,7 @@ def test_the_decision_needs_no_torch() -> None:
 # -- the constant answer --
 
 
-def answer(train: Tensor, valid: Tensor, facts: Facts | None = None, **changes: Any) -> Trivial:
+def answer(train: Tensor, valid: Tensor, facts: Facts | None = None, **changes: Any) -> ConstantAnswer:
     splits = Splits(
         Tensors(torch.zeros(len(train), 6), train), Tensors(torch.zeros(len(valid), 6), valid), facts=facts or Facts()
     )
@@ -157,7 +157,7 @@ def answer(train: Tensor, valid: Tensor, facts: Facts | None = None, **changes: 
 
 def test_the_commonest_class_of_the_training_data_is_scored_on_the_validation_data() -> None:
     found = answer(torch.tensor([0, 1, 1, 2]), torch.tensor([1, 0, 0, 2]), Facts(classes=("ant", "bee", "cat")))
-    assert found == Trivial("always 'bee'", 0.25)
+    assert found == ConstantAnswer("always 'bee'", 0.25)
 
 
 @pytest.mark.parametrize("smooth", [0.0, 0.2])
@@ -213,7 +213,7 @@ def test_labels_that_are_not_in_memory_are_read_only_where_that_is_asked_for() -
     loop, _, _ = begin(replace(SMALL, data=Of(splits)))
     before = torch.get_rng_state()
     assert constant_answer(loop, may_read=False) is None
-    assert constant_answer(loop, may_read=True) == Trivial("always 0", 3 / 9)
+    assert constant_answer(loop, may_read=True) == ConstantAnswer("always 0", 3 / 9)
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -60,7 +60,7 @@ def built(recipe: Recipe) -> tuple[Loop, CompiledStep, Batch]:
     loop.into_training_mode()
     made = CompiledStep(loop, as_traced)
     made.build()
-    batch = loop.batches.again(0, 0)
+    batch = loop.batches.batch_at(0, 0)
     assert batch is not None
     return loop, made, loop.batches.micros(batch)[0]
 
@@ -141,7 +141,7 @@ def test_dropout_learns_as_well_though_it_draws_other_numbers() -> None:
 
 def test_the_last_smaller_batch_goes_through_the_model_as_it_is() -> None:
     loop, made, micro = built(SMALL)  # 50 samples in batches of 16
-    smaller = loop.batches.again(0, 3)
+    smaller = loop.batches.batch_at(0, 3)
     assert smaller is not None
     assert made.takes(micro)
     assert not made.takes(smaller)
@@ -309,7 +309,7 @@ def test_a_compiler_that_computes_something_else_is_found_out() -> None:
 
 def test_before_it_is_built_it_says_so() -> None:
     loop, _, _ = begin(SMALL)
-    micro = loop.batches.again(0, 0)
+    micro = loop.batches.batch_at(0, 0)
     assert micro is not None
     with pytest.raises(RuntimeError, match="build"):
         CompiledStep(loop, as_traced).backward(micro, 16)

@@ -19,13 +19,13 @@ from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.assemble import assemble
-from trueloop.engine.batches import InOrder
-from trueloop.engine.fused_adam import Direct
+from trueloop.engine.batches import EvaluationBatches
+from trueloop.engine.fused_adam import FusedStep
 from trueloop.engine.loop import Loop
 from trueloop.engine.programs.cuda_graphs import Graphs, lengths_of
-from trueloop.engine.recorder import Again, Recorder, Work
+from trueloop.engine.programs.device_update import DeviceUpdate, adam_step
+from trueloop.engine.programs.graph_recorder import GraphRecorder, RepeatRecorder, Work
 from trueloop.engine.train import train
-from trueloop.engine.update import Update, adam_step
 from trueloop.errors import BadRecipe
 from trueloop.hook import Hook, Row
 from trueloop.parallel.peers import Alone
@@ -72,14 +72,14 @@ RECIPE = Recipe(
 """19 steps an epoch, the last of 12 samples: 114 steps, of which the first 16 are looked into."""
 
 
-class Counting(Recorder):
+class Counting(GraphRecorder):
     """Does the work again, and counts what was played."""
 
     def __init__(self) -> None:
         self.recorded = self.played = 0
 
     def warm_up(self, work: Work) -> None:
-        Again().warm_up(work)
+        RepeatRecorder().warm_up(work)
 
     def record(self, work: Work) -> Work:
         self.recorded += 1
@@ -91,12 +91,12 @@ class Counting(Recorder):
         return play
 
 
-def played(recipe: Recipe, recorder: Recorder | None = None, store: Memory | None = None) -> tuple[Loop, Kept]:
+def played(recipe: Recipe, recorder: GraphRecorder | None = None, store: Memory | None = None) -> tuple[Loop, Kept]:
     """As `program=cuda_graphs` does on a device that has graphs."""
     kept = Kept()
     loop = assemble(replace(recipe, hooks=(kept,)), store=store)
     loop.guard.on_device = True
-    loop.graphs = Graphs(loop, recorder or Again())
+    loop.graphs = Graphs(loop, recorder or RepeatRecorder())
     return loop, kept
 
 
@@ -274,11 +274,11 @@ def test_a_model_that_plays_another_number_than_it_computes_is_refused() -> None
     assert loop.state.step == 0
 
 
-class Unrecordable(Recorder):
+class Unrecordable(GraphRecorder):
     """What CUDA says of a model that asks the host, in the order in which it says it."""
 
     def warm_up(self, work: Work) -> None:
-        Again().warm_up(work)
+        RepeatRecorder().warm_up(work)
 
     def record(self, work: Work) -> Work:
         try:
@@ -313,7 +313,7 @@ def test_what_cannot_be_recorded_is_refused_with_the_first_reason() -> None:
 def test_what_cannot_be_played_is_refused_before_anything_runs(change: dict[str, Any], said: str) -> None:
     loop, _ = one_by_one(replace(RECIPE, **change))
     with pytest.raises(BadRecipe, match=said):
-        Graphs(loop, Again())
+        Graphs(loop, RepeatRecorder())
 
 
 def test_without_a_device_that_has_graphs_the_recipe_is_refused() -> None:
@@ -334,7 +334,7 @@ def updated(
     draws = torch.Generator().manual_seed(2)
     parameters = [nn.Parameter(torch.randn(shape, generator=draws)) for shape in ((5, 3), (7,))]
     optimizer = kind([{"params": parameters}], lr=1.0, fused=True, **options)  # type: ignore[call-arg]
-    update = Update(optimizer, Direct(optimizer), compiled=False)
+    update = DeviceUpdate(optimizer, FusedStep(optimizer), compiled=False)
     update._compiled = compiled
     update.prime(torch.ones(()))
     for step in range(steps):
@@ -420,5 +420,5 @@ def test_small_inputs_are_evaluated_many_at_once_where_steps_are_played(
     change: dict[str, Any], inputs: tuple[int, ...], at_once: int
 ) -> None:
     splits = replace(read(DataRequest()), facts=Facts(inputs=inputs))
-    in_order = InOrder(splits.train, splits, replace(RECIPE, **change), torch.device("cpu"), Alone())
+    in_order = EvaluationBatches(splits.train, splits, replace(RECIPE, **change), torch.device("cpu"), Alone())
     assert in_order.batch == at_once * RECIPE.batch

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from tests.engine.test_cuda_graphs import RECIPE, Counting, played, poisoned
 from trueloop.checkpoint.store import Memory
-from trueloop.engine.deferred_read import Question
-from trueloop.engine.guard import Guard, Line
-from trueloop.engine.recorder import Work
+from trueloop.engine.deferred_read import DeferredRead
+from trueloop.engine.nonfinite_guard import Guard, LossSummary
+from trueloop.engine.programs.graph_recorder import Work
 from trueloop.engine.train import train
 
 
@@ -27,7 +27,7 @@ def guard(model: nn.Module | None = None) -> Guard:
 
 
 def test_a_question_gives_the_numbers_it_was_given() -> None:
-    assert Question(torch.tensor([1.0, 0.5])).answer() == [1.0, 0.5]
+    assert DeferredRead(torch.tensor([1.0, 0.5])).answer() == [1.0, 0.5]
 
 
 def test_an_answer_is_of_the_steps_before_the_question() -> None:
@@ -38,7 +38,7 @@ def test_an_answer_is_of_the_steps_before_the_question() -> None:
     asked.played(torch.tensor([10.0, 0.0]), torch.tensor([0.0, 1.0]), [(0, 3), (0, 4)])
     assert asked.answered() == [(0, 1)]
     assert [asked.waiting] == [False]
-    assert asked.line() == Line(4.0, 2, 7.0)
+    assert asked.line() == LossSummary(4.0, 2, 7.0)
     assert asked.line() is None  # told once
     assert asked.held() == [(0, 4)]
     assert asked.losses() == (10.0, 1)
@@ -50,7 +50,7 @@ def test_whoever_must_know_hears_everything_at_once() -> None:
     asked.ask(torch.tensor(1.0))
     asked.played(torch.tensor([0.0]), torch.tensor([1.0]), [(0, 1)])
     assert asked.held() == [(0, 0), (0, 1)]
-    assert asked.line() == Line(0.0, 0, 1.0)
+    assert asked.line() == LossSummary(0.0, 0, 1.0)
 
 
 def test_a_question_makes_room_for_more_steps() -> None:
@@ -109,9 +109,9 @@ class Telling(Counting):
 
 def test_the_device_has_its_next_stretch_before_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
-    answer, ask = Question.answer, Guard.ask
+    answer, ask = DeferredRead.answer, Guard.ask
 
-    def heard(self: Question) -> list[float]:
+    def heard(self: DeferredRead) -> list[float]:
         events.append("heard")
         return answer(self)
 
@@ -119,7 +119,7 @@ def test_the_device_has_its_next_stretch_before_it_is_heard(monkeypatch: pytest.
         events.append("ask")
         ask(self, norm)
 
-    monkeypatch.setattr(Question, "answer", heard)
+    monkeypatch.setattr(DeferredRead, "answer", heard)
     monkeypatch.setattr(Guard, "ask", asking)
     loop, kept = played(RECIPE, Telling(events))
     train(loop)

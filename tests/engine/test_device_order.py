@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trueloop.engine.device_order import Orders
+from trueloop.engine.programs.device_order import DeviceOrders
 from trueloop.engine.sample_order import epoch_order
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ class Maker:
 
 def test_what_is_prepared_is_made_once_by_another_thread_and_is_the_same() -> None:
     maker = Maker()
-    orders = Orders(maker, CPU)
+    orders = DeviceOrders(maker, CPU)
     assert torch.equal(orders.of(0), epoch_order(100, 7, 0))
     for _ in range(3):
         orders.prepare(1)
@@ -41,7 +41,7 @@ def test_what_is_prepared_is_made_once_by_another_thread_and_is_the_same() -> No
 
 def test_a_run_that_goes_back_gets_the_order_of_before() -> None:
     maker = Maker()
-    orders = Orders(maker, CPU)
+    orders = DeviceOrders(maker, CPU)
     for epoch in (0, 1, 2, 0):
         assert torch.equal(orders.of(epoch), epoch_order(100, 7, epoch))
     assert maker.made == [0, 1, 2, 0]
@@ -49,7 +49,7 @@ def test_a_run_that_goes_back_gets_the_order_of_before() -> None:
 
 def test_only_one_epoch_before_this_one_is_kept() -> None:
     maker = Maker()
-    orders = Orders(maker, CPU)
+    orders = DeviceOrders(maker, CPU)
     for epoch in (0, 1, 0, 1):
         orders.of(epoch)
     assert maker.made == [0, 1]
@@ -62,7 +62,7 @@ def test_what_goes_wrong_while_it_is_made_is_raised_where_it_is_wanted() -> None
     def fails(epoch: int) -> Tensor:
         raise ValueError(f"no order for {epoch}")
 
-    orders = Orders(fails, CPU)
+    orders = DeviceOrders(fails, CPU)
     orders.prepare(4)
     with pytest.raises(ValueError, match="no order for 4"):
         orders.of(4)
@@ -70,7 +70,7 @@ def test_what_goes_wrong_while_it_is_made_is_raised_where_it_is_wanted() -> None
 
 def test_no_random_number_of_the_training_is_drawn() -> None:
     before = torch.get_rng_state()
-    orders = Orders(Maker(), CPU)
+    orders = DeviceOrders(Maker(), CPU)
     orders.prepare(1)
     orders.of(1)
     assert torch.equal(before, torch.get_rng_state())

@@ -17,7 +17,7 @@ from tests.engine.small import CLASSES, SMALL, WIDTH, blobs, plain, with_norm
 from trueloop.data.source import Batch, Facts
 from trueloop.engine.evaluate import evaluate, evaluating
 from trueloop.engine.precision import Precision
-from trueloop.engine.schedule import Schedule, highest_rate, rate_note
+from trueloop.engine.schedule import Schedule, lr_note, peak_lr
 from trueloop.engine.task import build_task
 from trueloop.errors import BadData
 from trueloop.parallel.peers import Alone, Peers
@@ -160,7 +160,7 @@ def test_the_rate_follows_the_batch_by_its_rule_and_never_falls_as_it_grows(
     lr: float, batch: int, reference: int
 ) -> None:
     def rate(rule: Any, size: int = batch) -> float:
-        return highest_rate(replace(SMALL, lr=lr, batch=size, lr_scaling=rule, reference_batch=reference))
+        return peak_lr(replace(SMALL, lr=lr, batch=size, lr_scaling=rule, reference_batch=reference))
 
     assert rate("none") == lr
     assert rate("linear") == pytest.approx(lr * batch / reference)
@@ -188,7 +188,7 @@ def test_the_rate_follows_the_batch_by_its_rule_and_never_falls_as_it_grows(
     ],
 )
 def test_what_becomes_of_the_rate_is_said_in_one_line(options: dict[str, Any], said: str) -> None:
-    assert rate_note(replace(SMALL, **options)) == said
+    assert lr_note(replace(SMALL, **options)) == said
 
 
 @given(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trueloop.engine.fused_adam import Direct
+from trueloop.engine.fused_adam import FusedStep
 
 Make = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
 
@@ -49,7 +49,7 @@ def both(
     """The same steps by the optimizer itself and straight: the two models and optimizers."""
     plain, straight = network(), network()
     own, other = make(groups_of(plain)), make(groups_of(straight))
-    direct = Direct(other)
+    direct = FusedStep(other)
     for step in range(steps):
         for optimizer in (own, other):
             optimizer.param_groups[0]["lr"] = 1e-2 / (step + 1)
@@ -79,7 +79,7 @@ def test_the_bits_are_the_optimizers_own(make: Make) -> None:
 def test_it_really_is_called_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network()
     optimizer = adam(groups_of(model))
-    direct = Direct(optimizer)
+    direct = FusedStep(optimizer)
     taken: list[int] = []
     for step in range(4):
         fill(model, step)
@@ -113,7 +113,7 @@ def test_options_that_ask_for_more_are_left_to_the_optimizer(options: dict[str, 
 def test_a_loaded_state_is_taken_up() -> None:
     plain, straight, own, other = both(adam, steps=3)
     kept = copy.deepcopy(other.state_dict())
-    direct = Direct(other)
+    direct = FusedStep(other)
     for step in range(3, 5):
         fill(straight, step)
         direct.step()
@@ -131,7 +131,7 @@ def test_a_loaded_state_is_taken_up() -> None:
 def test_who_listens_to_the_steps_hears_them() -> None:
     model = network()
     optimizer = adam(groups_of(model))
-    direct = Direct(optimizer)
+    direct = FusedStep(optimizer)
     fill(model, 0)
     direct.step()
     heard: list[int] = []
@@ -147,7 +147,7 @@ def test_who_listens_to_the_steps_hears_them() -> None:
 def test_a_step_that_somebody_has_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network()
     optimizer = adam(groups_of(model))
-    direct = Direct(optimizer)
+    direct = FusedStep(optimizer)
     fill(model, 0)
     direct.step()
     called: list[int] = []
@@ -180,7 +180,7 @@ def test_other_optimizers_step_as_ever() -> None:
 def test_a_found_infinity_changes_nothing() -> None:
     model = network()
     optimizer = adamw(groups_of(model))
-    direct = Direct(optimizer)
+    direct = FusedStep(optimizer)
     fill(model, 0)
     direct.step(torch.zeros(()))
     before = [parameter.detach().clone() for parameter in model.parameters()]

@@ -16,10 +16,10 @@ from tests.engine.small import CLASSES, SMALL, WIDTH, Ran, Read, begin, blobs, p
 from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine import guard
-from trueloop.engine.guard import Guard, Statistics, clip, norm_of
+from trueloop.engine import nonfinite_guard
 from trueloop.engine.loop import Loop
-from trueloop.engine.nonfinite_origin import autopsy, sentence
+from trueloop.engine.nonfinite_guard import BufferSnapshot, Guard, clip, norm_of
+from trueloop.engine.nonfinite_origin import describe_origin, find_origin
 from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.task import Multiclass
 
@@ -269,7 +269,7 @@ def test_an_autopsy_changes_nothing() -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     splits = Splits(Tensors(*blobs(8)))
     torch.manual_seed(4)
-    event = autopsy(
+    event = find_origin(
         model,
         Multiclass(),
         splits.train.fetch(torch.arange(8)),
@@ -283,7 +283,7 @@ def test_an_autopsy_changes_nothing() -> None:
     assert same_bits(before, model.state_dict())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert event.origin == "unknown", "nothing is wrong with this batch"
-    assert "it arises in the backward" in sentence(event, 0, 3)
+    assert "it arises in the backward" in describe_origin(event, 0, 3)
 
 
 def test_an_autopsy_of_accumulated_steps_looks_at_micro_batches() -> None:
@@ -313,7 +313,7 @@ def test_flags_on_the_device_tell_later_which_batches_were_held_back() -> None:
 
 
 def test_the_flags_are_read_before_there_is_no_room_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "FLAGS", 4)
+    monkeypatch.setattr(nonfinite_guard, "FLAGS", 4)
     over = ran(replace(ONCE, log_every=100, epochs=3, evaluate_every=100, on_nonfinite="skip"), before=on_device)
     assert over.ending.reason == "finished"
     assert (over.loop.state.step, over.loop.state.skipped) == (21, 3)
@@ -341,7 +341,7 @@ def test_what_the_device_held_back_survives_a_checkpoint_in_between() -> None:
 def test_statistics_go_back_to_the_last_good_step() -> None:
     norm, table = nn.BatchNorm1d(2), torch.ones(1000)
     norm.register_buffer("table", table)
-    statistics = Statistics(norm)
+    statistics = BufferSnapshot(norm)
     norm(torch.randn(4, 2) * NAN)
     assert norm.running_mean is not None
     assert torch.isnan(norm.running_mean).all()
@@ -356,7 +356,7 @@ def test_statistics_go_back_to_the_last_good_step() -> None:
 def test_a_table_that_nobody_changes_is_not_copied() -> None:
     model = nn.Module()
     model.register_buffer("table", table := torch.ones(1000))
-    statistics = Statistics(model)
+    statistics = BufferSnapshot(model)
     assert statistics._changed() == []
     table.add_(1)
     assert statistics._changed() == [0]

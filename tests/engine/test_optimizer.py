@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tests.engine.small import SMALL, plain
-from trueloop.engine.optimizer import build_optimizer, groups_of, optimizer_class, optimizer_mistakes
+from trueloop.engine.optimizer import build_optimizer, optimizer_class, optimizer_problems, parameter_groups
 from trueloop.errors import BadRecipe
 
 CPU = torch.device("cpu")
@@ -74,7 +74,7 @@ def test_a_callable_gets_groups_rate_and_options() -> None:
 
 def test_matrices_decay_and_vectors_do_not() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Linear(2, 2), nn.LayerNorm(2))
-    decaying, resting = groups_of(model, 0.1)
+    decaying, resting = parameter_groups(model, 0.1)
     assert (decaying["weight_decay"], resting["weight_decay"]) == (0.1, 0.0)
     assert all(weight.dim() >= 2 for weight in decaying["params"])
     assert all(weight.dim() < 2 for weight in resting["params"])
@@ -90,7 +90,7 @@ def test_frozen_parameters_are_left_out_and_shared_ones_counted_once() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[0].weight.requires_grad_(False)
     model[1].bias = model[0].bias
-    assert sum(len(group["params"]) for group in groups_of(model, 0.1)) == 2
+    assert sum(len(group["params"]) for group in parameter_groups(model, 0.1)) == 2
 
 
 # -- refusals --
@@ -117,19 +117,19 @@ def test_frozen_parameters_are_left_out_and_shared_ones_counted_once() -> None:
     ],
 )
 def test_what_torch_would_not_take_is_told_without_a_model(values: dict[str, Any], said: str) -> None:
-    (mistake,) = optimizer_mistakes(replace(SMALL, **values))
+    (mistake,) = optimizer_problems(replace(SMALL, **values))
     assert said in mistake
     with pytest.raises(BadRecipe, match="Nothing was run"):
         built(**values)
 
 
 def test_several_mistakes_are_told_at_once() -> None:
-    assert len(optimizer_mistakes(replace(SMALL, optimizer="sgd", optimizer_options={"a": 1, "b": 2, "lr": 3}))) == 3
+    assert len(optimizer_problems(replace(SMALL, optimizer="sgd", optimizer_options={"a": 1, "b": 2, "lr": 3}))) == 3
 
 
 def test_a_good_optimizer_has_no_mistakes() -> None:
-    assert optimizer_mistakes(SMALL) == []
-    assert optimizer_mistakes(replace(SMALL, optimizer=torch.optim.SGD)) == []
+    assert optimizer_problems(SMALL) == []
+    assert optimizer_problems(replace(SMALL, optimizer=torch.optim.SGD)) == []
 
 
 def test_the_names_that_are_offered_can_all_be_used() -> None:

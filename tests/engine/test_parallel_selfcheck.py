@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tests.engine.small import CLASSES, SMALL, WIDTH, Read, with_dropout, with_norm
 from trueloop.engine.batches import Batches
-from trueloop.engine.parallel_selfcheck import ROUNDING, _near, answers_alike
+from trueloop.engine.parallel_selfcheck import ROUNDING, _near, check_same_outputs
 from trueloop.errors import BadRecipe, Misuse
 from trueloop.parallel.peers import Alone
 from trueloop.parallel.strategy import Single, Strategy
@@ -52,7 +52,7 @@ def batches(**options: Any) -> Batches:
 
 
 def changed(model: nn.Module, change: Callable[[], object], strategy: Strategy | None = None) -> None:
-    with answers_alike(model, batches(), strategy or Split()):
+    with check_same_outputs(model, batches(), strategy or Split()):
         change()
 
 
@@ -197,5 +197,5 @@ def test_asking_leaves_no_trace_in_modes_statistics_and_draws() -> None:
 
 def test_without_a_batch_there_is_nothing_to_ask() -> None:
     few = batches(data=Read(samples=2), batch=8, drop_last=True)
-    with answers_alike(Shaped(RuntimeError("nobody calls it")), few, Split()):
+    with check_same_outputs(Shaped(RuntimeError("nobody calls it")), few, Split()):
         pass

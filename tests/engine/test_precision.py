@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from tests.engine.small import SMALL, Read, begin, plain, ran
-from trueloop.engine.conditions import WORKSPACE, conditions, pick_device
-from trueloop.engine.guard import Guard
+from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.precision import Precision
-from trueloop.engine.stop import Stop, listening
+from trueloop.engine.stop import Stop, catch_signals
+from trueloop.engine.torch_settings import WORKSPACE, pick_device, torch_settings
 from trueloop.engine.train import train
 
 HOST = torch.device("cpu")
@@ -37,7 +37,7 @@ def settings_of_torch() -> tuple[Any, ...]:
 def test_settings_are_for_the_run_only(name: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     before = settings_of_torch()
-    with conditions(Precision(name, HOST), replace(SMALL, deterministic=True)):
+    with torch_settings(Precision(name, HOST), replace(SMALL, deterministic=True)):
         assert torch.get_float32_matmul_precision() == expected
         assert torch.backends.cudnn.allow_tf32 is (name != "fp32")
         assert torch.are_deterministic_algorithms_enabled()
@@ -62,7 +62,7 @@ def test_settings_are_put_back_when_the_run_fails() -> None:
 def test_a_users_own_workspace_stays() -> None:
     os.environ[WORKSPACE] = ":16:8"
     try:
-        with conditions(Precision("fp32", HOST), replace(SMALL, deterministic=True)):
+        with torch_settings(Precision("fp32", HOST), replace(SMALL, deterministic=True)):
             assert os.environ[WORKSPACE] == ":16:8"
         assert os.environ[WORKSPACE] == ":16:8"
     finally:
@@ -72,7 +72,7 @@ def test_a_users_own_workspace_stays() -> None:
 def test_signals_are_listened_to_only_while_a_run_lasts() -> None:
     before = signal.getsignal(signal.SIGTERM)
     stop = Stop()
-    with listening(stop):
+    with catch_signals(stop):
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.signal == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
@@ -178,6 +178,6 @@ def test_a_precision_without_a_scaler_does_nothing_of_it() -> None:
     precision = Precision("fp32", HOST)
     loss = torch.tensor(2.0)
     assert precision.scaled(loss) is loss
-    assert not precision.expects_overflow(loss)
+    assert not precision.is_overflow(loss)
     assert precision.state() == {}
     assert precision.autocast() is precision.autocast(), "no object a step for nothing"

@@ -29,7 +29,7 @@ from tests.engine.small import (
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.preflight import machine_mistakes, rehearse
+from trueloop.engine.preflight import check_before_training, machine_problems
 from trueloop.errors import BadData, BadRecipe
 from trueloop.recipe.recipe import Recipe
 
@@ -37,7 +37,7 @@ from trueloop.recipe.recipe import Recipe
 def refused(recipe: Recipe, kind: type[Exception] = BadRecipe) -> str:
     loop, _, _ = begin(recipe)
     with pytest.raises(kind) as raised:
-        rehearse(loop)
+        check_before_training(loop)
     assert "Nothing was trained" in str(raised.value)
     return str(raised.value)
 
@@ -89,7 +89,7 @@ def test_five_steps_end_with_the_same_bits_with_and_without_it(model: Callable[[
     valid = Tensors(*blobs(20, seed=1))
     data = Of(Splits(Dataset(Drawing()), valid)) if source == "dataset" else Read()
     recipe = replace(SMALL, model=model, data=data, epochs=None, steps=5, ema=0.9)
-    with_it, without = ran(recipe, before=rehearse), ran(recipe)
+    with_it, without = ran(recipe, before=check_before_training), ran(recipe)
     assert same_bits(with_it.weights, without.weights)
     assert with_it.losses == without.losses
     assert with_it.loop.state.step == 5
@@ -99,7 +99,7 @@ def test_modes_gradients_and_hooks_are_as_before() -> None:
     loop, _, _ = begin(replace(SMALL, model=with_norm))
     loop.model.train()
     loop.model[1].eval()  # type: ignore[index]
-    rehearse(loop)
+    check_before_training(loop)
     assert [module.training for module in loop.model.children()] == [True, False, True, True]
     assert all(parameter.grad is None for parameter in loop.model.parameters())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in loop.model.modules())
@@ -111,7 +111,7 @@ def test_what_it_refuses_leaves_no_trace_either() -> None:
     before = {name: value.clone() for name, value in loop.model.state_dict().items()}
     torch.manual_seed(5)
     with pytest.raises(BadData):
-        rehearse(loop)
+        check_before_training(loop)
     after = torch.rand(3)
     torch.manual_seed(5)
     assert torch.equal(after, torch.rand(3))
@@ -178,7 +178,7 @@ def test_a_shape_that_does_not_fit_is_told_with_the_layer_and_what_it_was_given(
 
     loop, _, _ = begin(replace(SMALL, model=model))
     with pytest.raises(BadRecipe) as raised:
-        rehearse(loop)
+        check_before_training(loop)
     said = str(raised.value)
     assert "Batch 0 of the training data has inputs [16, 6] of float32, and Sequential fails on them" in said
     assert (
@@ -199,7 +199,7 @@ def test_a_forward_that_raises_is_chained() -> None:
 
     loop, _, _ = begin(replace(SMALL, model=Broken))
     with pytest.raises(BadRecipe, match="Broken fails on them: KeyError: 'mine'") as raised:
-        rehearse(loop)
+        check_before_training(loop)
     assert isinstance(raised.value.__cause__, KeyError)
 
 
@@ -222,7 +222,7 @@ def test_what_follows_the_validation_data_needs_some() -> None:
         replace(recipe, patience=3, schedule="plateau")
     )
     assert "metric follow the validation data" in refused(replace(recipe, metric="loss"))
-    rehearse(begin(recipe)[0])
+    check_before_training(begin(recipe)[0])
 
 
 # -- what data cannot give --
@@ -263,14 +263,14 @@ def test_torch_would_indeed_have_stopped_there() -> None:
 @pytest.mark.parametrize("values", [{"drop_last": True}, {"batch": 11}, {"batch": 31}, {"model": plain}])
 def test_each_cure_helps(values: dict[str, Any]) -> None:
     recipe = replace(SMALL, model=with_norm, data=Read(samples=33))
-    assert ran(replace(recipe, **values), before=rehearse).ending.reason == "finished"
+    assert ran(replace(recipe, **values), before=check_before_training).ending.reason == "finished"
 
 
 def test_batchnorm_over_images_can_do_with_one_sample() -> None:
     def model() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, CLASSES))
 
-    assert ran(replace(SMALL, model=model, data=images(17)), before=rehearse).ending.reason == "finished"
+    assert ran(replace(SMALL, model=model, data=images(17)), before=check_before_training).ending.reason == "finished"
 
 
 def test_micro_batches_of_one_sample_with_batchnorm_are_refused() -> None:
@@ -296,7 +296,7 @@ def test_what_this_machine_has_not_is_told_before_data_are_read(values: dict[str
         raise AssertionError("the data were read")
 
     recipe = replace(SMALL, data=unread, **values)
-    assert said in machine_mistakes(recipe)[0]
+    assert said in machine_problems(recipe)[0]
     with pytest.raises(BadRecipe, match="Nothing was run"):
         begin(recipe)
 
@@ -304,13 +304,13 @@ def test_what_this_machine_has_not_is_told_before_data_are_read(values: dict[str
 def test_mps_is_told_likewise() -> None:
     if torch.backends.mps.is_available():
         pytest.skip("this machine has it")
-    assert "device=mps needs an Apple GPU" in machine_mistakes(replace(SMALL, device="mps"))[0]
+    assert "device=mps needs an Apple GPU" in machine_problems(replace(SMALL, device="mps"))[0]
 
 
 def test_an_unknown_optimizer_is_told_before_data_are_read() -> None:
-    assert "Did you mean adam?" in machine_mistakes(replace(SMALL, optimizer="adamm"))[0]
-    assert machine_mistakes(SMALL) == []
+    assert "Did you mean adam?" in machine_problems(replace(SMALL, optimizer="adamm"))[0]
+    assert machine_problems(SMALL) == []
 
 
 def test_a_recipe_of_wrong_kinds_does_not_make_it_fail() -> None:
-    assert machine_mistakes(replace(SMALL, device=3, precision=None, optimizer=None)) == []  # type: ignore[arg-type]
+    assert machine_problems(replace(SMALL, device=3, precision=None, optimizer=None)) == []  # type: ignore[arg-type]

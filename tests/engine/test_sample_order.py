@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.engine.small import SMALL, Of, begin
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.batches import Batches, InOrder
-from trueloop.engine.sample_order import epoch_order, mixed, pieces_of, steps_in
+from trueloop.engine.batches import Batches, EvaluationBatches
+from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
 from trueloop.engine.state import State
 from trueloop.errors import BadRecipe
 from trueloop.parallel.peers import Alone, Peers
@@ -42,7 +42,7 @@ sizes = st.tuples(st.integers(1, 300), st.integers(1, 40), st.integers(1, 8), st
 def test_every_sample_comes_once_an_epoch_whatever_the_split(sizes: tuple[int, int, int, int], drop_last: bool) -> None:
     samples, batch, accumulate, world = sizes
     recipe = replace(SMALL, batch=batch, accumulate=min(accumulate, batch), drop_last=drop_last)
-    steps = steps_in(samples, batch, drop_last)
+    steps = steps_per_epoch(samples, batch, drop_last)
     if not steps:
         return
     seen: list[int] = []
@@ -86,7 +86,7 @@ def test_evaluation_sees_every_sample_once_in_order(sizes: tuple[int, int, int, 
     seen = [
         int(value)
         for rank in range(world)
-        for micro in InOrder(splits.train, splits, recipe, HOST, one_of(rank, world))
+        for micro in EvaluationBatches(splits.train, splits, recipe, HOST, one_of(rank, world))
         for value in micro.targets
     ]
     assert seen == list(range(samples))
@@ -98,7 +98,7 @@ def test_pieces_are_even_complete_and_no_larger_than_a_full_steps(
 ) -> None:
     accumulate = min(accumulate, batch)
     samples = min(samples, -(-batch // world))
-    pieces = pieces_of(samples, world, accumulate, batch)
+    pieces = micro_batch_sizes(samples, world, accumulate, batch)
     assert sum(pieces) == samples
     assert not pieces or max(pieces) - min(pieces) <= 1
     assert all(0 < piece <= -(-batch // (world * accumulate)) for piece in pieces)
@@ -119,8 +119,8 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
 
 
 def test_mixed_seeds_do_not_collide_where_sums_would() -> None:
-    assert len({mixed(*numbers) for numbers in [(1, 2), (2, 1), (0, 3), (12,), (1, 2, 0), (1, 20), (12, 0)]}) == 7
-    assert 0 <= mixed(0) < 2**63
+    assert len({mix_seed(*numbers) for numbers in [(1, 2), (2, 1), (0, 3), (12,), (1, 2, 0), (1, 20), (12, 0)]}) == 7
+    assert 0 <= mix_seed(0) < 2**63
 
 
 def test_balanced_draws_give_every_class_its_share() -> None:

@@ -15,10 +15,10 @@ from trueloop.data.source import Batch, Facts, Splits, moved, tensors_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.engine.loss_facts import loss_facts
-from trueloop.engine.nonfinite_origin import autopsy
-from trueloop.engine.preflight import rehearse
+from trueloop.engine.nonfinite_origin import find_origin
+from trueloop.engine.preflight import check_before_training
 from trueloop.engine.task import Language, Multiclass, Task
-from trueloop.engine.unprojected import Unprojected, outline
+from trueloop.engine.unprojected import Unprojected, shape_only
 from trueloop.errors import BadData, BadRecipe
 from trueloop.event import Event
 from trueloop.hook import Hook, Row
@@ -65,11 +65,11 @@ def test_scores_of_another_type_than_the_weight_are_of_the_answers_type() -> Non
 
 
 def test_its_outline_has_the_shape_of_the_scores_and_no_memory() -> None:
-    shape = outline(answer(3, 5))
+    shape = shape_only(answer(3, 5))
     assert isinstance(shape, Tensor)
     assert shape.shape == (3, 5, 50)
     assert shape.untyped_storage().nbytes() == 4
-    assert outline("anything else") == "anything else"
+    assert shape_only("anything else") == "anything else"
 
 
 def test_hits_are_found_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_run_learns_and_measures_the_same(options: dict[str, Any]) -> None:
     for unprojected in (False, True):
         told = Told()
         loop = loop_of(unprojected, told, **options)
-        rehearse(loop)
+        check_before_training(loop)
         loop.train()
         rows.append(
             [
@@ -253,7 +253,7 @@ class Both(nn.Module):
 def test_a_model_may_answer_so_in_evaluation_too() -> None:
     told = Told()
     loop = loop_of(True, told, model=Both)
-    rehearse(loop)
+    check_before_training(loop)
     loop.train()
     (valid,) = [row for row in told.rows if row.kind == "valid" and row.step == 6]
     assert 0 < valid.values["loss"] < 6
@@ -273,7 +273,7 @@ def test_a_batch_that_gives_no_number_is_explained() -> None:
     with torch.no_grad():
         model.get_parameter("norm.weight")[3] = torch.nan
     batch = Batch(tokens(2, 16), tokens(2, 16))
-    event = autopsy(model.train(), Language(), batch, 0, (0.1,), torch.no_grad)
+    event = find_origin(model.train(), Language(), batch, 0, (0.1,), torch.no_grad)
     assert (event.origin, event.layer) == ("weight", "norm.weight")
 
 

@@ -30,7 +30,7 @@ from tests.engine.small import (
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Source, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.batches import InOrder
+from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate, evaluating
 from trueloop.engine.precision import Precision
 from trueloop.engine.task import Multiclass
@@ -169,7 +169,7 @@ def test_the_mean_is_over_samples_not_over_batches() -> None:
     inputs[32:] *= 40
     model = plain()
     splits = Splits(Tensors(inputs, labels))
-    batches = InOrder(splits.train, splits, SMALL, HOST, Alone())
+    batches = EvaluationBatches(splits.train, splits, SMALL, HOST, Alone())
     assert [len(micro.targets) for micro in batches] == [32, 3]
     values = evaluate(model, batches, Multiclass(), HOST, Precision("fp32", HOST), Alone())
     loss, accuracy = by_hand(model, inputs, labels)
@@ -185,7 +185,7 @@ def test_targets_that_do_not_count_are_left_out_of_the_mean() -> None:
     model = plain()
     values = evaluate(
         model,
-        InOrder(splits.train, splits, SMALL, HOST, Alone()),
+        EvaluationBatches(splits.train, splits, SMALL, HOST, Alone()),
         Multiclass(splits.facts),
         HOST,
         Precision("fp32", HOST),
@@ -229,8 +229,8 @@ def test_the_samples_are_brought_to_the_device_once_not_at_each_evaluation() -> 
 
 def test_twice_a_micro_batch_is_evaluated_at_once() -> None:
     splits = Splits(Tensors(*blobs(200)))
-    assert InOrder(splits.train, splits, replace(SMALL, batch=64), HOST, Alone()).batch == 128
-    assert InOrder(splits.train, splits, replace(SMALL, batch=64, accumulate=8), HOST, Alone()).batch == 16
+    assert EvaluationBatches(splits.train, splits, replace(SMALL, batch=64), HOST, Alone()).batch == 128
+    assert EvaluationBatches(splits.train, splits, replace(SMALL, batch=64, accumulate=8), HOST, Alone()).batch == 16
 
 
 def test_preparation_is_for_evaluation_too_and_augmentation_is_not() -> None:
@@ -242,7 +242,7 @@ def test_preparation_is_for_evaluation_too_and_augmentation_is_not() -> None:
         prepare=lambda x: x.float() / 16,
         augment=unlike,
     )
-    (only,) = InOrder(splits.train, splits, SMALL, HOST, Alone())
+    (only,) = EvaluationBatches(splits.train, splits, SMALL, HOST, Alone())
     assert only.inputs.tolist() == [[0.5, 0.5]] * 4
 
 

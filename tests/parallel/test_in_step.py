@@ -10,7 +10,7 @@ import torch
 
 from tests.engine.small import SMALL, Read
 from trueloop.data.source import size_of
-from trueloop.engine.batches import IDLE, Batches, InOrder, Window
+from trueloop.engine.batches import IDLE, Batches, EvaluationBatches, Window
 from trueloop.engine.state import State
 from trueloop.parallel.peers import Alone, Peers
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -73,6 +73,6 @@ def test_evaluations_are_in_step_too(samples: int, world: int) -> None:
     recipe = replace(SMALL, data=Read(valid=samples), batch=4)
     splits = recipe.data(DataRequest())
     assert splits.valid is not None
-    seats = [InOrder(splits.valid, splits, recipe, HOST, seat(rank, world)) for rank in range(world)]
+    seats = [EvaluationBatches(splits.valid, splits, recipe, HOST, seat(rank, world)) for rank in range(world)]
     assert sum(size_of(batch.inputs) for each in seats for batch in each) == samples
     assert len({len([*each, *each.idle()]) for each in seats}) == 1

@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from tests.engine.small import SMALL, ran
 from tests.parallel.ranks import on_ranks
-from trueloop.engine.schedule import highest_rate, rate_note
+from trueloop.engine.schedule import lr_note, peak_lr
 from trueloop.errors import BadRecipe
 from trueloop.parallel.choose import choose
 from trueloop.parallel.digest import APART, Drift, drift
@@ -35,7 +35,7 @@ from trueloop.parallel.peers import Alone, Group
 from trueloop.parallel.sharded import Sharded
 from trueloop.parallel.strategy import Single
 from trueloop.parallel.tensor import plan_tensors
-from trueloop.recipe.validate import idle, mistakes_of
+from trueloop.recipe.validate import find_problems, unused_fields
 
 HOST = torch.device("cpu")
 
@@ -280,14 +280,14 @@ def test_a_drift_is_told_with_parameter_ranks_and_size() -> None:
 @pytest.mark.parametrize(("rule", "times"), [("none", 1.0), ("linear", 4.0), ("sqrt", 2.0)])
 def test_lr_follows_the_batch_as_asked(rule: Any, times: float) -> None:
     recipe = replace(SMALL, lr=0.01, batch=16, reference_batch=4, lr_scaling=rule, epochs=None, steps=2)
-    assert highest_rate(recipe) == pytest.approx(0.01 * times)
+    assert peak_lr(recipe) == pytest.approx(0.01 * times)
     assert ran(recipe).kept.values("lr") == pytest.approx([0.01 * times] * 2)
 
 
 def test_what_was_done_to_lr_is_said() -> None:
     recipe = replace(SMALL, lr=0.01, batch=16, reference_batch=4, lr_scaling="sqrt")
-    assert rate_note(recipe) == "lr: 0.01 for a batch of 4 is 0.02 for 16 (lr_scaling=sqrt)"
-    assert rate_note(SMALL) == ""
+    assert lr_note(recipe) == "lr: 0.01 for a batch of 4 is 0.02 for 16 (lr_scaling=sqrt)"
+    assert lr_note(SMALL) == ""
 
 
 # -- what a recipe may ask --
@@ -310,13 +310,15 @@ def test_what_was_done_to_lr_is_said() -> None:
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
 def test_nonsense_is_refused_before_anything_runs(options: dict[str, Any], said: str) -> None:
-    found = mistakes_of(replace(SMALL, **options))
+    found = find_problems(replace(SMALL, **options))
     assert any(said in each for each in found), found
 
 
 def test_every_way_is_accepted_and_what_does_nothing_is_said() -> None:
     for way in ("auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"):
-        assert not mistakes_of(replace(SMALL, parallel=way))
-    said = idle(replace(SMALL, tensor_ranks=4, reference_batch=8, tensor_plan={"up": "column"}, parallel="fsdp"))
+        assert not find_problems(replace(SMALL, parallel=way))
+    said = unused_fields(
+        replace(SMALL, tensor_ranks=4, reference_batch=8, tensor_plan={"up": "column"}, parallel="fsdp")
+    )
     assert len(said) == 3
-    assert not idle(replace(SMALL, tensor_ranks=4, parallel="fsdp+tp"))
+    assert not unused_fields(replace(SMALL, tensor_ranks=4, parallel="fsdp+tp"))

@@ -12,7 +12,7 @@ import torch
 from trueloop.checkpoint.store import Folder
 from trueloop.claims.catalogue import ORDER
 from trueloop.readiness.gather import readiness_of
-from trueloop.recipe.recipe import Recipe, described
+from trueloop.recipe.recipe import Recipe, describe
 from trueloop.results.proof import Proof, Proofs, write_proofs
 from trueloop.results.readiness import Readiness, Statement
 
@@ -21,7 +21,7 @@ __all__ = ["CLAIMS", "changed", "line", "made", "readiness"]
 CLAIMS = ORDER
 
 RECIPE: dict[str, Any] = {
-    **described(Recipe("mine", lambda: None, lambda _: None, epochs=2, clip=1.0)),
+    **describe(Recipe("mine", lambda: None, lambda _: None, epochs=2, clip=1.0)),
     "model": "net",
     "data": "read",
 }

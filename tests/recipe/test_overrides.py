@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from trueloop.errors import BadRecipe
-from trueloop.recipe.overrides import amended, remarks
-from trueloop.recipe.recipe import Recipe, kinds
+from trueloop.recipe.overrides import apply_overrides, override_notes
+from trueloop.recipe.recipe import Recipe, field_types
 
 RECIPE = Recipe(name="mine", model=dict, data=str, epochs=10, optimizer_options={"eps": 1e-9})
 
 
 def refused(**settings: str) -> str:
     with pytest.raises(BadRecipe) as raised:
-        amended(RECIPE, settings)
+        apply_overrides(RECIPE, settings)
     assert "Nothing was run" in str(raised.value)
     return str(raised.value)
 
@@ -65,41 +65,44 @@ def refused(**settings: str) -> str:
     ],
 )
 def test_a_value_is_read_by_the_kind_of_its_field(name: str, text: str, value: Any) -> None:
-    got = getattr(amended(RECIPE, {name: text}), name.partition(".")[0])
+    got = getattr(apply_overrides(RECIPE, {name: text}), name.partition(".")[0])
     assert got == value
     assert type(got) is type(value)
 
 
 def test_nothing_else_changes() -> None:
-    assert amended(RECIPE, {"lr": "0.5"}) == replace(RECIPE, lr=0.5)
-    assert amended(RECIPE, {}) == RECIPE
+    assert apply_overrides(RECIPE, {"lr": "0.5"}) == replace(RECIPE, lr=0.5)
+    assert apply_overrides(RECIPE, {}) == RECIPE
 
 
 def test_entries_add_up_after_the_whole_mapping_was_set() -> None:
-    made = amended(RECIPE, {"optimizer_options": "nesterov=true", "optimizer_options.dampening": "0"})
+    made = apply_overrides(RECIPE, {"optimizer_options": "nesterov=true", "optimizer_options.dampening": "0"})
     assert made.optimizer_options == {"nesterov": True, "dampening": 0}
 
 
 def test_steps_take_the_place_of_epochs_and_it_is_said() -> None:
-    made = amended(RECIPE, {"steps": "100"})
+    made = apply_overrides(RECIPE, {"steps": "100"})
     assert (made.epochs, made.steps) == (None, 100)
-    assert remarks(RECIPE, {"steps": "100"}) == ["steps=100 takes the place of the recipe's epochs=10."]
+    assert override_notes(RECIPE, {"steps": "100"}) == ["steps=100 takes the place of the recipe's epochs=10."]
 
 
 def test_epochs_take_the_place_of_steps() -> None:
     stepped = replace(RECIPE, epochs=None, steps=100)
-    assert (amended(stepped, {"epochs": "5"}).epochs, amended(stepped, {"epochs": "5"}).steps) == (5, None)
-    assert remarks(stepped, {"epochs": "5"}) == ["epochs=5 takes the place of the recipe's steps=100."]
+    assert (apply_overrides(stepped, {"epochs": "5"}).epochs, apply_overrides(stepped, {"epochs": "5"}).steps) == (
+        5,
+        None,
+    )
+    assert override_notes(stepped, {"epochs": "5"}) == ["epochs=5 takes the place of the recipe's steps=100."]
 
 
 def test_both_lengths_at_once_are_left_for_the_vet_to_refuse() -> None:
-    made = amended(RECIPE, {"epochs": "5", "steps": "100"})
+    made = apply_overrides(RECIPE, {"epochs": "5", "steps": "100"})
     assert (made.epochs, made.steps) == (5, 100)
-    assert remarks(RECIPE, {"epochs": "5", "steps": "100"}) == []
+    assert override_notes(RECIPE, {"epochs": "5", "steps": "100"}) == []
 
 
 def test_more_of_the_same_length_is_nothing_to_remark() -> None:
-    assert remarks(RECIPE, {"epochs": "20", "lr": "1"}) == []
+    assert override_notes(RECIPE, {"epochs": "20", "lr": "1"}) == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_all_mistakes_are_told_at_once_and_those_of_the_recipe_too() -> None:
 
 
 def test_no_field_makes_the_reader_fail_otherwise_than_by_a_refusal() -> None:
-    for name in kinds():
+    for name in field_types():
         for text in ("", "x", "1", "none", "true", "a=b", "(,)"):
             with contextlib.suppress(BadRecipe):
-                assert isinstance(amended(RECIPE, {name: text}), Recipe)
+                assert isinstance(apply_overrides(RECIPE, {name: text}), Recipe)

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from trueloop.hook import Hook
-from trueloop.recipe.recipe import GROUPS, DataRequest, Recipe, defaults, described, kinds, meanings
+from trueloop.recipe.recipe import GROUPS, DataRequest, Recipe, defaults, describe, field_docs, field_types
 
 
 class Net:
@@ -34,15 +34,15 @@ def test_a_recipe_cannot_be_changed_only_varied() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_says_in_one_line_what_it_means(name: str) -> None:
-    meaning = meanings()[name]
+    meaning = field_docs()[name]
     assert len(meaning) > 10
     assert meaning.endswith(".")
     assert "\n" not in meaning
 
 
 def test_meanings_and_kinds_know_the_same_fields_in_the_same_order() -> None:
-    assert list(meanings()) == NAMES
-    assert list(kinds()) == NAMES
+    assert list(field_docs()) == NAMES
+    assert list(field_types()) == NAMES
 
 
 def test_only_name_model_and_data_must_be_given() -> None:
@@ -60,7 +60,7 @@ def test_a_description_is_plain_enough_for_json() -> None:
         pass
 
     recipe = replace(RECIPE, hooks=(Watch(),), optimizer_options={"eps": 1e-9}, optimizer=partial(print, end=""))
-    plain = json.loads(json.dumps(described(recipe)))
+    plain = json.loads(json.dumps(describe(recipe)))
     assert list(plain) == NAMES
     assert plain["model"].endswith("test_recipe.Net")
     assert plain["data"].endswith("test_recipe.read")
@@ -72,7 +72,7 @@ def test_a_description_is_plain_enough_for_json() -> None:
 
 
 def test_two_descriptions_differ_exactly_where_the_recipes_do() -> None:
-    one, other = described(RECIPE), described(replace(RECIPE, seed=1, schedule="cosine"))
+    one, other = describe(RECIPE), describe(replace(RECIPE, seed=1, schedule="cosine"))
     assert {name for name in one if one[name] != other[name]} == {"seed", "schedule"}
 
 

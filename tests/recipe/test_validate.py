@@ -16,8 +16,8 @@ from trueloop.engine.precision import PRECISIONS
 from trueloop.engine.schedule import SHAPES
 from trueloop.engine.task import TASKS, build_task
 from trueloop.errors import BadRecipe
-from trueloop.recipe.recipe import Recipe, defaults, kinds
-from trueloop.recipe.validate import METRICS, idle, listed, mistakes_of, vetted
+from trueloop.recipe.recipe import Recipe, defaults, field_types
+from trueloop.recipe.validate import METRICS, bullet_list, find_problems, unused_fields, validate
 from trueloop.recipes.catalogue import bundled, find_recipe
 
 RECIPE = Recipe(name="mine", model=dict, data=str, epochs=10)
@@ -26,21 +26,21 @@ NAN, INFINITY = float("nan"), float("inf")
 
 def told(**values: Any) -> str:
     """The one mistake of a recipe with these values."""
-    found = mistakes_of(replace(RECIPE, **values))
+    found = find_problems(replace(RECIPE, **values))
     assert len(found) == 1, found
     return found[0]
 
 
 def test_a_recipe_with_nothing_but_defaults_passes() -> None:
-    assert mistakes_of(RECIPE) == []
-    assert vetted(RECIPE) is RECIPE
+    assert find_problems(RECIPE) == []
+    assert validate(RECIPE) is RECIPE
 
 
 @pytest.mark.parametrize("name", [name for name in bundled() if name != "tabular"])
 def test_every_bundled_recipe_passes(name: str) -> None:
     recipe = find_recipe(name, {})
-    assert mistakes_of(recipe) == []
-    assert idle(recipe) == []
+    assert find_problems(recipe) == []
+    assert unused_fields(recipe) == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_every_bundled_recipe_passes(name: str) -> None:
     ],
 )
 def test_what_is_right_passes(values: dict[str, Any]) -> None:
-    assert mistakes_of(replace(RECIPE, **values)) == []
+    assert find_problems(replace(RECIPE, **values)) == []
 
 
 # -- kinds --
@@ -108,14 +108,14 @@ def test_a_value_of_the_wrong_kind_is_named_with_the_right_one(values: dict[str,
     assert said in told(**values)
 
 
-@pytest.mark.parametrize("name", [name for name in kinds() if name in defaults()])
+@pytest.mark.parametrize("name", [name for name in field_types() if name in defaults()])
 @pytest.mark.parametrize(
     "value",
     [object(), "nonsense", -1, NAN, (), None, [], {}],
     ids=["object", "text", "negative", "nan", "tuple", "none", "list", "dict"],
 )
 def test_no_value_makes_the_vet_itself_fail(name: str, value: Any) -> None:
-    found = mistakes_of(replace(RECIPE, **{name: value}))
+    found = find_problems(replace(RECIPE, **{name: value}))
     assert all(isinstance(said, str) and said for said in found)
 
 
@@ -203,7 +203,7 @@ def test_values_that_do_not_go_together_are_refused_with_the_cure(values: dict[s
 
 
 def test_a_checkpoint_to_start_from_must_be_there(tmp_path: Path) -> None:
-    assert mistakes_of(replace(RECIPE, start_from=str(tmp_path))) == []
+    assert find_problems(replace(RECIPE, start_from=str(tmp_path))) == []
 
 
 # -- all at once --
@@ -213,7 +213,7 @@ def test_mistakes_of_all_kinds_are_told_together_and_each_once() -> None:
     mistakes: dict[str, Any] = {"lr": "x", "keep": 0, "steps": 5, "device": "gpu", "accumulate": 128}
     wrong = replace(RECIPE, **mistakes, precision="half", compile_fullgraph=True)  # type: ignore[arg-type]
     with pytest.raises(BadRecipe) as raised:
-        vetted(wrong, ["and one that only the machine knows"])
+        validate(wrong, ["and one that only the machine knows"])
     said = str(raised.value)
     assert said.startswith("The recipe 'mine' cannot be trained:\n  - ")
     assert said.count("\n  - ") == 8
@@ -221,12 +221,12 @@ def test_mistakes_of_all_kinds_are_told_together_and_each_once() -> None:
 
 
 def test_a_wrong_length_is_not_told_twice() -> None:
-    assert len(mistakes_of(replace(RECIPE, epochs="5", steps=None))) == 1  # type: ignore[arg-type]
-    assert len(mistakes_of(replace(RECIPE, epochs=0, steps=None))) == 1
+    assert len(find_problems(replace(RECIPE, epochs="5", steps=None))) == 1  # type: ignore[arg-type]
+    assert len(find_problems(replace(RECIPE, epochs=0, steps=None))) == 1
 
 
 def test_a_sentence_that_ends_by_asking_gets_no_full_stop() -> None:
-    assert listed(["did you mean x?", "write y"]) == "\n  - did you mean x?\n  - write y."
+    assert bullet_list(["did you mean x?", "write y"]) == "\n  - did you mean x?\n  - write y."
 
 
 # -- what is said, and not refused --
@@ -246,13 +246,16 @@ def test_a_sentence_that_ends_by_asking_gets_no_full_stop() -> None:
 )
 def test_a_value_that_does_nothing_is_said(values: dict[str, Any], said: str) -> None:
     recipe = replace(RECIPE, **values)
-    assert mistakes_of(recipe) == []
-    assert [note for note in idle(recipe) if note.startswith(said)]
+    assert find_problems(recipe) == []
+    assert [note for note in unused_fields(recipe) if note.startswith(said)]
 
 
 def test_values_that_are_used_are_no_remark() -> None:
-    assert idle(replace(RECIPE, optimizer="momentum", momentum=0.95, schedule="step", gamma=0.5, step_size=3)) == []
-    assert idle(replace(RECIPE, optimizer=torch.optim.SGD, betas=(0.1, 0.2))) == []
+    assert (
+        unused_fields(replace(RECIPE, optimizer="momentum", momentum=0.95, schedule="step", gamma=0.5, step_size=3))
+        == []
+    )
+    assert unused_fields(replace(RECIPE, optimizer=torch.optim.SGD, betas=(0.1, 0.2))) == []
 
 
 # -- one fact in one place --
@@ -260,7 +263,7 @@ def test_values_that_are_used_are_no_remark() -> None:
 
 @pytest.mark.parametrize(("name", "known"), [("schedule", tuple(SHAPES)), ("precision", PRECISIONS), ("task", TASKS)])
 def test_the_engine_knows_the_very_names_that_the_recipe_allows(name: str, known: tuple[str, ...]) -> None:
-    assert set(get_args(kinds()[name])) == set(known)
+    assert set(get_args(field_types()[name])) == set(known)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -273,7 +276,7 @@ def test_the_metrics_that_may_be_asked_for_are_those_that_the_task_gives(task: A
 
 def test_vetting_needs_no_torch() -> None:
     code = (
-        "import sys; from trueloop.recipe.recipe import Recipe; from trueloop.recipe.overrides import amended; from trueloop.recipe.validate import vetted;"
-        "vetted(amended(Recipe(name='x', model=dict, data=dict), {'epochs': '3'})); assert 'torch' not in sys.modules"
+        "import sys; from trueloop.recipe.recipe import Recipe; from trueloop.recipe.overrides import apply_overrides; from trueloop.recipe.validate import validate;"
+        "validate(apply_overrides(Recipe(name='x', model=dict, data=dict), {'epochs': '3'})); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -17,7 +17,7 @@ from trueloop.engine.train import train
 from trueloop.errors import BadData
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
-from trueloop.recipe.validate import vetted
+from trueloop.recipe.validate import validate
 from trueloop.recipes import fashion_cnn, fashion_mlp, mnist, sentiment, shakespeare, shakespeare_tiny
 from trueloop.recipes.catalogue import bundled, find_recipe
 
@@ -41,7 +41,7 @@ def recipe_of(name: str, folder: Path) -> Recipe:
 @pytest.mark.parametrize("name", bundled())
 def test_it_is_sound_and_called_like_its_file(name: str, tmp_path: Path) -> None:
     recipe = recipe_of(name, tmp_path)
-    assert vetted(recipe) is recipe
+    assert validate(recipe) is recipe
     assert recipe.name == name
 
 

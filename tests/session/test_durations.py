@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from trueloop.errors import Misuse
 from trueloop.finding import Finding, Severity
-from trueloop.session import hangs
+from trueloop.session import hang_watch
 from trueloop.session.folder import RunFolder
-from trueloop.session.hangs import (
+from trueloop.session.hang_watch import (
     HANG_AFTER,
     STOPPED_ITSELF,
     VARIABLE,
     hang_after,
-    seconds_of,
-    told_in,
-    watched_for_hangs,
+    parse_seconds,
+    record_hang_in,
+    watch_for_hangs,
 )
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -35,18 +35,20 @@ UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
     around=st.sampled_from(["", " "]),
 )
 def test_a_number_and_a_unit_are_so_many_seconds(number: int, unit: str, space: str, around: str) -> None:
-    assert seconds_of(f"{around}{number}{space if unit else ''}{unit}{around}", "--hang-after") == number * UNITS[unit]
+    assert (
+        parse_seconds(f"{around}{number}{space if unit else ''}{unit}{around}", "--hang-after") == number * UNITS[unit]
+    )
 
 
 @given(st.floats(1, 1e6).map(lambda number: f"{number:.3f}"))
 def test_parts_of_a_second_are_kept(text: str) -> None:
-    assert seconds_of(text, "--hang-after") == float(text)
+    assert parse_seconds(text, "--hang-after") == float(text)
 
 
 @given(st.text(max_size=8))
 def test_any_text_is_a_time_or_refused_in_a_sentence(text: str) -> None:
     try:
-        assert 1 <= seconds_of(text, "--hang-after") < float("inf")
+        assert 1 <= parse_seconds(text, "--hang-after") < float("inf")
     except Misuse as refused:
         said = str(refused)
     else:
@@ -59,14 +61,14 @@ def test_any_text_is_a_time_or_refused_in_a_sentence(text: str) -> None:
 )
 def test_what_might_be_meant_otherwise_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="write a number of seconds, 1 or more, as in HANG 60"):
-        seconds_of(text, "HANG")
+        parse_seconds(text, "HANG")
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("1", 1.0), ("1.0s", 1.0), ("0.5m", 30.0), ("0.001h", 3.6), ("1.", 1.0), (".5min", 30.0)]
 )
 def test_what_is_just_long_enough_is_taken(text: str, seconds: float) -> None:
-    assert seconds_of(text, "--hang-after") == pytest.approx(seconds)
+    assert parse_seconds(text, "--hang-after") == pytest.approx(seconds)
 
 
 def test_the_environment_is_asked_last() -> None:
@@ -104,7 +106,7 @@ def test_only_several_processes_are_watched(
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if world is not None:
         monkeypatch.setenv("WORLD_SIZE", world)
-    with watched_for_hangs(7.0):
+    with watch_for_hangs(7.0):
         pass
     assert [(seconds, code) for seconds, _, code in vigil.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
 
@@ -118,7 +120,7 @@ def test_what_is_said_on_the_command_line_wins_over_the_variable(
     monkeypatch.setenv("WORLD_SIZE", "2")
     if said is not None:
         monkeypatch.setenv(VARIABLE, said)
-    with watched_for_hangs(seconds):
+    with watch_for_hangs(seconds):
         pass
     assert vigil.asked[0][0] == expected
 
@@ -128,7 +130,7 @@ def test_rubbish_in_the_variable_stops_the_run_before_it_begins(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv(VARIABLE, "soon")
-    with pytest.raises(Misuse, match="Nothing was run"), watched_for_hangs():
+    with pytest.raises(Misuse, match="Nothing was run"), watch_for_hangs():
         pytest.fail("never inside")
 
 
@@ -136,10 +138,10 @@ def test_a_run_of_one_process_leaves_no_word_about_hanging(tmp_path: Path, monke
     kept: list[Callable[[str], None]] = []
     monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
     monkeypatch.delenv("RANK", raising=False)
-    told_in(RunFolder(tmp_path, {}), lambda: 3)
+    record_hang_in(RunFolder(tmp_path, {}), lambda: 3)
     assert kept == []
     monkeypatch.setenv("RANK", "0")
-    told_in(RunFolder(tmp_path, {}), lambda: 3)
+    record_hang_in(RunFolder(tmp_path, {}), lambda: 3)
     assert len(kept) == 1
 
 
@@ -153,7 +155,7 @@ def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]
         "It hurts.",
         "Call the same on all ranks.",
     )
-    hangs._show(finding)
+    hang_watch._show(finding)
     said = capsys.readouterr()
     assert "Rank 1 waits for rank 0." in said.out + said.err
     assert said.err.endswith(

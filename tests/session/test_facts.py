@@ -26,7 +26,7 @@ from trueloop.engine.randomness import take_states
 from trueloop.recipe.recipe import DataRequest
 from trueloop.session import facts as told_facts
 from trueloop.session.facts import gather_facts, write_facts
-from trueloop.session.samples import sampled
+from trueloop.session.samples import read_samples
 from trueloop.session.train import train
 
 BOUNDS: dict[str, Any] = {"in_memory": 100, "elsewhere": 10, "nbytes": 1 << 20, "seconds": 5.0}
@@ -49,7 +49,7 @@ def test_what_is_told_of_a_run(tmp_path: Path) -> None:
     assert read["baseline"]["value"] == pytest.approx(1 / 3)
     assert read["validation"] == {"modules": 5, "in_train_mode": 0, "graphs": False, "weights": "model"}
     assert read["missing"] == {}
-    inputs = Loop.of(recipe()).batches.again(0, 0)
+    inputs = Loop.of(recipe()).batches.batch_at(0, 0)
     assert inputs is not None
     assert read["inputs"]["mean"] == pytest.approx(inputs.inputs.double().mean().item())
 
@@ -121,7 +121,7 @@ class Counted(Source):
 )
 def test_so_many_are_read_and_they_are_spread(length: int, size: int | None, count: int) -> None:
     source = Counted(length, size=size)
-    made = sampled(source, 0, **BOUNDS)
+    made = read_samples(source, 0, **BOUNDS)
     asked = made.targets.tolist()
     assert made.count == count == len(set(asked))
     if count < length:
@@ -132,14 +132,14 @@ def test_so_many_are_read_and_they_are_spread(length: int, size: int | None, cou
 
 def test_what_is_read_as_needed_is_read_elsewhere_so_that_the_training_meets_it_untouched() -> None:
     source = Counted(40)
-    assert sampled(source, 0, **BOUNDS).count == 10
+    assert read_samples(source, 0, **BOUNDS).count == 10
     assert source.asked == []
 
 
 def test_it_stops_when_its_time_or_its_room_is_up() -> None:
     slow = Counted(1000, pause=0.02)
-    assert sampled(slow, 0, **{**BOUNDS, "elsewhere": 1000, "seconds": 0.1}).count < 20
-    assert sampled(Counted(1000), 0, **{**BOUNDS, "elsewhere": 1000, "nbytes": 12 * 30}).count == 30
+    assert read_samples(slow, 0, **{**BOUNDS, "elsewhere": 1000, "seconds": 0.1}).count < 20
+    assert read_samples(Counted(1000), 0, **{**BOUNDS, "elsewhere": 1000, "nbytes": 12 * 30}).count == 30
 
 
 def test_other_data_have_another_digest() -> None:

@@ -13,7 +13,7 @@ import pytest
 from trueloop.errors import Misuse
 from trueloop.parallel.peers import Alone
 from trueloop.session.folder import RunFolder
-from trueloop.session.shared_folder import one_folder
+from trueloop.session.shared_folder import open_shared_folder
 
 RECIPE = """\
 import torch
@@ -73,7 +73,7 @@ def test_a_refusal_of_the_first_process_is_everybodys(tmp_path: Path) -> None:
 
 
 def test_alone_the_folder_is_ones_own(tmp_path: Path) -> None:
-    folder = one_folder(Alone(), lambda: RunFolder.create(tmp_path, "mine", {}, named=True))
+    folder = open_shared_folder(Alone(), lambda: RunFolder.create(tmp_path, "mine", {}, named=True))
     assert not folder.guest
     folder.close()
 
@@ -83,7 +83,7 @@ def test_alone_an_error_is_raised_as_it_is(tmp_path: Path) -> None:
         raise Misuse("not here")
 
     with pytest.raises(Misuse, match="not here"):
-        one_folder(Alone(), refuse)
+        open_shared_folder(Alone(), refuse)
 
 
 def test_a_guest_writes_nothing(tmp_path: Path) -> None:

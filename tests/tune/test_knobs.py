@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests.tune.worlds import CPU, CUDA, read, recipe
-from trueloop.recipe.recipe import DataRequest, Recipe, kinds
+from trueloop.recipe.recipe import DataRequest, Recipe, field_types
 from trueloop.results.tune import OBJECTIVES, Changes
 from trueloop.tune import machine_facts as facts
 from trueloop.tune.knob import Knob, all_knobs
@@ -44,7 +44,7 @@ def test_every_file_is_a_knob_and_names_are_their_own() -> None:
 
 @pytest.mark.parametrize("each", all_knobs(CPU), ids=lambda each: each.name)
 def test_a_knob_turns_fields_of_a_recipe_and_says_what_it_helps(each: Knob) -> None:
-    assert set(each.fields) <= set(kinds())
+    assert set(each.fields) <= set(field_types())
     assert set(each.helps) <= set(OBJECTIVES)
     assert each.helps
 

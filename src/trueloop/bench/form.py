@@ -91,12 +91,12 @@ def _model(asked: Asked) -> Opened:
 
     from trueloop.export.device import TorchRunner, torch_device
     from trueloop.export.subject import subject_of
-    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.overrides import apply_overrides
     from trueloop.recipe.recipe import DataRequest
     from trueloop.recipes.catalogue import find_recipe
 
     assert asked.origin is not None
-    recipe = amended(find_recipe(asked.origin["recipe"], asked.origin["arguments"]), asked.origin["settings"])
+    recipe = apply_overrides(find_recipe(asked.origin["recipe"], asked.origin["arguments"]), asked.origin["settings"])
     request = DataRequest(Path(asked.data) if asked.data else None, False, recipe.seed)
     subject = subject_of(recipe, request, Path(asked.folder), asked.checkpoint)
     program = subject.program()

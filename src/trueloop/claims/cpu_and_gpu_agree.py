@@ -82,6 +82,6 @@ class CpuAndGpuAgree(Claim):
         loop = subject.loop(device=device, compile="off", precision="fp32")
         loop.model.load_state_dict(weights)
         batch = moved(batch, loop.device)
-        with Precision("fp32", loop.device).matrix_products():
+        with Precision("fp32", loop.device).matmul_precision():
             mode = quieted(loop.model, loop.task, batch)
             return numbers_of(loop.model, loop.task, batch, layers=True), mode, loop.model

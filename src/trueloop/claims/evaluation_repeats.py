@@ -20,7 +20,7 @@ from trueloop.claims.rerun import found_at
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.trace import Start, place_of, short_name, tracing
 from trueloop.data.source import Batch
-from trueloop.engine.batches import InOrder
+from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
@@ -194,7 +194,7 @@ def _evaluated(loop: Loop, seed: int) -> _Pass:
 def _few(loop: Loop) -> Iterator[Batch]:
     """Of the validation data; of the training data where there are none."""
     source = loop.splits.valid or loop.splits.train
-    return islice(iter(InOrder(source, loop.splits, loop.recipe, loop.device, loop.peers)), BATCHES)
+    return islice(iter(EvaluationBatches(source, loop.splits, loop.recipe, loop.device, loop.peers)), BATCHES)
 
 
 def _watched(batches: Iterator[Batch], made: _Pass) -> Iterator[Batch]:

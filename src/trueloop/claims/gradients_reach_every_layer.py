@@ -22,9 +22,9 @@ from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import tensors_in
 from trueloop.engine.accounts import Accounts, is_an_expert
-from trueloop.engine.conditions import conditions
 from trueloop.engine.layers import dense
 from trueloop.engine.loop import Loop
+from trueloop.engine.torch_settings import torch_settings
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
 from trueloop.results.proof import Cause, Proof
 
@@ -209,7 +209,7 @@ class _Looks:
         """Until every parameter has had its gradient, or it has been looked for often enough."""
         loop = self.loop
         loop.into_training_mode()
-        with conditions(loop.precision, loop.recipe):
+        with torch_settings(loop.precision, loop.recipe):
             for step in range(LONGEST):
                 with self._watched():
                     loss = backward(loop, micros_at(loop, step))
@@ -222,7 +222,7 @@ class _Looks:
     def _overflowed(self, loss: Tensor) -> bool:
         """Is it the scaler, finding its scale?"""
         gradients = [parameter.grad for parameter in self.trainable.values() if parameter.grad is not None]
-        return self.loop.precision.expects_overflow(loss) and not all(
+        return self.loop.precision.is_overflow(loss) and not all(
             bool(torch.isfinite(dense(each)).all()) for each in gradients
         )
 

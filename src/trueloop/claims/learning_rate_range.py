@@ -18,7 +18,7 @@ from typing import ClassVar, Final, final
 from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject
-from trueloop.engine.conditions import conditions
+from trueloop.engine.torch_settings import torch_settings
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["LearningRateRange"]
@@ -110,7 +110,7 @@ def _curve(subject: RecipeSubject, low: float, high: float) -> tuple[list[float]
     loop.into_training_mode()
     rates = [low * 10 ** (step / PER_DECADE) for step in range(math.ceil(PER_DECADE * math.log10(high / low)) + 1)]
     losses: list[float] = []
-    with conditions(loop.precision, loop.recipe):
+    with torch_settings(loop.precision, loop.recipe):
         for step, rate in enumerate([*rates, 0.0]):
             losses.append(float(backward(loop, micros_at(loop, step))))
             if not math.isfinite(losses[-1]):

@@ -17,8 +17,8 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, few, update, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of, tensors_in
-from trueloop.engine.conditions import conditions
 from trueloop.engine.loop import Loop
+from trueloop.engine.torch_settings import torch_settings
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["OverfitOneBatch"]
@@ -119,7 +119,7 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
     batch = few(subject.batch(loop), SAMPLES)
     loop.into_training_mode()
     losses: list[float] = []
-    with conditions(loop.precision, loop.recipe), without_dropout(loop.model):
+    with torch_settings(loop.precision, loop.recipe), without_dropout(loop.model):
         for _ in range(STEPS):
             losses.append(float(backward(loop, [batch])))
             if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):

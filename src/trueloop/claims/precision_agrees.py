@@ -27,7 +27,7 @@ from trueloop.claims.numbers import SMALL, Numbers, first_apart, numbers_of, qui
 from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of
-from trueloop.engine.batches import InOrder
+from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.loop import Loop
 from trueloop.engine.precision import Precision
@@ -210,7 +210,7 @@ class _Tried:
 
 
 def _batch(loop: Loop, number: int) -> Batch:
-    batch = loop.batches.again(0, number % loop.batches.steps_per_epoch)
+    batch = loop.batches.batch_at(0, number % loop.batches.steps_per_epoch)
     assert batch is not None, "a single process has a part in every batch"
     return batch
 
@@ -226,7 +226,7 @@ def _step(loop: Loop, batch: Batch) -> None:
 
 def _numbers(loop: Loop, batch: Batch, name: str) -> Numbers:
     precision = Precision(name, loop.device)
-    with precision.matrix_products(), _slowly():
+    with precision.matmul_precision(), _slowly():
         for scale in SCALES if name == "fp16" else (1.0,):
             made = numbers_of(loop.model, loop.task, batch, around=precision.autocast(), scale=scale, layers=True)
             if not math.isfinite(made.loss) or all(bool(each.isfinite().all()) for each in made.gradients.values()):
@@ -248,13 +248,13 @@ def _metric(loop: Loop, name: str) -> tuple[str, float, float] | None:
     if loop.splits.valid is None:
         return None
     some: list[Batch] = []
-    for batch in InOrder(loop.splits.valid, loop.splits, loop.recipe, loop.device, loop.peers):
+    for batch in EvaluationBatches(loop.splits.valid, loop.splits, loop.recipe, loop.device, loop.peers):
         some.append(batch)
         if sum(size_of(each.inputs) for each in some) >= VALID:
             break
     values: list[float] = []
     for precision in (Precision("fp32", loop.device), Precision(name, loop.device)):
-        with precision.matrix_products(), _slowly():
+        with precision.matmul_precision(), _slowly():
             values.append(evaluate(loop.model, some, loop.task, loop.device, precision, loop.peers)[loop.metric])
     return loop.metric, values[0], values[1]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
-from trueloop.engine.preflight import rehearse
+from trueloop.engine.preflight import check_before_training
 from trueloop.errors import TrueloopError
 from trueloop.results.proof import Proof, Proofs
 
@@ -27,7 +27,7 @@ def prove(
     if isinstance(subject, ScriptSubject) and subject.checked.exit_code:
         return _of_a_failed_script(subject, named, claims, tell)
     if isinstance(subject, RecipeSubject):
-        rehearse(subject.loop())  # what `train` refuses is refused here too, in the same words
+        check_before_training(subject.loop())  # what `train` refuses is refused here too, in the same words
     proofs: list[Proof] = []
     failures: list[str] = []
     for claim in claims:

@@ -170,7 +170,7 @@ def _blamed(subject: RecipeSubject) -> tuple[Cause | None, Place | None]:
     if fetched[0] != fetched[1]:
         samples = getattr(loop.splits.train, "samples", loop.splits.train)
         return DATA, class_place(type(samples))
-    if len({_fenced(lambda: loop.batches.again(0, 0)) for _ in range(2)}) > 1:
+    if len({_fenced(lambda: loop.batches.batch_at(0, 0)) for _ in range(2)}) > 1:
         code = getattr(loop.splits.augment, "__code__", None)
         return AUGMENT, Place(code.co_filename, code.co_firstlineno, code.co_qualname) if code is not None else None
     return (MODEL, class_place(type(loop.model))) if _remembers(loop, subject) else (None, None)

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import Window
-from trueloop.engine.guard import clear, clip, norm_of
 from trueloop.engine.loop import Loop
+from trueloop.engine.nonfinite_guard import clear_gradients, clip, norm_of
 from trueloop.engine.schedule import set_rate
 
 __all__ = ["backward", "few", "micros_at", "some", "update", "whole_batch", "without_dropout"]
@@ -27,7 +27,7 @@ _DROPPING: Final = frozenset(
 
 def whole_batch(loop: Loop, step: int) -> Batch:
     """What a run trains on after so many steps, prepared and augmented as there."""
-    batch = loop.batches.again(*divmod(step, loop.batches.steps_per_epoch))
+    batch = loop.batches.batch_at(*divmod(step, loop.batches.steps_per_epoch))
     assert batch is not None, "a single process has a part in every batch"
     return batch
 
@@ -41,7 +41,7 @@ def backward(loop: Loop, micros: Sequence[Batch]) -> Tensor:
     """The loss of one step; its gradients, unscaled, are on the parameters. A loss that depends on no weight leaves
     none there."""
     targets = loop.count_targets(Window(micros, 0, ends_epoch=False))
-    clear([*loop.model.parameters(), *loop.parameters])
+    clear_gradients([*loop.model.parameters(), *loop.parameters])
     losses = []
     for micro in micros:
         with loop.precision.autocast():

@@ -53,7 +53,7 @@ class RecipeSubject:
 
     def batch(self, loop: Loop) -> Batch:
         """The first batch that a run trains on, whole, on the loop's device, prepared and augmented as there."""
-        batch = loop.batches.again(0, 0)
+        batch = loop.batches.batch_at(0, 0)
         assert batch is not None, "a single process has a part in every batch"
         return batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import _ActionsContainer
 
-from trueloop.session.hangs import HANG_AFTER, hang_after, seconds_of
+from trueloop.session.hang_watch import HANG_AFTER, hang_after, parse_seconds
 
 __all__ = ["add_hang_after"]
 
@@ -15,4 +15,4 @@ def add_hang_after(parser: _ActionsContainer) -> None:
 
 
 def _seconds(text: str) -> float:
-    return seconds_of(text, "--hang-after")
+    return parse_seconds(text, "--hang-after")

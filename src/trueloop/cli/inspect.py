@@ -199,13 +199,13 @@ def _loop(asked: argparse.Namespace) -> Loop:
 
 def _batch(loop: Loop) -> Any:
     """What one forward of the first step is given."""
-    batch = loop.batches.again(0, 0)
+    batch = loop.batches.batch_at(0, 0)
     assert batch is not None, "a single process has a part in every batch"
     return loop.batches.micros(batch)[0]
 
 
 def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:
-    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.overrides import apply_overrides
     from trueloop.session.folder import read_about
 
     word, folder, settings = asked.words[0], asked.data, settings_of(asked.set)
@@ -215,14 +215,16 @@ def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:
         origin = origin_of(
             Path(word), about, "runs of `trueloop train RECIPE` can be inspected; or name its file and callable."
         )
-        return amended(recipe_of(origin), settings), folder or (Path(told) if told else None)
+        return apply_overrides(recipe_of(origin), settings), folder or (Path(told) if told else None)
     if not word.endswith(".py") and word not in bundled():
         hint = did_you_mean(word, bundled())
         raise Misuse(
             f"{word!r} is no recipe and no run's folder.{hint} Nothing was shown. There are: {', '.join(bundled())}."
         )
     table = {"table": asked.words[1]} if len(asked.words) > 1 else {}
-    return amended(find_recipe(word, table | ({"target": asked.target} if asked.target else {})), settings), folder
+    return apply_overrides(
+        find_recipe(word, table | ({"target": asked.target} if asked.target else {})), settings
+    ), folder
 
 
 # -- how it is shown --

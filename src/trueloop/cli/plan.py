@@ -16,9 +16,9 @@ from trueloop.cli.quantities import bandwidth, duration, size
 from trueloop.cli.train import settings_of
 from trueloop.errors import BadData, Misuse, did_you_mean
 from trueloop.parallel.plan import MOST_GPUS
-from trueloop.recipe.overrides import amended
+from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
-from trueloop.recipe.validate import vetted
+from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.results.check import ExitCode
 from trueloop.results.plan import Plan
@@ -141,15 +141,15 @@ def _format(word: str) -> str:
 
 def _plan(options: argparse.Namespace) -> int:
     from trueloop.engine.model_facts import facts_of
-    from trueloop.engine.optimizer import optimizer_mistakes
+    from trueloop.engine.optimizer import optimizer_problems
     from trueloop.parallel.plan import Terms
     from trueloop.parallel.plan import plan as reckon
 
     given = {"table": str(Path(options.table).absolute())} if options.table else {}
     if options.target:
         given["target"] = options.target
-    recipe = amended(find_recipe(options.recipe, given), settings_of(options.set))
-    vetted(recipe, optimizer_mistakes(recipe))
+    recipe = apply_overrides(find_recipe(options.recipe, given), settings_of(options.set))
+    validate(recipe, optimizer_problems(recipe))
     facts = facts_of(recipe, _splits(options, recipe))
     terms = Terms(
         gpus=options.gpus,

@@ -161,7 +161,7 @@ def _subject(
 
 def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | None, scratch: Path) -> RecipeSubject:
     from trueloop.claims.subject import RecipeSubject
-    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.overrides import apply_overrides
     from trueloop.recipe.recipe import DataRequest
     from trueloop.session.folder import read_about
 
@@ -180,7 +180,7 @@ def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | 
             "settings": {},
         }
     origin["settings"] = {**origin["settings"], **settings_of(options.set)}
-    recipe = amended(recipe_of({**origin, "settings": {}}), origin["settings"])
+    recipe = apply_overrides(recipe_of({**origin, "settings": {}}), origin["settings"])
     return RecipeSubject(recipe, DataRequest(folder, options.download, recipe.seed), _words(origin, folder), scratch)
 
 

@@ -178,9 +178,9 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     given = {"table": str(Path(target[1]).absolute())} if len(target) > 1 else {}
     if options.target:
         given["target"] = options.target
-    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.overrides import apply_overrides
 
-    recipe, played = _one_by_one(amended(find_recipe(target[0], given), settings_of(options.set)))
+    recipe, played = _one_by_one(apply_overrides(find_recipe(target[0], given), settings_of(options.set)))
     waiting: list[Callable[[], float]] = []
     observer = _observer(options, lambda: waiting[0]() if waiting else 0.0)
 

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from trueloop.recipe.recipe import GROUPS, Recipe, defaults, described, kinds, meanings
-from trueloop.recipe.validate import idle, mistakes_of
+from trueloop.recipe.recipe import GROUPS, Recipe, defaults, describe, field_docs, field_types
+from trueloop.recipe.validate import find_problems, unused_fields
 from trueloop.recipes.catalogue import bundled, summaries
 
 __all__ = ["help_page", "recipe_as_json", "recipe_as_text"]
@@ -27,23 +27,23 @@ VALUE: Final = 28
 def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
     """Grouped; `*` marks what differs from the default, `>` what --set has set."""
     asked = {name.partition(".")[0] for name in settings}
-    values = {name: as_set(value) for name, value in described(recipe).items()}
+    values = {name: as_set(value) for name, value in describe(recipe).items()}
     width = max(map(len, values))
     lines = [f"{recipe.name}: every field, as --set takes it (* differs from the default, > set here)"]
     for group, names in _grouped():
         lines += ["", group]
         for name in names:
             mark = ">" if name in asked else "*" if _differs(recipe, name) else " "
-            lines += _folded(f"{mark} {name:<{width}}  {values[name] or repr('')}", meanings()[name], width + VALUE)
+            lines += _folded(f"{mark} {name:<{width}}  {values[name] or repr('')}", field_docs()[name], width + VALUE)
     notes = [
-        *(f"note: {note}" for note in idle(recipe)),
+        *(f"note: {note}" for note in unused_fields(recipe)),
         *([] if not settings else ["set: " + ", ".join(_pairs(settings))]),
     ]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[str] = ()) -> str:
-    values, asked = described(recipe), {name.partition(".")[0] for name in settings}
+    values, asked = describe(recipe), {name.partition(".")[0] for name in settings}
     fields = [
         {
             "name": name,
@@ -52,7 +52,7 @@ def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[s
             "default": _plain_default(name),
             "differs": _differs(recipe, name),
             "set": name in asked,
-            "meaning": meanings()[name],
+            "meaning": field_docs()[name],
         }
         for group, names in _grouped()
         for name in names
@@ -61,8 +61,8 @@ def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[s
         "recipe": recipe.name,
         "fields": fields,
         "settings": dict(settings),
-        "notes": idle(recipe),
-        "mistakes": [*mistakes_of(recipe), *more],
+        "notes": unused_fields(recipe),
+        "mistakes": [*find_problems(recipe), *more],
     }
     return json.dumps(page, indent=2)
 
@@ -72,7 +72,7 @@ def help_page() -> str:
     own = {"my_recipe.py": "a file of yours, with a `recipe` in it: a Recipe, or a function that returns one"}
     column = 4 + max(map(len, (*bundled(), *own)))
     recipes = [line for name, summary in (summaries() | own).items() for line in _folded(f"  {name}", summary, column)]
-    fields = [line for name in OFTEN for line in _folded(f"  {name}", meanings()[name], column)]
+    fields = [line for name in OFTEN for line in _folded(f"  {name}", field_docs()[name], column)]
     return "\n".join(
         [
             "recipes:",
@@ -98,7 +98,7 @@ def as_set(value: Any) -> str:
 
 
 def _grouped() -> Iterator[tuple[str, list[str]]]:
-    names = list(kinds())
+    names = list(field_types())
     starts = [names.index(first) for _, first in GROUPS]
     for (group, _), start, end in zip(GROUPS, starts, [*starts[1:], len(names)], strict=True):
         yield group, names[start:end]

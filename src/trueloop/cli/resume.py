@@ -14,11 +14,11 @@ from trueloop.cli.options import Parser
 from trueloop.cli.rank import agree_exit_code, is_speaker, run_as_rank
 from trueloop.cli.train import finish, settings_of, without_nproc
 from trueloop.errors import Misuse
-from trueloop.recipe.overrides import amended, remarks
+from trueloop.recipe.overrides import apply_overrides, override_notes
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.session.folder import read_about
-from trueloop.session.hangs import watched_for_hangs
+from trueloop.session.hang_watch import watch_for_hangs
 
 __all__ = ["recipe_for", "resume"]
 
@@ -41,13 +41,13 @@ def resume(arguments: list[str]) -> int:
 
     with run_as_rank() as outcome:
         before = recipe_of(origin)
-        recipe = amended(before, settings)
-        for remark in (*remarks(before, settings), *_lengthened(before, recipe)) if is_speaker() else ():
+        recipe = apply_overrides(before, settings)
+        for remark in (*override_notes(before, settings), *_lengthened(before, recipe)) if is_speaker() else ():
             print(f"note: {remark}", file=sys.stderr)
         from trueloop.session.train import resume as go_on
 
         kept = {**origin, "settings": _merged(origin["settings"], settings)}
-        with watched_for_hangs(parsed.hang_after), agree_exit_code(outcome):
+        with watch_for_hangs(parsed.hang_after), agree_exit_code(outcome):
             done = go_on(recipe, parsed.run, download=parsed.download, origin=kept, hand_on_signals=False)
             outcome.code = finish(done)
     return outcome.code
@@ -56,7 +56,7 @@ def resume(arguments: list[str]) -> int:
 def recipe_for(arguments: list[str]) -> Recipe:
     """What `resume` would train, or its refusal: for who starts it in other processes."""
     parsed = _parsed(arguments)
-    return amended(recipe_of(_origin(parsed.run)), settings_of(parsed.set))
+    return apply_overrides(recipe_of(_origin(parsed.run)), settings_of(parsed.set))
 
 
 def _origin(run: Path) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.hook import Ending
 from trueloop.parallel.answer import launch_name
-from trueloop.recipe.overrides import amended, remarks
+from trueloop.recipe.overrides import apply_overrides, override_notes
 from trueloop.recipe.recipe import Recipe
-from trueloop.recipe.validate import idle, vetted
+from trueloop.recipe.validate import unused_fields, validate
 from trueloop.recipes.catalogue import bundled, find_recipe
-from trueloop.session.hangs import watched_for_hangs
+from trueloop.session.hang_watch import watch_for_hangs
 
 if TYPE_CHECKING:
     from trueloop.parallel.peers import Peers
@@ -43,25 +43,25 @@ def train(arguments: list[str]) -> int:
     given = _given(parsed)
     with run_as_rank() as outcome:
         before = find_recipe(parsed.recipe, given)
-        recipe = amended(before, settings)
+        recipe = apply_overrides(before, settings)
         if parsed.show:
             outcome.code = _show(recipe, settings, parsed.format)
             return outcome.code
-        for remark in (*remarks(before, settings), *idle(recipe)) if is_speaker() else ():
+        for remark in (*override_notes(before, settings), *unused_fields(recipe)) if is_speaker() else ():
             print(f"note: {remark}", file=sys.stderr)
         origin = {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings}
-        with watched_for_hangs(parsed.hang_after), agree_exit_code(outcome) as peers:
+        with watch_for_hangs(parsed.hang_after), agree_exit_code(outcome) as peers:
             outcome.code = _run(recipe, parsed, origin, peers)
     return outcome.code
 
 
 def recipe_for(arguments: list[str]) -> Recipe:
     """What `train` would train, or its refusal: for who starts it in other processes."""
-    from trueloop.engine.preflight import machine_mistakes
+    from trueloop.engine.preflight import machine_problems
 
     parsed = _parsed(arguments)
-    recipe = amended(find_recipe(parsed.recipe, _given(parsed)), settings_of(parsed.set))
-    vetted(recipe, machine_mistakes(recipe))
+    recipe = apply_overrides(find_recipe(parsed.recipe, _given(parsed)), settings_of(parsed.set))
+    validate(recipe, machine_problems(recipe))
     return recipe
 
 
@@ -168,11 +168,11 @@ def _word(recipe: str) -> str:
 
 
 def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
-    from trueloop.engine.preflight import machine_mistakes
+    from trueloop.engine.preflight import machine_problems
 
-    more = machine_mistakes(recipe)
+    more = machine_problems(recipe)
     print(recipe_as_json(recipe, settings, more) if format == "json" else recipe_as_text(recipe, settings), flush=True)
-    vetted(recipe, more)
+    validate(recipe, more)
     return 0
 
 

@@ -15,28 +15,28 @@ from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
 from trueloop.checkpoint.weights import read_weights
 from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches
-from trueloop.engine.compiled import compiled, compiled_blocks
-from trueloop.engine.conditions import pick_device
+from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
-from trueloop.engine.guard import Guard
 from trueloop.engine.loop import Loop
+from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.optimizer import build_optimizer
-from trueloop.engine.parallel_selfcheck import answers_alike
+from trueloop.engine.parallel_selfcheck import check_same_outputs
 from trueloop.engine.precision import Precision
-from trueloop.engine.preflight import machine_mistakes
+from trueloop.engine.preflight import machine_problems
 from trueloop.engine.programs.compiled_step import CompiledStep
 from trueloop.engine.programs.cuda_graphs import Graphs
 from trueloop.engine.randomness import seed_all
 from trueloop.engine.recompute import blocks_of, recompute_blocks
-from trueloop.engine.sample_order import mixed
-from trueloop.engine.schedule import Schedule, highest_rate
+from trueloop.engine.sample_order import mix_seed
+from trueloop.engine.schedule import Schedule, peak_lr
 from trueloop.engine.task import build_task
+from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
 from trueloop.parallel.choose import choose
 from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
-from trueloop.recipe.validate import vetted
+from trueloop.recipe.validate import validate
 
 __all__ = ["assemble", "start_from"]
 
@@ -45,7 +45,7 @@ def assemble(
     recipe: Recipe, request: DataRequest | None = None, store: Store | None = None, hooks: Hook | None = None
 ) -> Loop:
     """Nothing is trained yet."""
-    vetted(recipe, machine_mistakes(recipe))
+    validate(recipe, machine_problems(recipe))
     device = pick_device(recipe.device)
     strategy = choose(recipe, device)
     peers = strategy.peers
@@ -67,19 +67,19 @@ def assemble(
     optimizer = build_optimizer(recipe, model, device, strategy)
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
     schedule = Schedule(
-        recipe.schedule, highest_rate(recipe), total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma
+        recipe.schedule, peak_lr(recipe), total, recipe.warmup, recipe.final, recipe.step_size, recipe.gamma
     )
     store = store or Memory()
     form = form_of(strategy, store)
     seed_all(
-        mixed(recipe.seed, strategy.sharers.rank, 2)
+        mix_seed(recipe.seed, strategy.sharers.rank, 2)
     )  # dropout: of its own on each process that has samples of its own
     loop = Loop(
         recipe=recipe,
         model=model,
         forward=model
         if recipe.program == "cuda_graphs"
-        else strategy.entrance(compiled(recipe, model, strategy.in_parts), model),
+        else strategy.entrance(compile_model(recipe, model, strategy.in_parts), model),
         splits=splits,
         task=task,
         optimizer=optimizer,
@@ -109,8 +109,8 @@ def _spread(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batch
     if not strategy.in_parts:
         return Ema(model, recipe.ema) if recipe.ema is not None else None
     twin = deepcopy(model) if recipe.ema is not None else None
-    with answers_alike(model, batches, strategy):
-        strategy.spread(model, compiled_blocks(recipe, model))
+    with check_same_outputs(model, batches, strategy):
+        strategy.spread(model, compile_blocks(recipe, model))
         if recipe.activation_checkpointing:
             recompute_blocks(
                 model

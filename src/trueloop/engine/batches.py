@@ -19,14 +19,14 @@ from torch.utils.data import DataLoader
 
 from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
 from trueloop.engine.randomness import fence, seed_all
-from trueloop.engine.sample_order import epoch_order, mixed, pieces_of, steps_in
+from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
 from trueloop.engine.state import State
-from trueloop.engine.stop import deafened
+from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.peers import Peers
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["Batches", "InOrder", "Window", "home_of"]
+__all__ = ["Batches", "EvaluationBatches", "Window", "place_data"]
 
 AT_ONCE: Final = 2
 """Micro-batches that are evaluated at once: nothing is kept for a backward, so that twice as much fits where a training
@@ -108,7 +108,7 @@ class _Keys:
         return (_Key(key.seed, key.numbers.numpy()) for key in self.make())
 
 
-def home_of(source: Source, recipe: Recipe, device: torch.device) -> tuple[Source | None, str]:
+def place_data(source: Source, recipe: Recipe, device: torch.device) -> tuple[Source | None, str]:
     """The source with all samples on the device if they may live there, and the sentence that says what was decided."""
     size = source.nbytes()
     if recipe.where == "loader" or size is None:
@@ -135,8 +135,8 @@ class Batches:
         self.in_step = in_step
         """Must all processes compute equally many micro-batches?"""
         self.samples = len(splits.train)
-        self.steps_per_epoch = steps_in(self.samples, recipe.batch, recipe.drop_last)
-        self.home, self.note = home_of(splits.train, recipe, device)
+        self.steps_per_epoch = steps_per_epoch(self.samples, recipe.batch, recipe.drop_last)
+        self.resident, self.note = place_data(splits.train, recipe, device)
         self.waited = 0.0
         """Seconds spent waiting for data; whoever reads it sets it back to zero."""
         self.labels = splits.train.labels() if recipe.balanced else None
@@ -151,7 +151,7 @@ class Batches:
             )
         while True:
             epoch, first = state.epoch, state.batch
-            stream = self._gathered(epoch, first) if self.home is not None else self._loaded(state)
+            stream = self._gathered(epoch, first) if self.resident is not None else self._loaded(state)
             for number in range(first, self.steps_per_epoch):
                 begun = time.perf_counter()
                 batch = self.ready(next(stream), epoch, number)
@@ -162,8 +162,8 @@ class Batches:
 
     def window(self, numbers: Tensor, epoch: int, number: int) -> Window:
         """One alone, of these samples, which are on the device."""
-        assert self.home is not None
-        return self._window(self.ready(self.home.fetch(numbers), epoch, number), number)
+        assert self.resident is not None
+        return self._window(self.ready(self.resident.fetch(numbers), epoch, number), number)
 
     def _window(self, batch: Batch | None, number: int) -> Window:
         samples = min(self.recipe.batch, self.samples - number * self.recipe.batch)
@@ -190,7 +190,7 @@ class Batches:
         """This process's share of each batch from `first` to the end of the epoch."""
         order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels)
         for number in range(first, self.steps_per_epoch):
-            yield _Key(mixed(self.recipe.seed, epoch, number, self.peers.rank), self._share(order, number))
+            yield _Key(mix_seed(self.recipe.seed, epoch, number, self.peers.rank), self._share(order, number))
 
     def _share(self, order: Tensor, number: int) -> Tensor:
         """This process's samples of a batch."""
@@ -198,18 +198,18 @@ class Batches:
         share = batch.tensor_split(self.peers.world)[self.peers.rank] if self.peers.world > 1 else batch
         return share if len(share) or not self.in_step else batch[:IDLE]
 
-    def again(self, epoch: int, number: int) -> Batch | None:
+    def batch_at(self, epoch: int, number: int) -> Batch | None:
         """A batch that was seen before, the same bits: for the autopsy of a loss that is no number. None: this process
         had no part."""
         batch = _Keyed(self.splits.train, here=True)[next(self.keys(epoch, number))]
         return self.ready(moved(batch, self.device), epoch, number)
 
     def _gathered(self, epoch: int, first: int) -> Iterator[Batch | None]:
-        assert self.home is not None
+        assert self.resident is not None
         order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels).to(self.device)
         for number in range(first, self.steps_per_epoch):
             share = self._share(order, number)
-            yield self.home.fetch(share) if len(share) else None
+            yield self.resident.fetch(share) if len(share) else None
 
     def _loaded(self, state: State) -> Iterator[Any]:
         if self._loader is None:
@@ -226,7 +226,7 @@ class Batches:
         if self.splits.prepare is not None:
             inputs = self.splits.prepare(inputs)
         if self.splits.augment is not None:
-            self._augment_draws.manual_seed(mixed(self.recipe.seed, epoch, number, self.peers.rank, 1))
+            self._augment_draws.manual_seed(mix_seed(self.recipe.seed, epoch, number, self.peers.rank, 1))
             inputs = self.splits.augment(inputs, self._augment_draws)
         return Batch(inputs, batch.targets)
 
@@ -243,7 +243,7 @@ class Batches:
         return (
             [samples]
             if recipe.accumulate == 1
-            else pieces_of(samples, self.peers.world, recipe.accumulate, recipe.batch)
+            else micro_batch_sizes(samples, self.peers.world, recipe.accumulate, recipe.batch)
         )
 
 
@@ -272,7 +272,7 @@ def _loader(
         persistent_workers=stay and workers > 0,
         collate_fn=_as_it_is,
         pin_memory=recipe.pin and device.type == "cuda",
-        worker_init_fn=deafened if workers else None,
+        worker_init_fn=ignore_signals if workers else None,
         generator=torch.Generator(),  # the loader draws a base seed: not from the training's random state
     )
 
@@ -300,7 +300,7 @@ def _ahead(batches: Iterable[Any], device: torch.device) -> Iterator[Any]:
 
 
 @final
-class InOrder:
+class EvaluationBatches:
     """All samples of a split once, in their own order, for evaluation, as often as asked; each process has its share.
 
     The samples are brought to the device once; a loader's workers come and go with each evaluation.
@@ -308,7 +308,7 @@ class InOrder:
 
     def __init__(self, source: Source, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers) -> None:
         self.source, self.splits, self.recipe, self.device, self.peers = source, splits, recipe, device, peers
-        self.home, _ = home_of(source, recipe, device)
+        self.resident, _ = place_data(source, recipe, device)
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
         numbers = MANY_AT_ONCE * micro * math.prod(splits.facts.inputs or (FEW_NUMBERS,))
         many = recipe.program == "cuda_graphs" and recipe.task != "language" and numbers <= FEW_NUMBERS
@@ -317,7 +317,7 @@ class InOrder:
     def keys(self) -> Iterator[_Key]:
         mine = torch.arange(len(self.source)).tensor_split(self.peers.world)[self.peers.rank]
         for number, numbers in enumerate(torch.split(mine, self.batch) if len(mine) else ()):
-            yield _Key(mixed(self.recipe.seed, number, self.peers.rank, 3), numbers)
+            yield _Key(mix_seed(self.recipe.seed, number, self.peers.rank, 3), numbers)
 
     def __iter__(self) -> Iterator[Batch]:
         for fetched in self._fetched():
@@ -329,7 +329,7 @@ class InOrder:
         own, most = samples // world + (rank < samples % world), math.ceil(samples / world)
         for _ in range(math.ceil(most / self.batch) - math.ceil(own / self.batch)):
             fetched = _Keyed(self.source, here=True)[
-                _Key(mixed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))
+                _Key(mix_seed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))
             ]
             assert isinstance(fetched, Batch)
             yield self._prepared(moved(fetched, self.device))
@@ -339,9 +339,9 @@ class InOrder:
         return batch if prepare is None else Batch(prepare(batch.inputs), batch.targets)
 
     def _fetched(self) -> Iterator[Batch]:
-        if self.home is not None:
+        if self.resident is not None:
             for key in self.keys():
-                yield self.home.fetch(key.numbers.to(self.device))
+                yield self.resident.fetch(key.numbers.to(self.device))
             return
         loader = _loader(self.source, _Keys(self.keys), self.recipe, self.device)
         for batch in _ahead(loader, self.device) if self.device.type == "cuda" else loader:

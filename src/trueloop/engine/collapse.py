@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from trueloop.hook import Collapse
 
-__all__ = ["JUDGED_FROM", "LAG", "Bar", "Baseline", "Trivial"]
+__all__ = ["FIRST_CHECKED_EPOCH", "LAG", "Baseline", "CollapseCheck", "ConstantAnswer"]
 
-JUDGED_FROM: Final = 1.0
+FIRST_CHECKED_EPOCH: Final = 1.0
 """Epochs before anything is judged: before it has seen all data once, a healthy model may well be no better than a
 constant answer."""
 LAG: Final = 2
@@ -87,7 +87,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Trivial:
+class ConstantAnswer:
     """The constant answer that is best on the training labels, scored on the validation labels."""
 
     answer: str
@@ -96,11 +96,11 @@ class Trivial:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class CollapseCheck:
     """What a run must reach."""
 
     baseline: Baseline
-    trivial: Trivial | None = None
+    trivial: ConstantAnswer | None = None
     """None: no constant answer is known for this task."""
 
     def judge(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
@@ -110,7 +110,7 @@ class Bar:
             return self._below(step, reached, self.baseline.value, last=True) or self._constant(
                 step, reached, self.baseline.value, last=True
             )
-        expected = self.baseline.expected(step) if epoch >= JUDGED_FROM else None
+        expected = self.baseline.expected(step) if epoch >= FIRST_CHECKED_EPOCH else None
         if expected is None:
             return None
         return self._below(step, value, expected, last=False) or self._constant(step, value, expected, last=False)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trueloop.data.source import Source
 from trueloop.data.tensors import Tensors
-from trueloop.engine.collapse import Trivial
+from trueloop.engine.collapse import ConstantAnswer
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, Regression, Task
@@ -31,7 +31,7 @@ AT_ONCE: Final = 256
 """Samples of one fetch."""
 
 
-def constant_answer(loop: Loop, *, may_read: bool) -> Trivial | None:
+def constant_answer(loop: Loop, *, may_read: bool) -> ConstantAnswer | None:
     """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: not known."""
     valid = loop.splits.valid
     if valid is None or not (may_read or (isinstance(loop.splits.train, Tensors) and isinstance(valid, Tensors))):
@@ -52,7 +52,9 @@ def _read(source: Source) -> Iterator[Any]:
             yield source.fetch(some).targets
 
 
-def _answer(task: Task, metric: str, train: list[Any], valid: list[Any], classes: tuple[str, ...]) -> Trivial | None:
+def _answer(
+    task: Task, metric: str, train: list[Any], valid: list[Any], classes: tuple[str, ...]
+) -> ConstantAnswer | None:
     if not all(isinstance(each, Tensor) for each in (*train, *valid)):
         return None
     match task:
@@ -76,7 +78,7 @@ def _flat(targets: Iterable[Tensor]) -> Tensor:
 
 def _of_classes(
     task: Multiclass, metric: str, train: list[Tensor], valid: list[Tensor], classes: tuple[str, ...]
-) -> Trivial | None:
+) -> ConstantAnswer | None:
     seen, asked = _flat(train), _flat(valid)
     seen, asked = seen[seen != task.ignore].long(), asked[asked != task.ignore].long()
     if not len(seen) or not len(asked):
@@ -86,7 +88,7 @@ def _of_classes(
     commonest = int(counts.argmax())
     if metric == "accuracy":
         name = f"{classes[commonest]!r}" if commonest < len(classes) else f"{commonest}"
-        return Trivial(f"always {name}", float(there[commonest] / there.sum()))
+        return ConstantAnswer(f"always {name}", float(there[commonest] / there.sum()))
     if metric != "loss":
         return None
     # One more of each: a class that the training data lack is rare, not impossible.
@@ -94,24 +96,24 @@ def _of_classes(
     smooth = task.label_smoothing
     told = ((1 - smooth) * share + smooth / size).log()
     loss = -((1 - smooth) * (there * told).sum() / there.sum() + smooth * told.mean())
-    return Trivial("the shares of the classes in the training data", float(loss))
+    return ConstantAnswer("the shares of the classes in the training data", float(loss))
 
 
-def _of_yes_and_no(metric: str, train: Tensor, valid: Tensor) -> Trivial | None:
+def _of_yes_and_no(metric: str, train: Tensor, valid: Tensor) -> ConstantAnswer | None:
     """[N, labels]; each label has a constant of its own."""
     seen, asked = train.double() > 0.5, valid.double() > 0.5
     share = (seen.sum(0) + 1) / (len(seen) + 2)
     if metric == "loss":
         there = asked.double()
         loss = -(there * share.log() + (1 - there) * (1 - share).log()).mean()
-        return Trivial("the share of yes in the training data", float(loss))
+        return ConstantAnswer("the share of yes in the training data", float(loss))
     commoner = (share > 0.5).expand_as(asked)
     if metric == "accuracy":
-        return Trivial(_said(commoner), float((commoner == asked).double().mean()))
+        return ConstantAnswer(_said(commoner), float((commoner == asked).double().mean()))
     if metric == "f1":
         always = torch.ones_like(asked)
         best = max((commoner[:1].expand_as(seen), always[:1].expand_as(seen)), key=lambda said: _f1(said, seen))
-        return Trivial(_said(best), _f1(best[:1].expand_as(asked), asked))
+        return ConstantAnswer(_said(best), _f1(best[:1].expand_as(asked), asked))
     return None
 
 
@@ -126,7 +128,7 @@ def _f1(said: Tensor, are: Tensor) -> float:
     return 2 * int((said & are).sum()) / yes if yes else 0.0
 
 
-def _of_quantities(task: Regression, metric: str, train: Tensor, valid: Tensor) -> Trivial | None:
+def _of_quantities(task: Regression, metric: str, train: Tensor, valid: Tensor) -> ConstantAnswer | None:
     """One constant for each quantity."""
     seen, asked = train.double(), valid.double()
     middle = seen.median(0).values if metric == "mae" else seen.mean(0)
@@ -135,4 +137,4 @@ def _of_quantities(task: Regression, metric: str, train: Tensor, valid: Tensor) 
     values = task.metrics({"count": task.count(asked), **{name: float(total) for name, total in sums.items()}})
     if metric not in values:
         return None
-    return Trivial(f"the {'median' if metric == 'mae' else 'mean'} of the training data", values[metric])
+    return ConstantAnswer(f"the {'median' if metric == 'mae' else 'mean'} of the training data", values[metric])

@@ -8,11 +8,11 @@ from typing import final
 import torch
 from torch import Tensor
 
-__all__ = ["Question"]
+__all__ = ["DeferredRead"]
 
 
 @final
-class Question:
+class DeferredRead:
     """Asked where it is made: what the device has been given before counts, and what it is given afterwards does
     not."""
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
-__all__ = ["Direct", "scaled"]
+__all__ = ["FusedStep", "scaled_rate"]
 
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)
 """Whose kernel is known here; of a class made from them, nothing is."""
@@ -42,7 +42,7 @@ class _Gathered:
 
 
 @final
-class Direct:
+class FusedStep:
     """Steps one optimizer."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
@@ -68,7 +68,7 @@ class Direct:
                 each.count.add_(1)
                 each.kernel(
                     each.parameters, gradients, each.averages, each.squares, [], each.steps,
-                    amsgrad=False, lr=group["lr"] if rate is None else scaled(rate, group), beta1=beta1, beta2=beta2,
+                    amsgrad=False, lr=group["lr"] if rate is None else scaled_rate(rate, group), beta1=beta1, beta2=beta2,
                     weight_decay=group["weight_decay"], eps=group["eps"], maximize=False, grad_scale=None, found_inf=found_inf,
                 )  # fmt: skip
                 if found_inf is not None:
@@ -114,7 +114,7 @@ class Direct:
             self._state, self._step = self.optimizer.state, step
 
 
-def scaled(rate: Tensor, group: dict[str, Any]) -> Tensor:
+def scaled_rate(rate: Tensor, group: dict[str, Any]) -> Tensor:
     """A rate on the device, as the group wants it."""
     return rate * group["lr_scale"] if "lr_scale" in group else rate
 

@@ -18,12 +18,12 @@ from trueloop.checkpoint.newest import newest_by
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Store
 from trueloop.data.source import Batch, Source, Splits
-from trueloop.engine.batches import Batches, InOrder, Window
-from trueloop.engine.collapse import Bar
+from trueloop.engine.batches import Batches, EvaluationBatches, Window
+from trueloop.engine.collapse import CollapseCheck
 from trueloop.engine.ema import Ema
 from trueloop.engine.evaluate import evaluate
-from trueloop.engine.guard import Guard, Line, Position
-from trueloop.engine.nonfinite_origin import autopsy, autopsy_of_parts, sentence
+from trueloop.engine.nonfinite_guard import Guard, LossSummary, Position
+from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
 from trueloop.engine.precision import Precision
 from trueloop.engine.programs.compiled_step import CompiledStep
 from trueloop.engine.programs.cuda_graphs import Graphs
@@ -37,8 +37,8 @@ from trueloop.hook import Ending, Hook, Row
 from trueloop.parallel.digest import drift
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Single, Strategy
-from trueloop.recipe.recipe import DataRequest, Recipe, described
-from trueloop.recipe.validate import vetted
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
+from trueloop.recipe.validate import validate
 
 __all__ = ["Loop"]
 
@@ -83,7 +83,7 @@ class Loop:
     stop: Stop = field(default_factory=Stop)
     ending: Ending | None = None
     """Why the run ends before its time."""
-    bar: Bar | None = None
+    bar: CollapseCheck | None = None
     """What its validation must reach (`--baseline`); None: nothing."""
     whole: CompiledStep | None = None
     """program=compiled_step: what computes loss and gradients as one compiled function."""
@@ -95,7 +95,7 @@ class Loop:
     """Lines of metrics that nobody has been told of yet."""
     _heading: _Heading = field(default_factory=_Heading, repr=False)
     """Of the line of metrics that is being written, or that the device has been asked for."""
-    _in_order: dict[Source, InOrder] = field(default_factory=dict, repr=False)
+    _in_order: dict[Source, EvaluationBatches] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -104,7 +104,7 @@ class Loop:
         """A recipe's loop, with every part at hand; nothing is trained yet, and no folder is made."""
         from trueloop.engine.assemble import assemble  # it needs this class
 
-        return assemble(vetted(recipe), request, store, hooks)
+        return assemble(validate(recipe), request, store, hooks)
 
     def train(self) -> Ending:
         """`engine/train.py`, from wherever the loop stands."""
@@ -205,11 +205,11 @@ class Loop:
         if self.must_know():
             total, learned = self.guard.losses()
             self.guard.told()
-            self._write(Line(total, learned, norm.item()))
+            self._write(LossSummary(total, learned, norm.item()))
         else:
             self.guard.ask(norm)
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: LossSummary) -> None:
         step, epoch, lr, samples = self._heading
         now = time.perf_counter()
         seconds, self.clock = now - self.clock, now
@@ -276,7 +276,9 @@ class Loop:
     def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
         """Loss and metrics of a model on a split. Its samples are brought to the device once."""
         if source not in self._in_order:
-            self._in_order[source] = InOrder(source, self.splits, self.recipe, self.device, self.strategy.sharers)
+            self._in_order[source] = EvaluationBatches(
+                source, self.splits, self.recipe, self.device, self.strategy.sharers
+            )
         self._share_statistics(model)
         batches = self._in_order[source]
         idle = batches.idle() if self.strategy.in_step else ()
@@ -328,7 +330,7 @@ class Loop:
             "best": state.best,
             "best_step": state.best_step,
             "metric": self.metric,
-            "recipe": described(self.recipe),
+            "recipe": describe(self.recipe),
         }
 
     def _counters(self, randoms: list[Any]) -> dict[str, Any]:
@@ -409,18 +411,21 @@ class Loop:
     def _autopsy(self, epoch: int, batch: int) -> str:
         """The sentence that names the first thing that is no number, on whichever process it is."""
         step = epoch * self.batches.steps_per_epoch + batch
-        again = self.batches.again(epoch, batch)
+        again = self.batches.batch_at(epoch, batch)
         micros = self.batches.micros(again) if again else [None]
         if self.strategy.in_parts:
-            found = [autopsy_of_parts(self.model, micro, step, self._rates(), self.strategy.mine) for micro in micros]
+            found = [
+                find_origin_in_shards(self.model, micro, step, self._rates(), self.strategy.mine) for micro in micros
+            ]
         else:
             found = [
-                autopsy(self.model, self.task, micro, step, self._rates(), self.precision.autocast) for micro in micros
+                find_origin(self.model, self.task, micro, step, self._rates(), self.precision.autocast)
+                for micro in micros
             ]
         events = [event for events in self.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         self.hooks.heard(replace(event, skipped=self.recipe.on_nonfinite != "stop"))
-        return sentence(event, epoch, batch)
+        return describe_origin(event, epoch, batch)
 
     def _roll_back(self, at: Position, said: str) -> bool:
         """To the last checkpoint, remembering which batch to skip when it comes again."""

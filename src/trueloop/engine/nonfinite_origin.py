@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
-from trueloop.engine.guard import Statistics
+from trueloop.engine.nonfinite_guard import BufferSnapshot
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
 from trueloop.event import NotFinite
 
-__all__ = ["autopsy", "autopsy_of_parts", "sentence"]
+__all__ = ["describe_origin", "find_origin", "find_origin_in_shards"]
 
 
 def _bad(value: Any) -> bool:
@@ -86,7 +86,7 @@ def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
             handle.remove()
 
 
-def autopsy(
+def find_origin(
     model: nn.Module,
     task: Task,
     batch: Batch | None,
@@ -110,7 +110,7 @@ def autopsy(
         if _bad(weight):
             return told("weight", "weight", name, _word(weight))
     calls: list[_Call] = []
-    statistics = Statistics(model)
+    statistics = BufferSnapshot(model)
     with fence(), torch.enable_grad():
         with _watched(model, calls), autocast():
             output = model(batch.inputs)
@@ -130,7 +130,7 @@ def autopsy(
     )
 
 
-def autopsy_of_parts(
+def find_origin_in_shards(
     model: nn.Module,
     batch: Batch | None,
     step: int,
@@ -169,7 +169,7 @@ def _blamed(gradients: Sequence[tuple[Tensor, Tensor]], calls: Sequence[_Call]) 
     return None
 
 
-def sentence(event: NotFinite, epoch: int, batch: int) -> str:
+def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
     """For a person: what, where, which batch."""
     at = f"at step {event.step + 1:,} (epoch {epoch}, batch {batch})"
     given = (

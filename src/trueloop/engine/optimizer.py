@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from trueloop.engine.schedule import highest_rate
+from trueloop.engine.schedule import peak_lr
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.parallel.strategy import Single, Strategy
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["build_optimizer", "groups_of", "optimizer_class", "optimizer_mistakes"]
+__all__ = ["build_optimizer", "optimizer_class", "optimizer_problems", "parameter_groups"]
 
 MOMENTUM: Final = "momentum"
 """SGD with the recipe's momentum: the one name that is not torch's."""
@@ -37,18 +37,18 @@ def build_optimizer(
     """`strategy`: how several processes hold the model."""
     strategy = strategy or Single()
     _refuse_lazy(model)
-    groups = strategy.groups(groups_of(model, recipe.weight_decay))
+    groups = strategy.groups(parameter_groups(model, recipe.weight_decay))
     if not groups:
         raise BadRecipe(
             f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run."
         )
     if callable(recipe.optimizer):
         return _of_the_users(recipe, groups)
-    mistakes = optimizer_mistakes(recipe)
+    mistakes = optimizer_problems(recipe)
     if mistakes:
         raise BadRecipe(f"{'; '.join(mistakes)}. Nothing was run.")
     kind = optimizer_class(recipe.optimizer)
-    options: dict[str, Any] = {"lr": highest_rate(recipe), **_options(recipe, kind), **recipe.optimizer_options}
+    options: dict[str, Any] = {"lr": peak_lr(recipe), **_options(recipe, kind), **recipe.optimizer_options}
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
         known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
         options["fused"] = (device.type == "cpu" and not strategy.in_parts) or (
@@ -60,7 +60,7 @@ def build_optimizer(
         raise BadRecipe(f"{kind.__name__} refuses these parameters or options: {error}. Nothing was run.") from None
 
 
-def optimizer_mistakes(recipe: Recipe) -> list[str]:
+def optimizer_problems(recipe: Recipe) -> list[str]:
     """What can be told without a model: a name that torch does not have, an option that the class does not take."""
     if not isinstance(recipe.optimizer, str):
         return []
@@ -106,7 +106,7 @@ def _is_optimizer(kind: Any) -> bool:
 
 def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     assert callable(recipe.optimizer)
-    built = recipe.optimizer(groups, lr=highest_rate(recipe), **recipe.optimizer_options)
+    built = recipe.optimizer(groups, lr=peak_lr(recipe), **recipe.optimizer_options)
     if not isinstance(built, torch.optim.Optimizer):
         raise BadRecipe(
             f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run."
@@ -129,7 +129,7 @@ def _refuse_lazy(model: nn.Module) -> None:
         )
 
 
-def groups_of(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Parameters that can learn, each once: those of two and more dimensions with weight decay, the others without.
 
     The decay stands in each group, also where it is zero: AdamW's own default is not.

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from trueloop.data.source import tensors_in
 from trueloop.engine.batches import Batches
 from trueloop.engine.evaluate import evaluating
-from trueloop.engine.guard import Statistics
+from trueloop.engine.nonfinite_guard import BufferSnapshot
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.strategy import Strategy
 
-__all__ = ["answers_alike"]
+__all__ = ["check_same_outputs"]
 
 ROUNDING: Final = 1e-3
 """Of the largest number in the answer: sums in another order differ by a thousandth of that, another function by about
@@ -30,7 +30,7 @@ as much as it is."""
 
 
 @contextmanager
-def answers_alike(model: nn.Module, batches: Batches, strategy: Strategy) -> Iterator[None]:
+def check_same_outputs(model: nn.Module, batches: Batches, strategy: Strategy) -> Iterator[None]:
     """Around `spread`. Raises BadRecipe if the model answers otherwise after it. Where no layer is split, nothing is
     asked."""
     if not strategy.copies:
@@ -59,10 +59,10 @@ def _near(one: Tensor, other: Tensor) -> bool:
 def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tensor]:
     """To the first batch, in eval mode. A model that fails on it is told of by the rehearsal; one that fails only when
     split, here."""
-    batch = batches.again(0, 0) if batches.steps_per_epoch else None
+    batch = batches.batch_at(0, 0) if batches.steps_per_epoch else None
     if batch is None:
         return []
-    statistics = Statistics(model)
+    statistics = BufferSnapshot(model)
     with evaluating(model):
         try:
             return list(tensors_in(model(batch.inputs)))

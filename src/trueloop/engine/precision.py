@@ -57,7 +57,7 @@ class Precision:
         if self.scaler is not None:
             self.scaler.update()
 
-    def expects_overflow(self, loss: Tensor) -> bool:
+    def is_overflow(self, loss: Tensor) -> bool:
         """Is a gradient that is no number nothing but the scaler finding its scale? Not if the loss was none before it
         was scaled."""
         return self.scaler is not None and self.scaler.get_scale() >= 1.0 and math.isfinite(loss.item())
@@ -70,7 +70,7 @@ class Precision:
             self.scaler.load_state_dict(state)
 
     @contextmanager
-    def matrix_products(self) -> Iterator[None]:
+    def matmul_precision(self) -> Iterator[None]:
         """tf32 is a setting of the whole process: set here, and put back."""
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")

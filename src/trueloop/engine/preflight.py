@@ -18,26 +18,26 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
-from trueloop.engine.conditions import pick_device
 from trueloop.engine.loop import Loop
-from trueloop.engine.optimizer import optimizer_mistakes
+from trueloop.engine.optimizer import optimizer_problems
 from trueloop.engine.randomness import fence
-from trueloop.engine.sample_order import pieces_of
+from trueloop.engine.sample_order import micro_batch_sizes
+from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["machine_mistakes", "rehearse"]
+__all__ = ["check_before_training", "machine_problems"]
 
 
 # -- the recipe and this machine --
 
 
-def machine_mistakes(recipe: Recipe) -> list[str]:
+def machine_problems(recipe: Recipe) -> list[str]:
     """What the recipe asks of this machine or of torch and cannot have, each as a clause for `vetted`."""
     return [
         *_device_mistakes(str(recipe.device), str(recipe.precision)),
         *_program_mistakes(recipe),
-        *optimizer_mistakes(recipe),
+        *optimizer_problems(recipe),
     ]
 
 
@@ -66,7 +66,7 @@ def _device_mistakes(device: str, precision: str) -> Iterator[str]:
 # -- the loop --
 
 
-def rehearse(loop: Loop) -> None:
+def check_before_training(loop: Loop) -> None:
     """Raises BadRecipe, or BadData of the task's checks, if the run could not be trained to its end; says nothing if it
     can."""
     _refuse_lengths(loop)
@@ -75,7 +75,7 @@ def rehearse(loop: Loop) -> None:
     with _unchanged(loop.model), _values_per_channel(loop.model) as values:
         output = None
         for number in range(min(2, loop.batches.steps_per_epoch)):
-            batch = loop.batches.again(0, number)
+            batch = loop.batches.batch_at(0, number)
             if batch is not None:  # a process may have no share of a small batch
                 output = _answer(loop, batch, f"Batch {number} of the training data")
         if output is not None:
@@ -119,7 +119,7 @@ def _refuse_what_data_cannot_give(loop: Loop) -> None:
             "balanced=True draws every class equally often, and the classes of these data are not known before they are read. Nothing was "
             "trained: give Dataset(..., labels=...), or balanced=False."
         )
-    if recipe.where == "resident" and loop.batches.home is None:
+    if recipe.where == "resident" and loop.batches.resident is None:
         raise BadRecipe(
             f"where=resident needs samples that can be held as tensors, and {type(train).__name__} reads them as needed. Nothing was "
             "trained: give where=auto."
@@ -213,7 +213,10 @@ def _sizes(loop: Loop, samples: int) -> list[int]:
     if loop.recipe.accumulate == 1:
         return shares
     return [
-        size for share in shares if share for size in pieces_of(share, world, loop.recipe.accumulate, loop.recipe.batch)
+        size
+        for share in shares
+        if share
+        for size in micro_batch_sizes(share, world, loop.recipe.accumulate, loop.recipe.batch)
     ]
 
 

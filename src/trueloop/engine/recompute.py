@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from trueloop.engine.guard import Statistics
+from trueloop.engine.nonfinite_guard import BufferSnapshot
 from trueloop.errors import BadRecipe
 
 __all__ = ["blocks_of", "recompute_blocks"]
@@ -72,7 +72,7 @@ class _Recomputed:
     @contextmanager
     def _again(self, python: Any, numpy: Any) -> Iterator[None]:
         """With the random states of the first time; torch sees to its own. Afterwards all is as it was found."""
-        statistics, after = Statistics(self.block), (random.getstate(), np.random.get_state())
+        statistics, after = BufferSnapshot(self.block), (random.getstate(), np.random.get_state())
         random.setstate(python)
         np.random.set_state(numpy)
         try:

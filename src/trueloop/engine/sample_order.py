@@ -8,10 +8,10 @@ import hashlib
 import torch
 from torch import Tensor
 
-__all__ = ["epoch_order", "mixed", "pieces_of", "steps_in"]
+__all__ = ["epoch_order", "micro_batch_sizes", "mix_seed", "steps_per_epoch"]
 
 
-def mixed(*numbers: int) -> int:
+def mix_seed(*numbers: int) -> int:
     """One 63-bit seed from several numbers: neighbours give seeds that have nothing to do with one another."""
     digest = hashlib.blake2b(",".join(map(str, numbers)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
@@ -19,7 +19,7 @@ def mixed(*numbers: int) -> int:
 
 def epoch_order(samples: int, seed: int, epoch: int, labels: Tensor | None = None) -> Tensor:
     """All samples once, shuffled; with labels: as many draws, every class equally likely."""
-    generator = torch.Generator().manual_seed(mixed(seed, epoch))
+    generator = torch.Generator().manual_seed(mix_seed(seed, epoch))
     if labels is None:
         return torch.randperm(samples, generator=generator)
     _, which, counts = torch.unique(labels, return_inverse=True, return_counts=True)
@@ -29,12 +29,12 @@ def epoch_order(samples: int, seed: int, epoch: int, labels: Tensor | None = Non
     return members[firsts[drawn] + within]
 
 
-def steps_in(samples: int, batch: int, drop_last: bool) -> int:
+def steps_per_epoch(samples: int, batch: int, drop_last: bool) -> int:
     """Optimizer steps of an epoch."""
     return samples // batch if drop_last else -(-samples // batch)
 
 
-def pieces_of(samples: int, world: int, accumulate: int, batch: int) -> list[int]:
+def micro_batch_sizes(samples: int, world: int, accumulate: int, batch: int) -> list[int]:
     """Sizes of the micro-batches that a rank's share of a step is cut into: even, and none larger than a full step's
     would be.
 

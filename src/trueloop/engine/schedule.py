@@ -18,7 +18,7 @@ import torch
 
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["SHAPES", "Schedule", "highest_rate", "rate_note", "set_rate"]
+__all__ = ["SHAPES", "Schedule", "lr_note", "peak_lr", "set_rate"]
 
 START_OF_ONE_CYCLE: Final = 1 / 25
 """One-cycle begins low, as its authors do."""
@@ -88,7 +88,7 @@ class Schedule:
         return self.lr * SHAPES[self.shape](min(1.0, (step - self.warmup) / left), self)
 
 
-def highest_rate(recipe: Recipe) -> float:
+def peak_lr(recipe: Recipe) -> float:
     """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if the recipe asks for
     that."""
     if recipe.lr_scaling == "none" or recipe.reference_batch is None:
@@ -97,12 +97,12 @@ def highest_rate(recipe: Recipe) -> float:
     return recipe.lr * (times if recipe.lr_scaling == "linear" else math.sqrt(times))
 
 
-def rate_note(recipe: Recipe) -> str:
+def lr_note(recipe: Recipe) -> str:
     """What was done to lr, for the start of the run; empty: nothing."""
     if recipe.lr_scaling == "none":
         return ""
     return (
-        f"lr: {recipe.lr:g} for a batch of {recipe.reference_batch:,} is {highest_rate(recipe):g} for {recipe.batch:,} "
+        f"lr: {recipe.lr:g} for a batch of {recipe.reference_batch:,} is {peak_lr(recipe):g} for {recipe.batch:,} "
         f"(lr_scaling={recipe.lr_scaling})"
     )
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, final
 
-__all__ = ["Stop", "deafened", "listening"]
+__all__ = ["Stop", "catch_signals", "ignore_signals"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE: Final = 60
@@ -31,7 +31,7 @@ class Stop:
 
 
 @contextmanager
-def listening(stop: Stop) -> Iterator[None]:
+def catch_signals(stop: Stop) -> Iterator[None]:
     """Only Python's main thread may listen to signals; in others the run is stopped by whoever started it."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,7 +49,7 @@ def listening(stop: Stop) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def deafened(worker: int = 0) -> None:
+def ignore_signals(worker: int = 0) -> None:
     """For a loader's worker. Ctrl-C, and a SIGTERM to the whole group, mean the process that trains: it still needs its
     batches.
 

@@ -11,38 +11,38 @@ from torch import Tensor
 from trueloop.errors import BadData
 
 __all__ = [
-    "article",
-    "kind_of",
-    "refuse_no_class_numbers",
-    "refuse_no_tensors",
-    "refuse_not_finite",
-    "refuse_not_zero_or_one",
-    "refuse_other_shape",
-    "refuse_unknown_classes",
+    "describe_tensor",
+    "require_class_numbers",
+    "require_finite",
+    "require_known_classes",
+    "require_same_shape",
+    "require_tensors",
+    "require_zero_or_one",
+    "type_name",
 ]
 
 
-def refuse_no_tensors(output: Any, targets: Any, at: str, task: str) -> None:
+def require_tensors(output: Any, targets: Any, at: str, task: str) -> None:
     if not isinstance(output, Tensor):
         raise BadData(
-            f"{at}: the model answers {article(output)}, and task={task} needs one tensor. Nothing was trained: return the scores alone, "
+            f"{at}: the model answers {type_name(output)}, and task={task} needs one tensor. Nothing was trained: return the scores alone, "
             "or give the recipe a loss of your own."
         )
     if not isinstance(targets, Tensor):
         raise BadData(
-            f"{at}: task={task} needs its targets as one tensor, not {article(targets)}. Nothing was trained."
+            f"{at}: task={task} needs its targets as one tensor, not {type_name(targets)}. Nothing was trained."
         )
 
 
-def article(value: Any) -> str:
+def type_name(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def kind_of(value: Tensor) -> str:
+def describe_tensor(value: Tensor) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} of shape {list(value.shape)}"
 
 
-def refuse_not_finite(targets: Tensor, at: str) -> None:
+def require_finite(targets: Tensor, at: str) -> None:
     if not targets.is_floating_point() or bool(torch.isfinite(targets).all()):
         return
     bad = (~torch.isfinite(targets)).nonzero()
@@ -57,12 +57,12 @@ def _place(index: tuple[int, ...]) -> str:
     return f"{index[0]:,}" if len(index) == 1 else str(list(index))
 
 
-def refuse_no_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -> None:
+def require_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -> None:
     """CompiledStep numbers, one per answer; the ways in which they are usually not."""
     one_hot = task == "multiclass" and targets.shape == output.shape and bool(((targets == 0) | (targets == 1)).all())
     if one_hot and bool((targets.sum(1) == 1).all()):
         raise BadData(
-            f"{at}: the targets are one-hot ({kind_of(targets)}), but {task} needs class numbers. Nothing was trained: targets.argmax(1)."
+            f"{at}: the targets are one-hot ({describe_tensor(targets)}), but {task} needs class numbers. Nothing was trained: targets.argmax(1)."
         )
     if targets.dtype == torch.int64:
         return
@@ -72,11 +72,11 @@ def refuse_no_class_numbers(output: Tensor, targets: Tensor, at: str, task: str)
     elif targets.dtype == torch.bool:
         instead = ", or task='binary' for yes and no"
     raise BadData(
-        f"{at}: {task} needs class numbers (int64), and these are {kind_of(targets)}. Nothing was trained: use targets.long(){instead}."
+        f"{at}: {task} needs class numbers (int64), and these are {describe_tensor(targets)}. Nothing was trained: use targets.long(){instead}."
     )
 
 
-def refuse_unknown_classes(targets: Tensor, classes: int, ignore: int, at: str) -> None:
+def require_known_classes(targets: Tensor, classes: int, ignore: int, at: str) -> None:
     counted = targets[targets != ignore]
     if not len(counted):
         return
@@ -99,8 +99,8 @@ def refuse_unknown_classes(targets: Tensor, classes: int, ignore: int, at: str) 
     )
 
 
-def refuse_not_zero_or_one(targets: Tensor, at: str, task: str) -> None:
-    refuse_not_finite(targets, at)
+def require_zero_or_one(targets: Tensor, at: str, task: str) -> None:
+    require_finite(targets, at)
     odd = ((targets != 0) & (targets != 1)).nonzero()
     if not len(odd):
         return
@@ -118,7 +118,7 @@ def refuse_not_zero_or_one(targets: Tensor, at: str, task: str) -> None:
     )
 
 
-def refuse_other_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:
+def require_same_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:
     if output.shape != targets.shape:
         raise BadData(
             f"{at}: {task} compares outputs {list(output.shape)} with targets {list(targets.shape)} one by one, and these shapes would be "

@@ -26,16 +26,16 @@ from torch import Tensor
 
 from trueloop.data.source import Facts
 from trueloop.engine.targets import (
-    article,
-    kind_of,
-    refuse_no_class_numbers,
-    refuse_no_tensors,
-    refuse_not_finite,
-    refuse_not_zero_or_one,
-    refuse_other_shape,
-    refuse_unknown_classes,
+    describe_tensor,
+    require_class_numbers,
+    require_finite,
+    require_known_classes,
+    require_same_shape,
+    require_tensors,
+    require_zero_or_one,
+    type_name,
 )
-from trueloop.engine.unprojected import Unprojected, outline
+from trueloop.engine.unprojected import Unprojected, shape_only
 from trueloop.errors import BadData, BadRecipe, did_you_mean
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
@@ -118,9 +118,9 @@ class Multiclass(Task):
     def check(self, output: Any, targets: Any, at: str) -> None:
         if isinstance(output, Unprojected):
             self._refuse_smoothing(at)
-        output = outline(output)
-        refuse_no_tensors(output, targets, at, "multiclass")
-        refuse_no_class_numbers(output, targets, at, "multiclass")
+        output = shape_only(output)
+        require_tensors(output, targets, at, "multiclass")
+        require_class_numbers(output, targets, at, "multiclass")
         if output.dim() < 2 or output.shape[1] < 2:
             raise BadData(
                 f"{at}: multiclass needs a score for each class, [N, classes], but the model answers {list(output.shape)}. "
@@ -135,7 +135,7 @@ class Multiclass(Task):
         self.check_all(targets, output, at)
 
     def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        refuse_unknown_classes(targets, output.shape[1], -100 if not self.some_ignored else self.ignore, at)
+        require_known_classes(targets, output.shape[1], -100 if not self.some_ignored else self.ignore, at)
         if not self.some_ignored and bool((targets == self.ignore).any()):
             raise BadData(
                 f"{at}: some targets are {self.ignore}, which torch leaves out of the loss. Nothing was trained: if they do not "
@@ -165,9 +165,9 @@ class Language(Task):
         return self.inner.measures(output.flatten(0, -2), targets.flatten())
 
     def check(self, output: Any, targets: Any, at: str) -> None:
-        output = outline(output)
-        refuse_no_tensors(output, targets, at, "language")
-        refuse_no_class_numbers(output, targets, at, "language")
+        output = shape_only(output)
+        require_tensors(output, targets, at, "language")
+        require_class_numbers(output, targets, at, "language")
         if output.dim() != 3 or output.shape[:2] != targets.shape:
             cure = ": scores of the last token alone learn nothing from the others" if output.dim() == 2 else ""
             raise BadData(
@@ -215,7 +215,7 @@ class Binary(Task):
         return _f1(totals)
 
     def check(self, output: Any, targets: Any, at: str) -> None:
-        refuse_no_tensors(output, targets, at, "binary")
+        require_tensors(output, targets, at, "binary")
         if output.numel() != targets.numel() or len(output) != len(targets):
             raise BadData(
                 f"{at}: binary needs one score per target, but the model answers {list(output.shape)} for targets {list(targets.shape)}. "
@@ -224,7 +224,7 @@ class Binary(Task):
         self.check_all(targets, output, at)
 
     def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        refuse_not_zero_or_one(targets, at, "binary")
+        require_zero_or_one(targets, at, "binary")
 
 
 @final
@@ -249,17 +249,17 @@ class Multilabel(Task):
         return _f1(totals)
 
     def check(self, output: Any, targets: Any, at: str) -> None:
-        refuse_no_tensors(output, targets, at, "multilabel")
+        require_tensors(output, targets, at, "multilabel")
         if targets.dim() == output.dim() - 1 and not targets.is_floating_point():
             raise BadData(
-                f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are {kind_of(targets)}. "
+                f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are {describe_tensor(targets)}. "
                 "Nothing was trained: class numbers, one per sample, are task='multiclass'."
             )
-        refuse_other_shape(output, targets, at, "multilabel")
+        require_same_shape(output, targets, at, "multilabel")
         self.check_all(targets, output, at)
 
     def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        refuse_not_zero_or_one(targets, at, "multilabel")
+        require_zero_or_one(targets, at, "multilabel")
 
 
 @final
@@ -294,20 +294,20 @@ class Regression(Task):
         return {"loss": totals["loss"] / count, "mae": totals["mae"] / count, "r2": explained}
 
     def check(self, output: Any, targets: Any, at: str) -> None:
-        refuse_no_tensors(output, targets, at, "regression")
+        require_tensors(output, targets, at, "regression")
         if targets.dtype == torch.bool:
             raise BadData(
-                f"{at}: the targets are {kind_of(targets)}: yes and no is task='binary'. Nothing was trained."
+                f"{at}: the targets are {describe_tensor(targets)}: yes and no is task='binary'. Nothing was trained."
             )
         if not output.is_floating_point():
             raise BadData(
-                f"{at}: regression needs outputs in floating point, but the model answers {kind_of(output)}. Nothing was trained."
+                f"{at}: regression needs outputs in floating point, but the model answers {describe_tensor(output)}. Nothing was trained."
             )
-        refuse_other_shape(_aligned(output, targets), targets, at, "regression")
+        require_same_shape(_aligned(output, targets), targets, at, "regression")
         self.check_all(targets, output, at)
 
     def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        refuse_not_finite(targets, at)
+        require_finite(targets, at)
 
 
 def _aligned(output: Tensor, targets: Tensor) -> Tensor:
@@ -343,14 +343,14 @@ class OwnLoss(Task):
     def check(self, output: Any, targets: Any, at: str) -> None:
         value = self.loss(output, targets)
         if not isinstance(value, Tensor) or not value.is_floating_point():
-            got = kind_of(value) if isinstance(value, Tensor) else article(value)
+            got = describe_tensor(value) if isinstance(value, Tensor) else type_name(value)
             raise BadData(
                 f"{at}: the recipe's loss gives {got}; it must be a tensor in floating point, computed from the model's output. "
                 "Nothing was trained: return one loss per sample, or their mean."
             )
         if value.dim() and len(value) != self.count(targets):
             raise BadData(
-                f"{at}: the recipe's loss gives {kind_of(value)} for {self.count(targets)} samples. Nothing was trained: "
+                f"{at}: the recipe's loss gives {describe_tensor(value)} for {self.count(targets)} samples. Nothing was trained: "
                 "return one loss per sample, or their mean."
             )
         if (

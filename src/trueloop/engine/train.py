@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from trueloop.engine.conditions import conditions
 from trueloop.engine.facts import EngineObserver
-from trueloop.engine.guard import clear
 from trueloop.engine.loop import Loop
+from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.schedule import set_rate
-from trueloop.engine.stop import listening
+from trueloop.engine.stop import catch_signals
+from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Ending
 
 __all__ = ["train"]
@@ -24,21 +24,21 @@ def train(loop: Loop) -> Ending:
     """Train until it is enough, from wherever the loop stands."""
     recipe, model, task, state = loop.recipe, loop.forward, loop.task, loop.state
     optimizer, precision, strategy, guard = loop.optimizer, loop.precision, loop.strategy, loop.guard
-    witness, samples = EngineObserver(loop), 0
+    observer, samples = EngineObserver(loop), 0
     loop.into_training_mode()
-    with conditions(precision, recipe), listening(loop.stop), closing(loop.windows(witness.next_look)) as windows:
-        for window in windows:
+    with torch_settings(precision, recipe), catch_signals(loop.stop), closing(loop.windows(observer.next_look)) as all_:
+        for window in all_:
             if window.numbers is not None:
                 # several steps at once, each of them what is written out below
                 norm, taken, overflow = loop.play(window), True, False
             else:
                 # One divisor for the whole step: the mean over all its targets, in all micro-batches and processes.
                 targets, losses = loop.count_targets(window), []
-                witness.begin(window)  # looks at some steps, for the rules and the statistics of layers
-                clear(loop.parameters)  # here, not after the update: so their memory is used again at once
+                observer.begin(window)  # looks at some steps, for the rules and the statistics of layers
+                clear_gradients(loop.parameters)  # here, not after the update: so their memory is used again at once
                 for micro, divisor in loop.shared_out(window, targets):
                     if loop.whole is not None and loop.whole.takes(micro):
-                        losses.append(loop.whole.backward(micro, divisor, looked=witness.looking))
+                        losses.append(loop.whole.backward(micro, divisor, looked=observer.looking))
                         continue
                     with precision.autocast():
                         loss = task.loss_sum(model(micro.inputs), micro.targets) / divisor
@@ -46,14 +46,14 @@ def train(loop: Loop) -> Ending:
                     losses.append(loss.detach())
                 loss = strategy.add_up(losses, loop.parameters)
                 precision.unscale(optimizer)  # before anybody looks at the gradients' length
-                witness.gradients(loss)
+                observer.gradients(loss)
                 norm = strategy.norm(loop.parameters)
                 if recipe.clip is not None:
                     strategy.clip(loop.parameters, norm, recipe.clip)
                 set_rate(optimizer, loop.schedule(state.clock) * state.plateau_factor)
                 taken = guard.step(loss, norm, (state.epoch, state.batch))  # a non-finite loss or gradient is held back
-                witness.updated(taken)
-                overflow = not taken and precision.expects_overflow(loss)
+                observer.updated(taken)
+                overflow = not taken and precision.is_overflow(loss)
                 precision.learn()
                 if loop.ema is not None and taken:
                     loop.ema.follow(state.step)
@@ -75,7 +75,7 @@ def train(loop: Loop) -> Ending:
                 loop.save()
             if loop.asked_to_stop():
                 loop.leave(saved=saved)
-        witness.tell()  # what is still waiting on the device
-        clear(loop.parameters)
+        observer.tell()  # what is still waiting on the device
+        clear_gradients(loop.parameters)
         loop.saver.finish()
     return loop.ending or Ending("finished", state.step)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trueloop.kernels.linear_cross_entropy import chunk_rows, linear_cross_entropy
 
-__all__ = ["Unprojected", "outline"]
+__all__ = ["Unprojected", "shape_only"]
 
 
 class Unprojected(NamedTuple):
@@ -51,7 +51,7 @@ class Unprojected(NamedTuple):
         return torch.cat([Unprojected(hidden, self.weight).scores().argmax(1) == wanted for hidden, wanted in parts])
 
 
-def outline(output: object) -> object:
+def shape_only(output: object) -> object:
     """Of an `Unprojected`, a tensor of the shape of its scores that takes no memory: for checks that look at shapes.
     Others as they are."""
     return output.hidden.new_zeros(()).expand(output.shape) if isinstance(output, Unprojected) else output

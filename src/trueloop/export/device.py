@@ -80,7 +80,7 @@ def exact(device: torch.device) -> AbstractContextManager[None]:
     """TF32 is a setting of the whole process, and on for convolutions by itself: off here, and put back."""
     from trueloop.engine.precision import Precision
 
-    return nullcontext() if device.type == "cpu" else Precision("fp32", device).matrix_products()
+    return nullcontext() if device.type == "cpu" else Precision("fp32", device).matmul_precision()
 
 
 @final

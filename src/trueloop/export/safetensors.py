@@ -72,7 +72,7 @@ def _rebuilt(artifact: Artifact) -> tuple[nn.Module, Any]:
     from trueloop.data.source import Facts
     from trueloop.export.program import Layout
     from trueloop.recipe.model import build_model
-    from trueloop.recipe.overrides import amended
+    from trueloop.recipe.overrides import apply_overrides
     from trueloop.recipes.catalogue import find_recipe
 
     origin, told = artifact.run.get("origin"), artifact.run.get("facts")
@@ -81,7 +81,7 @@ def _rebuilt(artifact: Artifact) -> tuple[nn.Module, Any]:
             f"{artifact.folder} does not name the recipe whose model its weights fit: load them into that model yourself."
         )
     _refuse_companion(artifact, origin.get("recipe"))
-    recipe = amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
+    recipe = apply_overrides(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
     facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
     layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artifact.run["layouts"]]
     return build_model(recipe, facts), layouts

@@ -21,7 +21,7 @@ from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Given
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.recipe.model import build_model
-from trueloop.recipe.recipe import DataRequest, Recipe, described
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.results.artifact import Port
 from trueloop.results.proof import as_plain
 
@@ -209,7 +209,7 @@ def subject_of(
         "step": contents.about.get("step"),
         "checkpoint": name,
         "weights": weights,
-        "recipe": described(recipe),
+        "recipe": describe(recipe),
         "metrics": {key: about.get(key) for key in ("metric", "best", "best_step", "test")},
         "data": list(splits.notes),
         "readiness": readiness,

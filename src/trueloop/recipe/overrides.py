@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from trueloop.errors import BadRecipe, did_you_mean
-from trueloop.recipe.recipe import Recipe, kinds
-from trueloop.recipe.validate import listed, mistakes_of, suggestion
+from trueloop.recipe.recipe import Recipe, field_types
+from trueloop.recipe.validate import bullet_list, find_problems, suggestion
 
-__all__ = ["amended", "remarks"]
+__all__ = ["apply_overrides", "override_notes"]
 
 _MEANT: Final[Mapping[str, str]] = {
     "learning_rate": "lr",
@@ -86,7 +86,7 @@ _LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}
 """Two ways to say how long: setting one takes the other back."""
 
 
-def amended(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
+def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
     """Raises BadRecipe with all wrong names and values at once, and with whatever else is then wrong with the
     recipe."""
     values: dict[str, Any] = {}
@@ -102,14 +102,14 @@ def amended(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
             values[other] = None
     made = replace(recipe, **values)
     if mistakes:
-        told = listed([*mistakes, *mistakes_of(made)])
+        told = bullet_list([*mistakes, *find_problems(made)])
         raise BadRecipe(
             f"The recipe {recipe.name!r} cannot be set so:{told}\nNothing was run: `--show` lists the fields."
         )
     return made
 
 
-def remarks(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
+def override_notes(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
     """What settings do besides setting what they name."""
     return [
         f"{name}={settings[name]} takes the place of the recipe's {other}={getattr(recipe, other)}."
@@ -123,16 +123,16 @@ def remarks(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
 
 def _entered(before: Any, field: str, entry: str, text: str) -> Any:
     """The new value of a field; with an entry, the mapping that it was, and that entry."""
-    if field not in kinds():
+    if field not in field_types():
         meant = _MEANT.get(field.lower())
-        hint = f" Did you mean {meant}?" if meant else did_you_mean(field.lower(), kinds())
+        hint = f" Did you mean {meant}?" if meant else did_you_mean(field.lower(), field_types())
         raise ValueError(f"a recipe has no {field!r}.{hint}")
     if entry:
         if not isinstance(before, Mapping):
             raise ValueError(f"{field} has no entries: write --set {field}=VALUE")
         return {**before, entry: _guessed(text)}
     try:
-        return _read(text.strip(), kinds()[field], field)
+        return _read(text.strip(), field_types()[field], field)
     except ValueError as error:
         raise ValueError(f"{field} cannot be {text!r}{error}") from None
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from trueloop.hook import Hook
 
-__all__ = ["GROUPS", "DataRequest", "Recipe", "defaults", "described", "kinds", "meanings"]
+__all__ = ["GROUPS", "DataRequest", "Recipe", "defaults", "describe", "field_docs", "field_types"]
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -205,7 +205,7 @@ GROUPS: Final[tuple[tuple[str, str], ...]] = (
 
 
 @lru_cache(maxsize=1)
-def meanings() -> Mapping[str, str]:
+def field_docs() -> Mapping[str, str]:
     """What each field means: the docstring under it, read from this very file."""
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == Recipe.__name__)
@@ -217,7 +217,7 @@ def meanings() -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=1)
-def kinds() -> Mapping[str, Any]:
+def field_types() -> Mapping[str, Any]:
     """The type of each field."""
     from trueloop.hook import Hook
 
@@ -231,7 +231,7 @@ def defaults() -> Mapping[str, Any]:
     return given | {each.name: each.default_factory() for each in fields(Recipe) if each.default_factory is not MISSING}
 
 
-def described(recipe: Recipe) -> dict[str, Any]:
+def describe(recipe: Recipe) -> dict[str, Any]:
     """The recipe as plain values, for run.json, `--show` and `compare`: functions by their names."""
     return {each.name: _plain(getattr(recipe, each.name)) for each in fields(recipe)}
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from trueloop.errors import BadRecipe, did_you_mean
-from trueloop.recipe.recipe import Recipe, defaults, kinds
+from trueloop.recipe.recipe import Recipe, defaults, field_types
 
-__all__ = ["METRICS", "idle", "listed", "mistakes_of", "suggestion", "vetted"]
+__all__ = ["METRICS", "bullet_list", "find_problems", "suggestion", "unused_fields", "validate"]
 
 METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "multiclass": ("accuracy", "loss"),
@@ -101,22 +101,22 @@ def suggestion(field: str, word: str, known: Iterable[str]) -> str:
     return f"{f' Did you mean {meant}?' if meant else did_you_mean(word.lower(), known)} There are: {', '.join(known)}"
 
 
-def vetted(recipe: Recipe, more: Iterable[str] = ()) -> Recipe:
+def validate(recipe: Recipe, more: Iterable[str] = ()) -> Recipe:
     """The recipe itself. Raises BadRecipe with its mistakes, and those (`more`) that somebody else has found."""
-    found = [*mistakes_of(recipe), *more]
+    found = [*find_problems(recipe), *more]
     if found:
-        raise BadRecipe(f"The recipe {recipe.name!r} cannot be trained:{listed(found)}\nNothing was run.")
+        raise BadRecipe(f"The recipe {recipe.name!r} cannot be trained:{bullet_list(found)}\nNothing was run.")
     return recipe
 
 
-def listed(mistakes: Iterable[str]) -> str:
+def bullet_list(mistakes: Iterable[str]) -> str:
     """One line each."""
     return "".join(f"\n  - {mistake}{'' if mistake.endswith('?') else '.'}" for mistake in mistakes)
 
 
-def mistakes_of(recipe: Recipe) -> list[str]:
+def find_problems(recipe: Recipe) -> list[str]:
     """Each as a clause that says what to write instead; none: it can be trained."""
-    wrong = {name: said for name, kind in kinds().items() if (said := _misfit(name, getattr(recipe, name), kind))}
+    wrong = {name: said for name, kind in field_types().items() if (said := _misfit(name, getattr(recipe, name), kind))}
     sound = _without(recipe, wrong)
     outside = {
         name: f"{name} is {value!r}: {said}"
@@ -380,7 +380,7 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 """Field, the field that decides whether it is used, and the values with which it is."""
 
 
-def idle(recipe: Recipe) -> list[str]:
+def unused_fields(recipe: Recipe) -> list[str]:
     """Values that were given and do nothing. A variant of a recipe (`--set optimizer=adam`) may well leave some behind:
     no mistake."""
     return [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trueloop.errors import Misuse, NotARun
-from trueloop.recipe.overrides import amended
+from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 
@@ -27,4 +27,4 @@ def origin_of(run: Path, about: Mapping[str, Any], otherwise: str) -> dict[str, 
 
 def recipe_of(origin: Mapping[str, Any]) -> Recipe:
     """Errors of the user's own recipe file pass through."""
-    return amended(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
+    return apply_overrides(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])

@@ -33,7 +33,7 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Language, Multiclass, OwnLoss
 from trueloop.results.proof import as_plain
-from trueloop.session.samples import Sampled, sampled
+from trueloop.session.samples import Samples, read_samples
 
 __all__ = ["FILE", "write_facts"]
 
@@ -95,11 +95,11 @@ def gather_facts(loop: Loop) -> dict[str, Any]:
     tell("validation", lambda: _validation(loop))
     tell("inputs", lambda: _inputs(loop))
     tell("data", lambda: _data(loop))
-    read: dict[str, Sampled] = {}
+    read: dict[str, Samples] = {}
     for name, source in (("train", loop.splits.train), ("valid", loop.splits.valid), ("test", loop.splits.test)):
         if source is not None:
             try:
-                read[name] = sampled(
+                read[name] = read_samples(
                     source, loop.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS
                 )
             except Exception as error:  # noqa: BLE001 - as above
@@ -192,7 +192,7 @@ def _data(loop: Loop) -> dict[str, Any]:
         "valid": None if splits.valid is None else len(splits.valid),
         "test": None if splits.test is None else len(splits.test),
         "bytes": splits.train.nbytes(),
-        "where": "resident" if loop.batches.home is not None else "loader",
+        "where": "resident" if loop.batches.resident is not None else "loader",
         "workers": loop.recipe.workers,
         "steps_per_epoch": loop.batches.steps_per_epoch,
         "augmented": splits.augment is not None,
@@ -201,7 +201,7 @@ def _data(loop: Loop) -> dict[str, Any]:
 
 def _inputs(loop: Loop) -> dict[str, Any]:
     """Of the first samples of the first batch, as the model gets them: prepared, and augmented."""
-    batch = loop.batches.again(0, 0)
+    batch = loop.batches.batch_at(0, 0)
     if batch is None:
         raise ValueError("this process has no part in the first batch")
     tensors = [each for each in tensors_in(batch.inputs) if each.numel()]
@@ -235,7 +235,7 @@ def _is_whole(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() and not tensor.is_complex()
 
 
-def _leakage(read: dict[str, Sampled]) -> Iterator[tuple[str, Any]]:
+def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
     """How many samples of one split are in another, byte for byte."""
     for first, second in (("train", "valid"), ("train", "test"), ("valid", "test")):
         if first in read and second in read:
@@ -247,7 +247,7 @@ def _leakage(read: dict[str, Sampled]) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _classes(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
+def _classes(loop: Loop, read: dict[str, Samples]) -> dict[str, Any] | None:
     """How often each class is there, where targets are class numbers."""
     task = loop.task
     if (
@@ -266,7 +266,7 @@ def _classes(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
     return {name: {str(label): count[label] for label in known} for name, count in counts.items()}
 
 
-def _baseline(loop: Loop, read: dict[str, Sampled]) -> dict[str, Any] | None:
+def _baseline(loop: Loop, read: dict[str, Samples]) -> dict[str, Any] | None:
     """What an answer that is always the same reaches on the validation data, learned from the training targets: those
     that were read."""
     if "train" not in read or "valid" not in read:

@@ -20,9 +20,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from trueloop.data.source import Batch, Source, size_of, tensors_in
 from trueloop.engine.randomness import seed_all
-from trueloop.engine.stop import deafened
+from trueloop.engine.stop import ignore_signals
 
-__all__ = ["Sampled", "sampled"]
+__all__ = ["Samples", "read_samples"]
 
 AT_ONCE: Final = 1024
 """Samples that are fetched at once of a split in memory: enough to be quick, too few to be seen in the memory that a
@@ -32,7 +32,7 @@ TOGETHER: Final = 10
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Samples:
     """What was read."""
 
     hashes: tuple[bytes, ...]
@@ -49,7 +49,7 @@ class Sampled:
         return blake2b(b"".join(self.hashes), digest_size=16).hexdigest()
 
 
-def sampled(source: Source, seed: int, *, in_memory: int, elsewhere: int, nbytes: int, seconds: float) -> Sampled:
+def read_samples(source: Source, seed: int, *, in_memory: int, elsewhere: int, nbytes: int, seconds: float) -> Samples:
     """At most so many, so large together, and for so long. Random states are the caller's to fence off."""
     lazy = source.nbytes() is None
     numbers = _spread(len(source), min(len(source), elsewhere if lazy else in_memory))
@@ -63,7 +63,7 @@ def sampled(source: Source, seed: int, *, in_memory: int, elsewhere: int, nbytes
         nbytes -= read.nbytes
         if nbytes <= 0 or time.perf_counter() > until:
             break
-    return Sampled(tuple(hashes), _joined(targets))
+    return Samples(tuple(hashes), _joined(targets))
 
 
 class Unreadable(Exception):
@@ -111,7 +111,7 @@ def _read_elsewhere(source: Source, some: Sequence[Tensor], seed: int) -> Iterat
         sampler=[numbers.tolist() for numbers in some],
         num_workers=1,
         collate_fn=_as_it_is,
-        worker_init_fn=deafened,
+        worker_init_fn=ignore_signals,
         generator=torch.Generator(),  # the loader draws a base seed: not from the training's random state
     )
     iterator = iter(loader)

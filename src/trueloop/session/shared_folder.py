@@ -9,10 +9,10 @@ from trueloop.errors import TrueloopError
 from trueloop.parallel.peers import Peers
 from trueloop.session.folder import RunFolder
 
-__all__ = ["one_folder"]
+__all__ = ["open_shared_folder"]
 
 
-def one_folder(peers: Peers, make: Callable[[], RunFolder]) -> RunFolder:
+def open_shared_folder(peers: Peers, make: Callable[[], RunFolder]) -> RunFolder:
     """What the first process has made, on all of them; or its error, on all of them: nobody may wait for one that has
     left."""
     folder: RunFolder | None = None

@@ -17,27 +17,27 @@ from torch import nn
 
 from trueloop.checkpoint.store import Folder
 from trueloop.engine.assemble import assemble
-from trueloop.engine.collapse import JUDGED_FROM, Bar, Baseline
-from trueloop.engine.conditions import pick_device
+from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseCheck
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
-from trueloop.engine.preflight import machine_mistakes, rehearse
-from trueloop.engine.schedule import rate_note
+from trueloop.engine.preflight import check_before_training, machine_problems
+from trueloop.engine.schedule import lr_note
+from trueloop.engine.torch_settings import pick_device
 from trueloop.engine.train import train as run_loop
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.parallel.join import joined
 from trueloop.parallel.peers import find_peers
-from trueloop.recipe.recipe import DataRequest, Recipe, described
-from trueloop.recipe.validate import vetted
-from trueloop.session.audience import gather_audience
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
+from trueloop.recipe.validate import validate
 from trueloop.session.baseline import Found, kept_baseline, read_baseline
 from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
-from trueloop.session.hangs import told_in, watched_for_hangs
-from trueloop.session.judging import always_on
-from trueloop.session.shared_folder import one_folder
+from trueloop.session.hang_watch import record_hang_in, watch_for_hangs
+from trueloop.session.listeners import open_listeners
+from trueloop.session.live_checks import rules_for_runs
+from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
 from trueloop.usercode.settings import load_settings
 
@@ -75,15 +75,17 @@ def train(
 ) -> Trained:
     """Train a recipe from the beginning. `hooks`: who shows it; None: a bar in a terminal, else a plain log.
     `baseline`: a good run that this one must not fall below. `origin`: how `resume` finds the recipe again."""
-    vetted(recipe, machine_mistakes(recipe))
+    validate(recipe, machine_problems(recipe))
     check_trackers(recipe.trackers)
-    always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
+    rules_for_runs(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
-    about = {"recipe": described(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
-    with watched_for_hangs(), joined():
+    about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
+    with watch_for_hangs(), joined():
         peers = find_peers(pick_device(recipe.device))
-        folder = one_folder(peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name)))
+        folder = open_shared_folder(
+            peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name))
+        )
         done = _run(recipe, request, folder, hooks, found, go_on=False)
     return _handed_on(done) if hand_on_signals else done
 
@@ -99,13 +101,13 @@ def resume(
 ) -> Trained:
     """Go on with a run of the same recipe, from its newest whole checkpoint. A finished one goes on if the recipe is
     longer now."""
-    vetted(recipe, machine_mistakes(recipe))
+    validate(recipe, machine_problems(recipe))
     check_trackers(recipe.trackers)
-    always_on(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
-    with watched_for_hangs(), joined():
+    rules_for_runs(load_settings(Path.cwd()))  # a misspelt rule in the settings is refused before anything is written
+    with watch_for_hangs(), joined():
         peers = find_peers(pick_device(recipe.device))
-        folder = one_folder(peers, lambda: _reopened(Path(path), recipe))
-        folder.about.update(recipe=described(recipe), origin=origin or folder.about.get("origin"))
+        folder = open_shared_folder(peers, lambda: _reopened(Path(path), recipe))
+        folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"))
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
         done = _run(recipe, request, folder, hooks, kept_baseline(folder), go_on=True)
@@ -162,7 +164,7 @@ def _is_longer(recipe: Recipe, about: dict[str, Any]) -> bool:
 
 
 def _refuse_other_numbers(folder: RunFolder, recipe: Recipe) -> None:
-    before, now = folder.about.get("recipe") or {}, described(recipe)
+    before, now = folder.about.get("recipe") or {}, describe(recipe)
     changed = [
         f"{key}: {before[key]!r}, now {now[key]!r}"
         for key in now
@@ -186,9 +188,9 @@ def _run(
 ) -> Trained:
     store = Folder(folder.checkpoints)
     loop: Loop | None = None
-    told_in(folder, lambda: loop.state.step if loop else 0)
+    record_hang_in(folder, lambda: loop.state.step if loop else 0)
     try:
-        audience = gather_audience(recipe, folder, hooks)
+        audience = open_listeners(recipe, folder, hooks)
         loop = assemble(recipe, request, store, audience.hooks)
         loop.bar = _bar(loop, baseline)
         if not folder.guest:
@@ -196,7 +198,7 @@ def _run(
         if go_on:
             loop.go_back()
         else:
-            rehearse(loop)
+            check_before_training(loop)
         held = {"baseline": loop.bar.baseline.to_dict()} if loop.bar else {}
         folder.write(
             status="running",
@@ -265,7 +267,7 @@ def _written(folder: RunFolder, ending: Ending) -> Ending:
 
 def _start(folder: RunFolder, loop: Loop, notes: Iterable[str] = ()) -> Start:
     parameters = sum(parameter.numel() for parameter in loop.model.parameters())
-    notes = (*filter(None, [loop.strategy.note, rate_note(loop.recipe)]), loop.batches.note, *loop.splits.notes, *notes)
+    notes = (*filter(None, [loop.strategy.note, lr_note(loop.recipe)]), loop.batches.note, *loop.splits.notes, *notes)
     return Start(
         folder.path.name,
         loop.strategy.kind(loop.model).__name__,
@@ -311,7 +313,7 @@ def _ended(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
     return replace(ending, test=test)
 
 
-def _bar(loop: Loop, baseline: Found | Baseline | None) -> Bar | None:
+def _bar(loop: Loop, baseline: Found | Baseline | None) -> CollapseCheck | None:
     """What the run must reach, once its validation data are known."""
     if baseline is None:
         return None
@@ -321,13 +323,13 @@ def _bar(loop: Loop, baseline: Found | Baseline | None) -> Bar | None:
         )
     if isinstance(baseline, Found):
         baseline = baseline.with_noise(len(loop.splits.valid))
-    return Bar(baseline, constant_answer(loop, may_read=True))
+    return CollapseCheck(baseline, constant_answer(loop, may_read=True))
 
 
 def _note_constant(loop: Loop) -> None:
     """Without a baseline nothing is stopped; but a run that a constant answer would have matched is told so."""
     best = loop.state.best
-    if loop.bar is not None or best is None or loop.epoch() < JUDGED_FROM:
+    if loop.bar is not None or best is None or loop.epoch() < FIRST_CHECKED_EPOCH:
         return
     trivial = constant_answer(loop, may_read=False)
     if trivial is not None and (best <= trivial.value if loop.higher_is_better else best >= trivial.value):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from trueloop import __version__
-from trueloop.recipe.recipe import Recipe, described
+from trueloop.recipe.recipe import Recipe, describe
 from trueloop.results.tune import Objective, Tuning, read_tuning
 from trueloop.tune.machine_facts import Here
 
@@ -36,7 +36,7 @@ def key_of(
         "device": here.place.name,
         "cores": [here.place.cores, here.cores, here.threads],
         "memory": here.place.memory,
-        "recipe": described(recipe),
+        "recipe": describe(recipe),
         "model": here.shapes,
         "samples": here.samples,
         "objective": objective,

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
-from trueloop.engine.compiled import compiled
-from trueloop.engine.conditions import conditions
-from trueloop.engine.guard import clear
+from trueloop.engine.compile_model import compile_model
 from trueloop.engine.loop import Loop
+from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.randomness import fence, seed_all
-from trueloop.engine.sample_order import mixed
+from trueloop.engine.sample_order import mix_seed
+from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
 from trueloop.recipe.recipe import Recipe
 from trueloop.tune.subject import Subject
@@ -135,7 +135,7 @@ def _move(model: nn.Module, seed: int) -> None:
     """Every weight by about one rounding, each by a draw of its own."""
     for number, parameter in enumerate(model.parameters()):
         # Drawn where the weight is: a hundred million draws of a CPU take longer than the steps of a proof.
-        draws = torch.Generator(parameter.device).manual_seed(mixed(seed, number))
+        draws = torch.Generator(parameter.device).manual_seed(mix_seed(seed, number))
         noise = torch.randn(parameter.shape, generator=draws, device=parameter.device).to(parameter.dtype)
         parameter.mul_(1 + MOVED * noise)
 
@@ -146,7 +146,7 @@ def _move(model: nn.Module, seed: int) -> None:
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
     """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of
     the whole."""
-    first = loop.batches.again(0, number % loop.batches.steps_per_epoch)
+    first = loop.batches.batch_at(0, number % loop.batches.steps_per_epoch)
     assert first is not None, "a single process has a part in every batch"
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
     _move(reference.model, number + 1)
@@ -162,10 +162,10 @@ def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
     state = loop.precision.state()
     loop.into_training_mode()
     try:
-        with fence(seed), conditions(loop.precision, loop.recipe):
+        with fence(seed), torch_settings(loop.precision, loop.recipe):
             return _scaled_gradients(loop, Window(micros, 0, False))
     finally:
-        clear(loop.parameters)
+        clear_gradients(loop.parameters)
         loop.precision.restore(state)
         with torch.no_grad():
             for buffer, before in buffers:
@@ -176,11 +176,11 @@ def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
     """With a scale that does not overflow, if there is a scaler."""
     found: dict[str, Tensor] = {}
     # A graph computes its loss by a function of its own: the model compiled as that is comes nearest to it.
-    forward = loop.forward if loop.graphs is None else compiled(loop.recipe, loop.model)
+    forward = loop.forward if loop.graphs is None else compile_model(loop.recipe, loop.model)
     if loop.whole is not None:
         loop.whole.build()
     for _ in range(TRIES):
-        clear(loop.parameters)
+        clear_gradients(loop.parameters)
         targets = loop.count_targets(window)
         for micro in window.micros:
             if loop.whole is not None and loop.whole.takes(micro):

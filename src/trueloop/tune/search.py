@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
-from trueloop.engine.preflight import machine_mistakes
+from trueloop.engine.preflight import machine_problems
 from trueloop.recipe.recipe import Recipe
-from trueloop.recipe.validate import mistakes_of
+from trueloop.recipe.validate import find_problems
 from trueloop.results.tune import Changes, Objective, Outcome, Pace, Trial
 from trueloop.tune.knob import Knob, all_knobs
 from trueloop.tune.machine_facts import Here
@@ -120,7 +120,7 @@ class Search:
             if key in self._tried or set(option) & self.fixed or (again and self._lost.get(_key(option), 1.0) < AGAIN):
                 continue
             variant = self._variant(self._changes(option))
-            wrong = [*mistakes_of(variant), *machine_mistakes(variant)]
+            wrong = [*find_problems(variant), *machine_problems(variant)]
             if wrong:
                 self.idle[knob.name] = wrong[0]
                 continue

@@ -27,7 +27,7 @@ from typing import Any, Final, TextIO, final
 import torch
 
 from trueloop.errors import TrueloopError
-from trueloop.recipe.overrides import amended
+from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.tune.sameness import Order, prove
@@ -41,7 +41,7 @@ __all__ = ["FEWEST", "Line", "main", "variant", "whole_replays"]
 
 def variant(spec: Spec, changes: Mapping[str, Any]) -> Recipe:
     """The user's recipe with their settings and these changes."""
-    return replace(amended(find_recipe(spec.word, spec.arguments), spec.settings), **changes)
+    return replace(apply_overrides(find_recipe(spec.word, spec.arguments), spec.settings), **changes)
 
 
 RECOMPILES: Final = 256

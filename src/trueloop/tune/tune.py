@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trueloop.engine.preflight import machine_mistakes
-from trueloop.recipe.overrides import amended
-from trueloop.recipe.recipe import DataRequest, Recipe, described
-from trueloop.recipe.validate import vetted
+from trueloop.engine.preflight import machine_problems
+from trueloop.recipe.overrides import apply_overrides
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
+from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.results.tune import Changes, Idle, Objective, Trial, Tuning
 from trueloop.tune.batch_sizes import batch_sizes
@@ -40,7 +40,7 @@ class Asked:
     fresh: bool = False
 
     def recipe(self) -> Recipe:
-        return amended(find_recipe(self.word, self.arguments), self.settings)
+        return apply_overrides(find_recipe(self.word, self.arguments), self.settings)
 
     @property
     def subject(self) -> str:
@@ -52,7 +52,7 @@ def tune(asked: Asked, told: Callable[[Trial], None], measurer: Measurer | None 
     """Raises TrialFailed if the recipe itself cannot be measured. What the user's data or model raise is theirs."""
     began = time.monotonic()
     recipe = asked.recipe()
-    vetted(recipe, machine_mistakes(recipe))
+    validate(recipe, machine_problems(recipe))
     here = look_around(recipe, DataRequest(asked.data, asked.download, recipe.seed))
     key = key_of(recipe, here, asked.objective, asked.seeds, asked.allowed, asked.settings)
     known = None if asked.fresh else recalled(key)
@@ -108,7 +108,7 @@ def _searched(asked: Asked, recipe: Recipe, here: Here, measurer: Measurer, told
 
 
 def _plain(recipe: Recipe, fixed: set[str]) -> Changes:
-    return {name: value for name, value in described(recipe).items() if name in fixed}
+    return {name: value for name, value in describe(recipe).items() if name in fixed}
 
 
 def _notes(search: Search) -> list[str]:

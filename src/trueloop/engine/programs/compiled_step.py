@@ -25,7 +25,7 @@ from torch.func import functional_call, functionalize, grad_and_value
 from torch.utils import _pytree as pytree
 
 from trueloop.data.source import Batch
-from trueloop.engine.draws import Draws, drawn
+from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds
 from trueloop.engine.randomness import fence
 from trueloop.errors import BadRecipe
 
@@ -92,7 +92,7 @@ class CompiledStep:
         somebody with hooks."""
         if looked:
             self._shown(micro, targets)
-        loss, gradients = self._computed(micro, targets, drawn())
+        loss, gradients = self._computed(micro, targets, draw_seeds())
         for parameter, gradient in zip(self._learning, gradients, strict=True):
             if gradient is not None:
                 parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
@@ -150,13 +150,13 @@ class CompiledStep:
         """Traces, compiles and proves it. Raises BadRecipe, with the reason, if that cannot be. No number of the run is
         changed."""
         loop = self.loop
-        batch = loop.batches.again(loop.state.epoch, 0)
+        batch = loop.batches.batch_at(loop.state.epoch, 0)
         if batch is None or self._shapes:
             return
         micro = loop.batches.micros(batch)[0]
         targets = loop.task.count(micro.targets)
         with fence(), loop.guard.statistics.kept():
-            numbers = drawn()
+            numbers = draw_seeds()
             leaves, tree = pytree.tree_flatten(tuple(micro))
             given = [numbers, self._divisor(targets), *self._learning, *self._rest, *leaves]
             self._call = self._compiled(self._function(tree), [tensor.detach() for tensor in given])
@@ -177,7 +177,7 @@ class CompiledStep:
                 # Copies, as a forward may write into them: running statistics.
                 fixed = [tensor.clone() for tensor in tensors[learn:rest]]
                 state = dict(zip([*self._names, *self._fixed], [*learning, *fixed], strict=True))
-                with Draws(numbers):
+                with HashedDropout(numbers):
                     loss = loop.task.loss_sum(functional_call(loop.model, state, (inputs,)), targets) / divisor
                 return loss, fixed
 
@@ -211,7 +211,7 @@ class CompiledStep:
 
     def _prove(self, micro: Batch, targets: int | Tensor, numbers: Tensor) -> None:
         """The same batch, the same draws: through the model as it is, and compiled."""
-        with fence(), self.loop.guard.statistics.kept(), Draws(numbers):
+        with fence(), self.loop.guard.statistics.kept(), HashedDropout(numbers):
             loss = self._by_the_model(micro, targets)
         expected = [parameter.grad for parameter in self._learning]
         for parameter in self._learning:

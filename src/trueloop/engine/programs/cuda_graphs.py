@@ -21,14 +21,14 @@ from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
-from trueloop.engine.compiled import compiled
-from trueloop.engine.device_order import Orders
-from trueloop.engine.guard import clear, clip, norm_of
+from trueloop.engine.compile_model import compile_model
+from trueloop.engine.nonfinite_guard import clear_gradients, clip, norm_of
+from trueloop.engine.programs.device_order import DeviceOrders
+from trueloop.engine.programs.device_update import DeviceUpdate
+from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
 from trueloop.engine.randomness import fence
-from trueloop.engine.recorder import CudaGraphs, Recorder, Work
 from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.schedule import set_rate
-from trueloop.engine.update import Update
 from trueloop.errors import BadRecipe
 
 if TYPE_CHECKING:
@@ -64,27 +64,27 @@ class _Slots:
 class Graphs:
     """Plays the steps of a loop."""
 
-    def __init__(self, loop: Loop, recorder: Recorder | None = None) -> None:
+    def __init__(self, loop: Loop, recorder: GraphRecorder | None = None) -> None:
         self.loop = loop
-        self.recorder = recorder or CudaGraphs(loop.device)
+        self.recorder = recorder or CudaGraphRecorder(loop.device)
         self.inside = loop.splits.augment is None
         """Are batches gathered inside? Not where each is changed by draws of its own seed."""
         if loop.peers.world > 1:
             raise BadRecipe(
                 "program=cuda_graphs trains in one process, and there are several. Nothing was trained: give program=eager."
             )
-        if loop.batches.home is None:
+        if loop.batches.resident is None:
             raise BadRecipe(
                 f"program=cuda_graphs gathers its batches on the device, and they are not there ({loop.batches.note}). Nothing was trained: "
                 "give program=eager."
             )
-        self.update = Update(loop.optimizer, loop.guard.direct, compiled=loop.recipe.compile != "off")
+        self.update = DeviceUpdate(loop.optimizer, loop.guard.direct, compiled=loop.recipe.compile != "off")
         self.lengths = lengths_of(loop.recipe.steps_per_replay, loop.recipe.log_every)
         """Steps of the recordings, rising from 1."""
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._state: Any = None
-        self._orders = Orders(self._order, loop.device)
+        self._orders = DeviceOrders(self._order, loop.device)
         self._loss: Callable[..., Tensor] = self._compiled(self._loss_of)
         self._forward = self._compiled(loop.model)
 
@@ -97,7 +97,7 @@ class Graphs:
         return self.loop.task.loss_sum(self.loop.model(batch.inputs), batch.targets) / counted
 
     def _gathered(self, numbers: Tensor | None) -> Batch:
-        home, prepare = self.loop.batches.home, self.loop.splits.prepare
+        home, prepare = self.loop.batches.resident, self.loop.splits.prepare
         assert home is not None
         assert numbers is not None
         batch = home.fetch(numbers)
@@ -108,7 +108,7 @@ class Graphs:
         epoch."""
         recipe = self.loop.recipe
         dynamic = False if recipe.compile_dynamic is None else recipe.compile_dynamic
-        called: Callable[..., Any] = compiled(replace(recipe, compile_dynamic=dynamic), function)
+        called: Callable[..., Any] = compile_model(replace(recipe, compile_dynamic=dynamic), function)
         return called
 
     def _backward(self, slots: _Slots, number: int, samples: int) -> Tensor:
@@ -132,7 +132,7 @@ class Graphs:
     def _step(self, slots: _Slots, number: int, samples: int) -> None:
         """One optimizer step: `train.py`'s, with everything that changes in tensors."""
         loop = self.loop
-        clear(loop.parameters)
+        clear_gradients(loop.parameters)
         loss = self._backward(slots, number, samples)
         norm = norm_of(loop.parameters)
         if loop.recipe.clip is not None:
@@ -185,7 +185,7 @@ class Graphs:
         except RuntimeError as error:
             raise BadRecipe(self._refusal(error)) from error
         finally:
-            clear(loop.parameters)
+            clear_gradients(loop.parameters)
         slots.hold.zero_()
         return slots
 
@@ -300,7 +300,7 @@ class Graphs:
         return slots.norms[-1]
 
     def _ready(self, epoch: int, number: int, numbers: Tensor) -> Batch:
-        home = self.loop.batches.home
+        home = self.loop.batches.resident
         assert home is not None
         ready = self.loop.batches.ready(home.fetch(numbers), epoch, number)
         assert ready is not None

@@ -28,7 +28,7 @@ from trueloop.run import event_to, read_events
 from trueloop.usercode.allow import at_home, is_excused, sift
 from trueloop.usercode.settings import Settings
 
-__all__ = ["Judging", "always_on"]
+__all__ = ["LiveChecks", "rules_for_runs"]
 
 REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "finished": "finished",
@@ -42,7 +42,7 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
 """How the ending of a run of ours is called in its events."""
 
 
-def always_on(settings: Settings) -> tuple[type[Rule], ...]:
+def rules_for_runs(settings: Settings) -> tuple[type[Rule], ...]:
     """The rules that judge a run of ours, as the user's settings want them. Raises UnknownRule for a word that is no
     rule's."""
     return tuple(rule for rule in select(settings.select, settings.ignore) if rule.name in ALWAYS_ON)
@@ -92,13 +92,13 @@ def _line(event: Event) -> str:
 
 
 @final
-class Judging(Hook):
+class LiveChecks(Hook):
     """A hook that judges."""
 
     def __init__(self, folder: Path, say: Callable[[str], None], settings: Settings | None = None) -> None:
         self.folder, self.say = folder, say
         self.settings = settings or Settings()
-        self.checker = Checker(always_on(self.settings))
+        self.checker = Checker(rules_for_runs(self.settings))
         self.verdict: Verdict | None = None
         """Set when the run has ended."""
         self._tally = Tally()

@@ -14,10 +14,10 @@ from trueloop.engine.recompute import blocks_of
 from trueloop.errors import BadRecipe
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["compile_errors", "compiled", "compiled_blocks"]
+__all__ = ["compile_blocks", "compile_errors", "compile_model"]
 
 
-def compiled(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) -> Any:
+def compile_model(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) -> Any:
     """What the training calls. The model itself stays as it is, so that names in checkpoints do not depend on it.
 
     `blocks`: they have been compiled by themselves, in place.
@@ -28,7 +28,7 @@ def compiled(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) ->
     return torch.compile(model, mode=mode, dynamic=recipe.compile_dynamic, fullgraph=recipe.compile_fullgraph)
 
 
-def compiled_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
+def compile_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
     """The blocks of a model, their forwards compiled if the recipe asks for it: what gathers their weights is done
     around that."""
     blocks = blocks_of(model)
@@ -38,7 +38,7 @@ def compiled_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
             f"Sequential that are made of layers), and {type(model).__name__} has none. Nothing was run: give compile=off."
         )
     for block in blocks if recipe.compile != "off" else ():
-        block.forward = compiled(recipe, block.forward)
+        block.forward = compile_model(recipe, block.forward)
     return blocks
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
-from trueloop.engine.draws import Draws, drawn, kept
+from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds, keep_mask
 
 STEPS, POINTS = 400, 4096
 
@@ -15,7 +15,7 @@ STEPS, POINTS = 400, 4096
 def many(share: float, steps: int = STEPS) -> Tensor:
     """One row for each of many batches."""
     torch.manual_seed(0)
-    return torch.stack([kept((POINTS,), share, drawn(), 0) for _ in range(steps)]).float()
+    return torch.stack([keep_mask((POINTS,), share, draw_seeds(), 0) for _ in range(steps)]).float()
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.8, 0.999])
@@ -44,9 +44,9 @@ def test_a_batch_says_nothing_about_another() -> None:
 
 def test_layers_draw_apart() -> None:
     torch.manual_seed(0)
-    numbers = [drawn() for _ in range(200)]
+    numbers = [draw_seeds() for _ in range(200)]
     products = torch.stack(
-        [(kept((POINTS,), 0.5, two, 0) == kept((POINTS,), 0.5, two, 1)).float().mean() for two in numbers]
+        [(keep_mask((POINTS,), 0.5, two, 0) == keep_mask((POINTS,), 0.5, two, 1)).float().mean() for two in numbers]
     )
     assert products.mean() == pytest.approx(0.5, abs=4 * 0.5 / (200 * POINTS) ** 0.5)
 
@@ -54,16 +54,16 @@ def test_layers_draw_apart() -> None:
 def test_the_draws_come_from_torchs_generator_and_from_nothing_else() -> None:
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    first, second = drawn(), drawn()
+    first, second = draw_seeds(), draw_seeds()
     assert not torch.equal(first, second)
     torch.set_rng_state(state)
-    assert torch.equal(drawn(), first)
-    assert torch.equal(kept((9, 5), 0.7, first, 3), kept((9, 5), 0.7, first, 3))
+    assert torch.equal(draw_seeds(), first)
+    assert torch.equal(keep_mask((9, 5), 0.7, first, 3), keep_mask((9, 5), 0.7, first, 3))
 
 
 def test_dropout_scales_what_it_keeps_and_its_gradient_alike() -> None:
     values = torch.randn(64, 32, requires_grad=True)
-    with Draws(drawn()):
+    with HashedDropout(draw_seeds()):
         out = F.dropout(values, 0.25)
     out.sum().backward()  # type: ignore[no-untyped-call]
     mask = out != 0
@@ -73,26 +73,26 @@ def test_dropout_scales_what_it_keeps_and_its_gradient_alike() -> None:
 
 
 def test_each_layer_of_a_model_is_a_layer_of_its_own_and_the_same_numbers_give_the_same_bits() -> None:
-    model, numbers = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5)), drawn()
-    with Draws(numbers) as draws:
+    model, numbers = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5)), draw_seeds()
+    with HashedDropout(numbers) as draws:
         one = model(torch.ones(100, 100))
     assert draws.layers == 2
     assert one.ne(0).float().mean() == pytest.approx(0.25, abs=0.03)  # two independent choices, not one made twice
-    with Draws(numbers):
+    with HashedDropout(numbers):
         assert torch.equal(model(torch.ones(100, 100)), one)
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True), (1.0, True)])
 def test_where_nothing_is_drawn_torch_answers(p: float, training: bool) -> None:
     values = torch.randn(8, 8)
-    with Draws(drawn()) as draws:
+    with HashedDropout(draw_seeds()) as draws:
         out = F.dropout(values, p, training)
     assert torch.equal(out, values * (p < 1.0 or not training))
     assert draws.layers == 0
 
 
 def test_outside_dropout_is_torchs_own_again() -> None:
-    with Draws(drawn()):
+    with HashedDropout(draw_seeds()):
         pass
     torch.manual_seed(1)
     one = F.dropout(torch.ones(1000), 0.5)
@@ -103,7 +103,7 @@ def test_outside_dropout_is_torchs_own_again() -> None:
 def test_other_draws_are_torchs_own() -> None:
     torch.manual_seed(2)
     expected = torch.rand(5)
-    numbers = drawn()
+    numbers = draw_seeds()
     torch.manual_seed(2)
-    with Draws(numbers):
+    with HashedDropout(numbers):
         assert torch.equal(torch.rand(5), expected)

@@ -18,7 +18,7 @@ from trueloop.finding import Finding
 if TYPE_CHECKING:
     from trueloop.session.folder import RunFolder
 
-__all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "seconds_of", "told_in", "watched_for_hangs"]
+__all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "parse_seconds", "record_hang_in", "watch_for_hangs"]
 
 HANG_AFTER: Final = 300.0
 """Seconds. The same as in `trueloop.doctor.hang`, whose import would load torch; a test keeps them together."""
@@ -29,7 +29,7 @@ STOPPED_ITSELF: Final = 5
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
-def seconds_of(text: str, said_by: str) -> float:
+def parse_seconds(text: str, said_by: str) -> float:
     """'60', '60s', '5min' in seconds."""
     found = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.strip())
     try:
@@ -45,11 +45,11 @@ def seconds_of(text: str, said_by: str) -> float:
 
 def hang_after(environment: Mapping[str, str] = os.environ) -> float:
     """Unless somebody says otherwise."""
-    return seconds_of(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else HANG_AFTER
+    return parse_seconds(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else HANG_AFTER
 
 
 @contextmanager
-def watched_for_hangs(seconds: float | None = None) -> Iterator[None]:
+def watch_for_hangs(seconds: float | None = None) -> Iterator[None]:
     """Around a run of ours: ranks that can never meet again end it, with a paragraph that says why. One process needs
     none, and inside another watch this is nothing."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
@@ -61,7 +61,7 @@ def watched_for_hangs(seconds: float | None = None) -> Iterator[None]:
         yield
 
 
-def told_in(folder: RunFolder, step: Callable[[], int]) -> None:
+def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
     """If the run is ended so, run.json says it."""
     if "RANK" not in os.environ:
         return

@@ -9,13 +9,13 @@ from typing import Any, final
 
 import torch
 
-__all__ = ["Again", "CudaGraphs", "Recorder"]
+__all__ = ["CudaGraphRecorder", "GraphRecorder", "RepeatRecorder"]
 
 Work = Callable[[], None]
 """Reads tensors that stay where they are, and writes such tensors."""
 
 
-class Recorder(ABC):
+class GraphRecorder(ABC):
     """Makes something that plays work again, with what its tensors hold by then."""
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Recorder(ABC):
 
 
 @final
-class CudaGraphs(Recorder):
+class CudaGraphRecorder(GraphRecorder):
     """All recordings share one pool of memory: they are played one after the other."""
 
     def __init__(self, device: torch.device) -> None:
@@ -63,7 +63,7 @@ class CudaGraphs(Recorder):
 
 
 @final
-class Again(Recorder):
+class RepeatRecorder(GraphRecorder):
     """Nothing is recorded: the work is done anew each time. The same numbers, at the pace of Python."""
 
     def warm_up(self, work: Work) -> None:

@@ -19,7 +19,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Draws", "drawn", "kept"]
+__all__ = ["HashedDropout", "draw_seeds", "keep_mask"]
 
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 """Odd factors with which few changed bits of a number change half of the result's (C. Wellons' search of 2018,
@@ -29,12 +29,12 @@ _APART: Final = 0x9E3779B9 - 2**32
 meet."""
 
 
-def drawn() -> Tensor:
+def draw_seeds() -> Tensor:
     """Two numbers for one batch, from torch's generator."""
     return torch.empty(2, dtype=torch.int32).random_(-(2**31), 2**31)
 
 
-def kept(shape: Sequence[int], share: float, numbers: Tensor, layer: int) -> Tensor:
+def keep_mask(shape: Sequence[int], share: float, numbers: Tensor, layer: int) -> Tensor:
     """True where a point is kept: for this share of all points, to 2^-32."""
     places = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
     offset = (layer * _APART + 2**31) % 2**32 - 2**31
@@ -50,7 +50,7 @@ def kept(shape: Sequence[int], share: float, numbers: Tensor, layer: int) -> Ten
 
 
 @final
-class Draws(TorchFunctionMode):
+class HashedDropout(TorchFunctionMode):
     """While it stands, `dropout` asks these numbers; each call of it in turn is a layer of its own. Other draws are
     torch's, as ever."""
 
@@ -68,6 +68,6 @@ class Draws(TorchFunctionMode):
             )  # torch answers itself: a mode does not see what is called inside it
         self.layers += 1
         share = 1.0 - p
-        return input * torch.where(kept(input.shape, share, self.numbers, self.layers - 1), 1.0 / share, 0.0).to(
+        return input * torch.where(keep_mask(input.shape, share, self.numbers, self.layers - 1), 1.0 / share, 0.0).to(
             input.dtype
         )

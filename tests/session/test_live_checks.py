@@ -24,7 +24,7 @@ from trueloop.recipes.catalogue import find_recipe
 from trueloop.rules.catalogue import ALWAYS_ON, all_rules
 from trueloop.run import event_from, read_events
 from trueloop.session import train as session
-from trueloop.session.judging import Judging, always_on
+from trueloop.session.live_checks import LiveChecks, rules_for_runs
 from trueloop.session.train import Trained
 from trueloop.usercode.settings import Settings
 
@@ -346,8 +346,8 @@ def test_a_misspelt_rule_in_the_settings_is_refused_before_anything_is_written(r
 
 
 def test_every_rule_that_is_always_on_exists() -> None:
-    assert {rule.name for rule in always_on(Settings())} == set(ALWAYS_ON)
-    assert [rule.name for rule in always_on(Settings(select=("LOS109",)))] == ["loss-diverges"]
+    assert {rule.name for rule in rules_for_runs(Settings())} == set(ALWAYS_ON)
+    assert [rule.name for rule in rules_for_runs(Settings(select=("LOS109",)))] == ["loss-diverges"]
 
 
 # -- recorded --
@@ -420,7 +420,7 @@ def nan(step: int) -> NotFinite:
 
 
 def test_events_after_the_checkpoint_are_dropped_and_those_before_it_judged_once_more(tmp_path: Path) -> None:
-    first = Judging(tmp_path, lambda _: None)
+    first = LiveChecks(tmp_path, lambda _: None)
     first.started(start())
     first.heard(ModelSeen(0, None, 0, "Net", 1, 0, 0, False, Place("net.py", 3)))
     for step in range(6):
@@ -428,7 +428,7 @@ def test_events_after_the_checkpoint_are_dropped_and_those_before_it_judged_once
     first.heard(nan(2))
     first.ended(Ending("failed", 6))
     said: list[str] = []
-    second = Judging(tmp_path, said.append)
+    second = LiveChecks(tmp_path, said.append)
     second.started(start(4))
     second.heard(backward(4))
     second.ended(Ending("finished", 5))
@@ -440,7 +440,7 @@ def test_events_after_the_checkpoint_are_dropped_and_those_before_it_judged_once
 
 def test_a_new_run_begins_a_new_record(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("left over\n")
-    judging = Judging(tmp_path, lambda _: None)
+    judging = LiveChecks(tmp_path, lambda _: None)
     judging.started(start())
     judging.ended(Ending("finished", 0))
     assert [type(event) for event in read_events(tmp_path)] == [RunEnded]
@@ -449,14 +449,14 @@ def test_a_new_run_begins_a_new_record(tmp_path: Path) -> None:
 def test_a_damaged_record_does_not_stop_a_resume(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("{}\n{}\n")
     said: list[str] = []
-    judging = Judging(tmp_path, said.append)
+    judging = LiveChecks(tmp_path, said.append)
     judging.started(start(4))
     judging.ended(Ending("finished", 5))
     assert said[0].endswith("The rules judge this run from step 4 on.")
 
 
 def test_a_line_is_whole_on_disk_as_soon_as_it_is_told(tmp_path: Path) -> None:
-    judging = Judging(tmp_path, lambda _: None)
+    judging = LiveChecks(tmp_path, lambda _: None)
     judging.started(start())
     judging.heard(backward(0))
     assert (tmp_path / "events.jsonl").read_text().count("\n") == 1
@@ -475,7 +475,7 @@ class Full:
 
 def test_a_full_disk_ends_the_record_with_a_word_and_the_judging_goes_on(tmp_path: Path) -> None:
     said: list[str] = []
-    judging = Judging(tmp_path, said.append)
+    judging = LiveChecks(tmp_path, said.append)
     judging.started(start())
     cast(Any, judging._record._file).close()
     judging._record._file = cast(Any, Full())
@@ -490,7 +490,7 @@ def test_a_full_disk_ends_the_record_with_a_word_and_the_judging_goes_on(tmp_pat
 
 def test_a_folder_that_cannot_be_written_is_a_word_not_an_end(tmp_path: Path) -> None:
     said: list[str] = []
-    judging = Judging(tmp_path / "gone", said.append)
+    judging = LiveChecks(tmp_path / "gone", said.append)
     judging.started(start())
     judging.heard(nan(0))
     judging.ended(Ending("finished", 1))
@@ -500,7 +500,7 @@ def test_a_folder_that_cannot_be_written_is_a_word_not_an_end(tmp_path: Path) ->
 
 def test_an_ending_before_any_start_is_quiet(tmp_path: Path) -> None:
     said: list[str] = []
-    judging = Judging(tmp_path, said.append)
+    judging = LiveChecks(tmp_path, said.append)
     judging.ended(Ending("failed", 0))
     judging.ended(Ending("failed", 0))
     assert said == []
@@ -515,7 +515,7 @@ def test_a_rule_that_breaks_is_told_and_the_others_go_on(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(LossDiverges, "on_backward", broken)
     said: list[str] = []
-    judging = Judging(tmp_path, said.append)
+    judging = LiveChecks(tmp_path, said.append)
     judging.started(start())
     judging.heard(backward(0))
     judging.heard(nan(1))

@@ -9,18 +9,18 @@ from typing import Final
 
 import torch
 
-from trueloop.engine.compiled import compile_errors
+from trueloop.engine.compile_model import compile_errors
 from trueloop.engine.precision import Precision
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["conditions", "pick_device"]
+__all__ = ["pick_device", "torch_settings"]
 
 WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 """What cuBLAS reads when it starts."""
 
 
 @contextmanager
-def conditions(precision: Precision, recipe: Recipe) -> Iterator[None]:
+def torch_settings(precision: Precision, recipe: Recipe) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
     threads = torch.get_num_threads()
@@ -31,7 +31,7 @@ def conditions(precision: Precision, recipe: Recipe) -> Iterator[None]:
         torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False
     try:
-        with precision.matrix_products(), compile_errors(recipe):
+        with precision.matmul_precision(), compile_errors(recipe):
             yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])

@@ -10,11 +10,11 @@ from typing import final
 import torch
 from torch import Tensor
 
-__all__ = ["Orders"]
+__all__ = ["DeviceOrders"]
 
 
 @final
-class Orders:
+class DeviceOrders:
     """Of one epoch and the one after it; earlier ones are forgotten, and made again if the run goes back."""
 
     def __init__(self, make: Callable[[int], Tensor], device: torch.device) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from trueloop.engine.fused_adam import Direct, scaled
+from trueloop.engine.fused_adam import FusedStep, scaled_rate
 from trueloop.errors import BadRecipe
 
-__all__ = ["Update", "adam_step"]
+__all__ = ["DeviceUpdate", "adam_step"]
 
 _ADAMS: Final = (torch.optim.Adam, torch.optim.AdamW)
 _KNOWN: Final = (*_ADAMS, torch.optim.SGD)
@@ -28,10 +28,10 @@ _ASKS_MORE: Final = ("amsgrad", "maximize", "differentiable", "dampening")
 
 
 @final
-class Update:
+class DeviceUpdate:
     """Steps an optimizer whose gradients are there."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, direct: Direct, *, compiled: bool) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, direct: FusedStep, *, compiled: bool) -> None:
         self.optimizer, self.direct = optimizer, direct
         refuse(optimizer)
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -67,7 +67,7 @@ class Update:
                 group, decoupled = each.group, each.kernel is torch._fused_adamw_
                 self._formula(
                     each.parameters, [parameter.grad for parameter in each.parameters], each.averages, each.squares, each.count,
-                    scaled(rate, group), held, tuple(group["betas"]), group["eps"], group["weight_decay"], decoupled,
+                    scaled_rate(rate, group), held, tuple(group["betas"]), group["eps"], group["weight_decay"], decoupled,
                 )  # fmt: skip
 
     @torch.no_grad()
@@ -81,7 +81,7 @@ class Update:
             )
             torch._fused_sgd_(
                 parameters, [parameter.grad for parameter in parameters], momenta,
-                weight_decay=group["weight_decay"], momentum=group["momentum"], lr=scaled(rate, group), dampening=0.0,
+                weight_decay=group["weight_decay"], momentum=group["momentum"], lr=scaled_rate(rate, group), dampening=0.0,
                 nesterov=group["nesterov"], maximize=False, is_first_step=False, grad_scale=None, found_inf=held,
             )  # fmt: skip
 

@@ -26,7 +26,7 @@ from trueloop.doctor import ranks
 from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Hook, Row
 from trueloop.session.folder import RunFolder, read_about
-from trueloop.session.hangs import HANG_AFTER, VARIABLE, hang_after, seconds_of, told_in, watched_for_hangs
+from trueloop.session.hang_watch import HANG_AFTER, VARIABLE, hang_after, parse_seconds, record_hang_in, watch_for_hangs
 
 
 class Samples:
@@ -122,7 +122,7 @@ def test_one_process_is_not_watched_and_a_run_in_it_is_as_ever(tmp_path: Path, m
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     before = torch.distributed.all_reduce
-    with watched_for_hangs(1.0):
+    with watch_for_hangs(1.0):
         assert torch.distributed.all_reduce is before
     assert trained(tmp_path, "alone", until=1000).ending.reason == "finished"
 
@@ -141,7 +141,7 @@ def test_the_variable_says_how_long_and_rubbish_in_it_is_refused() -> None:
 @pytest.mark.parametrize("text", ["0", "0.5", "-3", "5 days", "inf", "1.2.3", ""])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="Nothing was run: write a number of seconds, 1 or more"):
-        seconds_of(text, "--hang-after")
+        parse_seconds(text, "--hang-after")
 
 
 # -- run.json --
@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_is_told(
     kept: list[Callable[[str], None]] = []
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
-    told_in(RunFolder(tmp_path / "gone", {}), lambda: 3)
+    record_hang_in(RunFolder(tmp_path / "gone", {}), lambda: 3)
     kept[0]("it hangs.")
     assert capsys.readouterr().err.startswith(f"note: {tmp_path}/gone/run.json could not be written (")
 
@@ -183,7 +183,7 @@ def test_a_training_thread_that_wakes_up_afterwards_adds_nothing(
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
     folder = RunFolder(made(tmp_path, "r", [], status="running"), {})
-    told_in(folder, lambda: 3)
+    record_hang_in(folder, lambda: 3)
     kept[0]("it hangs.")
     folder.write(status="failed", message="RuntimeError: Connection closed by peer")
     about = json.loads((folder.path / "run.json").read_text(encoding="utf-8"))

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import moved
-from trueloop.engine.deferred_read import Question
-from trueloop.engine.fused_adam import Direct
+from trueloop.engine.deferred_read import DeferredRead
+from trueloop.engine.fused_adam import FusedStep
 from trueloop.parallel.gradient import clip, norm_of
 
-__all__ = ["Guard", "Line", "Position", "Statistics", "clear", "clip", "norm_of"]
+__all__ = ["BufferSnapshot", "Guard", "LossSummary", "Position", "clear_gradients", "clip", "norm_of"]
 
 FLAGS: Final = 1024
 """Steps whose outcome may stay on the device before somebody asks."""
@@ -31,14 +31,14 @@ Position = tuple[int, int]
 """(epoch, batch)."""
 
 
-def clear(parameters: Sequence[Tensor]) -> None:
+def clear_gradients(parameters: Sequence[Tensor]) -> None:
     """No gradients. What `zero_grad` does, without what it does besides, which takes twenty times as long."""
     for parameter in parameters:
         parameter.grad = None
 
 
 @final
-class Statistics:
+class BufferSnapshot:
     """The buffers of a model, as they were after the last good step. Those that nobody changes (masks, tables) cost
     nothing."""
 
@@ -100,7 +100,7 @@ class Statistics:
 class _Asked:
     """Steps whose outcome the device has been asked for."""
 
-    question: Question
+    question: DeferredRead
     """For each step whether it was held back; the sum of the losses; the length of the last gradient."""
     at: list[Position]
     learned: int
@@ -108,7 +108,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LossSummary:
     """What a line of metrics says of the steps since the one before it."""
 
     losses: float
@@ -132,19 +132,19 @@ class Guard:
         ask_each_step: bool = False,
     ) -> None:
         self.optimizer = optimizer
-        self.direct = Direct(optimizer)
+        self.direct = FusedStep(optimizer)
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
         """Held back by the device itself: what happened is known when `held` is next called."""
         self.avoided: set[Position] = set()
         """Batches that no weight shall learn from, whatever they bring: a run went back because of them."""
-        self.statistics = Statistics(model or nn.Identity())
+        self.statistics = BufferSnapshot(model or nn.Identity())
         self._losses: Any = 0.0
         self._learned = 0
         self._flags = torch.zeros(FLAGS, device=device)
         self._asked: list[Position] = []
         self._held: list[Position] = []
         self._question: _Asked | None = None
-        self._line: Line | None = None
+        self._line: LossSummary | None = None
 
     def step(self, loss: Tensor, norm: Tensor, at: Position) -> bool:
         """Was it taken? With a fused optimizer on a device nobody knows yet: True, and `held` tells later."""
@@ -242,7 +242,7 @@ class Guard:
         numbers = torch.cat(
             [each.reshape(-1).to(self._flags.dtype) for each in (self._flags[: len(self._asked)], losses, norm)]
         )
-        self._question = _Asked(Question(numbers), self._asked, self._learned, self.statistics.propose())
+        self._question = _Asked(DeferredRead(numbers), self._asked, self._learned, self.statistics.propose())
         self._asked = []
         self.told()
 
@@ -253,7 +253,7 @@ class Guard:
         held, self._held = self._held, []
         return held
 
-    def line(self) -> Line | None:
+    def line(self) -> LossSummary | None:
         """What the question that was answered last says to a line of metrics; once."""
         line, self._line = self._line, None
         return line
@@ -264,7 +264,7 @@ class Guard:
             return
         *flags, losses, norm = asked.question.answer()
         bad = [at for at, flag in zip(asked.at, flags, strict=True) if flag]
-        self._line = Line(losses, asked.learned - len(bad), norm)
+        self._line = LossSummary(losses, asked.learned - len(bad), norm)
         if not bad:
             self.statistics.accept(asked.statistics)
         self._found(bad)
