@@ -21,7 +21,7 @@ from trueloop.claims.batch_independence import (
 from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.event import Place, SamplesCompared
+from trueloop.event import BatchIndependenceTested, Place
 from trueloop.recipe.recipe import DataRequest
 
 NAME = "batch-independence"
@@ -230,12 +230,16 @@ def test_a_healthy_script(tmp_path: Path) -> None:
 
 
 def test_of_a_script_only_what_was_compared_is_judged(tmp_path: Path) -> None:
-    def of(*events: SamplesCompared) -> str:
+    def of(*events: BatchIndependenceTested) -> str:
         subject = ScriptSubject(("train.py",), None, tmp_path)
         subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
         return BatchIndependence().of_script(subject).result
 
     assert of() == "unproved"
-    assert of(SamplesCompared(1, None, 0, "Net", 16, 0.0, 0.0, "", None)) == "holds"
-    assert of(SamplesCompared(1, None, 0, "Net", 16, 0.5, 0.5, "", None)) == "unproved"  # it draws random numbers
-    assert of(SamplesCompared(1, None, 0, "Net", 16, 0.5, 0.0, "", None)) == "unproved"  # it was allowed in a comment
+    assert of(BatchIndependenceTested(1, None, 0, "Net", 16, 0.0, 0.0, "", None)) == "holds"
+    assert (
+        of(BatchIndependenceTested(1, None, 0, "Net", 16, 0.5, 0.5, "", None)) == "unproved"
+    )  # it draws random numbers
+    assert (
+        of(BatchIndependenceTested(1, None, 0, "Net", 16, 0.5, 0.0, "", None)) == "unproved"
+    )  # it was allowed in a comment

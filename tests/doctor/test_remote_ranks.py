@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import TCPStore
 from trueloop.doctor import remote_ranks as module
 from trueloop.doctor.ranks import Rank
 from trueloop.doctor.remote_ranks import FILE, Far, heard_from_afar
-from trueloop.event import Collective, CollectivesCalled, Event, RankFact, RankStood
+from trueloop.event import Collective, CollectivesCalled, Event, RankFact, RankStalled
 
 HANG_AFTER = 2.0
 CALL = Collective("0", (0, 1), 7, 7, "all_reduce", 3, "torch.float32", "inside", 9.0, ())
@@ -110,7 +110,7 @@ def test_a_machine_that_cannot_be_reached_is_named_with_address_and_reason(
         assert pair.heard() == []
         time.sleep(HANG_AFTER / 2)
         (_, stood) = pair.heard()
-        assert isinstance(stood, RankStood)
+        assert isinstance(stood, RankStalled)
         assert (stood.rank, stood.doing, stood.fetching) == (1, "unreachable", "node 1 (127.0.0.1): No route to host")
         assert stood.seconds >= HANG_AFTER / 2
 
@@ -153,7 +153,7 @@ def test_one_that_can_be_reached_and_says_nothing_is_silent_after_nearly_the_who
         assert pair.heard() == [], "a library may keep Python busy"
         time.sleep(HANG_AFTER / 2)
         (_, stood) = pair.heard()
-        assert isinstance(stood, RankStood)
+        assert isinstance(stood, RankStalled)
         assert (stood.rank, stood.doing) == (1, "silent")
         go_on.set()
 

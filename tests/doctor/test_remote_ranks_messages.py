@@ -29,11 +29,11 @@ from trueloop.doctor.remote_ranks import (
     _NoAnswer,
     heard_from_afar,
 )
-from trueloop.event import CollectivesCalled, Event, RankStood, SeedAsked
+from trueloop.event import CollectivesCalled, Event, RankStalled, SeedChecked
 from trueloop.run import event_to
 
 MACHINE = _Machine(3, (4, 5), "10.0.0.3", 7000, "the word")
-STOOD = RankStood(0, None, 4, "loading", 3.0, "12:00:00", "")
+STOOD = RankStalled(0, None, 4, "loading", 3.0, "12:00:00", "")
 
 
 KEPT: list[socket.socket] = []
@@ -93,8 +93,8 @@ def test_a_long_answer_is_heard_to_its_end(monkeypatch: pytest.MonkeyPatch) -> N
         b"[3]",
         b'[{"event": "Nobody"}]',
         b'[{"no": "event"}]',
-        b'[{"event": "RankStood"}]',
-        b'[{"event": "RankStood", "unheard": 1}]',
+        b'[{"event": "RankStalled"}]',
+        b'[{"event": "RankStalled", "unheard": 1}]',
         b'[{"event": "CollectivesCalled", "step": 0, "place": null, "rank": 1, "calls": [3], "ended": "running", "exception": ""}]',
     ],
 )
@@ -216,7 +216,7 @@ def test_a_machine_is_missed_only_after_its_share_of_the_time(
     assert bool(others) is told
     if told:
         calls = [fact for fact in others if isinstance(fact, CollectivesCalled)]
-        stood = [fact for fact in others if isinstance(fact, RankStood)]
+        stood = [fact for fact in others if isinstance(fact, RankStalled)]
         assert [(fact.rank, fact.calls) for fact in calls] == [(4, ()), (5, ())]
         assert [fact.rank for fact in stood] == ([] if trouble == "ended" else [4, 5])
         assert all(fact.seconds == pytest.approx(after) for fact in stood)
@@ -239,7 +239,7 @@ def test_an_answer_counts_as_long_as_it_is_fresh(
 def test_what_is_no_fact_about_a_rank_is_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch).now = 1100.0
     rank = Rank(1, 0, 2, tmp_path)
-    facts = [event_to(fact) for fact in (SeedAsked(3, None, True, False, True, "Net"), STOOD)]
+    facts = [event_to(fact) for fact in (SeedChecked(3, None, True, False, True, "Net"), STOOD)]
     rank.put(FILE, json.dumps({"at": 1000.0, "facts": facts, "missed": []}).encode())
     assert list(heard_from_afar(rank, 4 * HANG_AFTER)) == [STOOD]
 

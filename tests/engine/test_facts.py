@@ -30,12 +30,12 @@ from trueloop.event import (
     EpochStarted,
     Event,
     GradientsMeasured,
+    IdenticalUnits,
     LossComputed,
     ModelSeen,
     ParametersAccounted,
     RunStarted,
     Stepped,
-    UnitsCompared,
 )
 from trueloop.hook import Hook
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -171,7 +171,7 @@ def test_a_loop_that_goes_on_tells_of_its_own_steps_only() -> None:
     assert steps == [*range(30, 40), 59]
     assert [event.steps for event in ear.of(ParametersAccounted)] == [5, 10]
     assert [event.passes for event in ear.of(EpochStarted)] == [*range(11, 21)]
-    assert ear.of(UnitsCompared) == []
+    assert ear.of(IdenticalUnits) == []
 
 
 # -- what is told --
@@ -372,7 +372,7 @@ def test_probabilities_are_known_by_their_rows_in_each_precision() -> None:
         fact = loss_facts(Multiclass(), softmaxed().to(kind), targets, 0, 0)
         assert fact is not None
         assert fact.rows == "probabilities", kind
-        assert "SoftmaxBackward0" in fact.behind
+        assert "SoftmaxBackward0" in fact.preceding
     fact = loss_facts(Multiclass(), softmaxed().log(), targets, 0, 0)
     assert fact is not None
     assert fact.rows == "log-probabilities"
@@ -383,10 +383,10 @@ def test_a_softmax_layer_is_named_only_if_its_result_is_what_the_loss_gets() -> 
     notes = [Activation("Softmax", None, other.grad_fn), Activation("LogSoftmax", None, output.grad_fn)]
     fact = loss_facts(Multiclass(), output.view(8, 3), torch.zeros(8).long(), 0, 0, notes)
     assert fact is not None
-    assert fact.behind_module == "LogSoftmax"
+    assert fact.preceding_module == "LogSoftmax"
     unknown = loss_facts(Multiclass(), torch.randn(8, 3), torch.zeros(8).long(), 0, 0, notes)
     assert unknown is not None
-    assert (unknown.behind, unknown.behind_module) == ((), "")
+    assert (unknown.preceding, unknown.preceding_module) == ((), "")
 
 
 def test_targets_that_do_not_count_are_left_out_of_their_range() -> None:
@@ -422,7 +422,7 @@ def test_each_parameter_that_is_not_in_order_is_told_with_its_reason() -> None:
     assert not accounts["scale"].ran
     assert all(account.held and not account.has_gradient for account in accounts.values())
     assert all(account.defined is not None and account.defined.path == __file__ for account in accounts.values())
-    assert last.in_order == len(list(Net().parameters())) + 1, "the average that is written by hand is in order too"
+    assert last.complete == len(list(Net().parameters())) + 1, "the average that is written by hand is in order too"
 
 
 def test_what_the_optimizer_leaves_out_and_what_it_holds_besides_is_told() -> None:
@@ -472,7 +472,7 @@ def test_accounts_keep_no_tensor() -> None:
 # -- the units --
 
 
-def compared(model: nn.Sequential, inputs: Tensor, targets: Tensor) -> Iterator[UnitsCompared]:
+def compared(model: nn.Sequential, inputs: Tensor, targets: Tensor) -> Iterator[IdenticalUnits]:
     """Six steps of plain SGD under the looks."""
     units, optimizer = Units(model), torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(Units.LAST + 1):

@@ -265,7 +265,7 @@ def test_every_parameter_of_it_is_accounted_for() -> None:
     loop_of(True, told, model=Both).train()
     (accounted, *_) = [event for event in told.events if type(event).__name__ == "ParametersAccounted"]
     assert accounted.accounts == ()  # type: ignore[attr-defined]
-    assert accounted.in_order == 2  # type: ignore[attr-defined]
+    assert accounted.complete == 2  # type: ignore[attr-defined]
 
 
 def test_a_batch_that_gives_no_number_is_explained() -> None:

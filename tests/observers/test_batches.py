@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Checked
 from trueloop.doctor.watch import Watch
-from trueloop.event import BatchLooked, Event, RowsShared
+from trueloop.event import BatchInspected, Event, RowsShared
 
 SCRIPT = """\
 import gc
@@ -57,8 +57,8 @@ def events_of(text: str) -> list[Event]:
     return told
 
 
-def looks(text: str) -> list[BatchLooked]:
-    return [event for event in events_of(text) if isinstance(event, BatchLooked)]
+def looks(text: str) -> list[BatchInspected]:
+    return [event for event in events_of(text) if isinstance(event, BatchInspected)]
 
 
 def test_the_checked_run_is_the_plain_run(check: Callable[..., Checked], capsys: pytest.CaptureFixture[str]) -> None:

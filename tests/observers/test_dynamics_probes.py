@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from trueloop.event import ChanceCompared, DecaySeen, Event, LossFollowed, PlateauFed, WeightsMoved
+from trueloop.event import DecaySeen, Event, LossAgainstChance, LossCurve, PlateauStepped, WeightsMoved
 
 E = TypeVar("E", bound=Event)
 
@@ -39,7 +39,11 @@ def test_weights_are_looked_at_on_few_steps_and_at_the_end(
     assert [move.name for move in events[0].moves] == [
         "0.weight"
     ]  # the other weight has too few numbers, the biases are vectors
-    assert all(move.update is not None and move.pull is not None for event in events[:-1] for move in event.moves)
+    assert all(
+        move.update is not None and move.gradient_times_weight is not None
+        for event in events[:-1]
+        for move in event.moves
+    )
     assert events[-1].moves[0].update is None
     assert {event.place.line for event in events if event.place} == {7}
 
@@ -57,10 +61,12 @@ for _ in range(6):
     (move,) = first.moves
     assert first.steps == 5
     assert first.learning_rate == pytest.approx(0.1)
-    assert move.length == pytest.approx(2.0)
+    assert move.rms == pytest.approx(2.0)
     assert move.update == pytest.approx(0.1 / 1.6, rel=1e-4)
-    assert move.travelled == pytest.approx(0.5 / 2.0, rel=1e-4)
-    assert move.pull == pytest.approx(8 * 8 * 1.6, rel=1e-4)  # a gradient of length 8, a weight of length 8 * 1.6
+    assert move.distance == pytest.approx(0.5 / 2.0, rel=1e-4)
+    assert move.gradient_times_weight == pytest.approx(
+        8 * 8 * 1.6, rel=1e-4
+    )  # a gradient of length 8, a weight of length 8 * 1.6
 
 
 def test_images_last_frozen_sparse_and_half_weights(
@@ -88,7 +94,7 @@ for _ in range(5):
 """
     events = told(text, WeightsMoved)
     assert [move.name for move in events[0].moves] == ["parts.0.weight", "parts.3.weight"]
-    assert all(move.travelled > 0 for move in events[0].moves)
+    assert all(move.distance > 0 for move in events[0].moves)
 
 
 def test_a_group_that_is_added_begins_a_new_count(
@@ -110,9 +116,9 @@ train(nn.Sequential(nn.Linear(4, 4), head, *model[1:]), optimizer, 12)
 
 
 def test_the_sample_of_losses_stays_even_and_small(
-    told: Callable[[str, type[LossFollowed]], list[LossFollowed]],
+    told: Callable[[str, type[LossCurve]], list[LossCurve]],
 ) -> None:
-    (followed,) = told("train(model, optimizer, 700)\n", LossFollowed)
+    (followed,) = told("train(model, optimizer, 700)\n", LossCurve)
     assert followed.count == 700
     assert followed.share == 1.0
     assert 80 <= followed.seen <= 161
@@ -122,7 +128,7 @@ def test_the_sample_of_losses_stays_even_and_small(
     assert (followed.optimizers, followed.closures, followed.below_zero, followed.bootstrapped) == (1, False, False, 0)
 
 
-def test_what_kind_of_training_it_is(told: Callable[[str, type[LossFollowed]], list[LossFollowed]]) -> None:
+def test_what_kind_of_training_it_is(told: Callable[[str, type[LossCurve]], list[LossCurve]]) -> None:
     text = """
 for _ in range(10):
     with torch.no_grad():
@@ -139,7 +145,7 @@ def closure():
     return loss
 other.step(closure)
 """
-    (followed,) = told(text, LossFollowed)
+    (followed,) = told(text, LossCurve)
     assert followed.bootstrapped == 10
     assert followed.below_zero
     assert followed.closures
@@ -151,29 +157,29 @@ def entropy(*shares: float) -> float:
 
 
 def test_chance_is_the_entropy_of_the_classes(
-    told: Callable[[str, type[ChanceCompared]], list[ChanceCompared]],
+    told: Callable[[str, type[LossAgainstChance]], list[LossAgainstChance]],
 ) -> None:
     text = """
 labels = torch.tensor([0] * 32 + [1] * 16 + [2] * 14 + [-100] * 2)
 net = nn.Linear(4, 3)
 train(net, torch.optim.SGD(net.parameters(), lr=0.01), 100, labels, nn.functional.cross_entropy)
 """
-    (compared,) = told(text, ChanceCompared)
-    assert (compared.calls, compared.looks, compared.classes, compared.targets) == (100, 7, 3, 7 * 62)
+    (compared,) = told(text, LossAgainstChance)
+    assert (compared.calls, compared.sampled_calls, compared.classes, compared.targets) == (100, 7, 3, 7 * 62)
     assert compared.chance == pytest.approx(entropy(32 / 62, 16 / 62, 14 / 62))
     assert compared.third_chance == pytest.approx(compared.chance)
     assert compared.first > compared.last > 0
 
 
 def test_chance_of_two_classes_and_of_numbers(
-    told: Callable[[str, type[ChanceCompared]], list[ChanceCompared]],
+    told: Callable[[str, type[LossAgainstChance]], list[LossAgainstChance]],
 ) -> None:
     text = """
 answers = (x[:, :1] > 10).float()
 answers[:16] = 1
 train(model, optimizer, 70, answers, nn.BCEWithLogitsLoss())
 """
-    (compared,) = told(text, ChanceCompared)
+    (compared,) = told(text, LossAgainstChance)
     assert (compared.function, compared.classes) == ("binary_cross_entropy_with_logits", 2)
     assert compared.chance == pytest.approx(entropy(0.25, 0.75))
     text = """
@@ -185,8 +191,8 @@ for _ in range(70):
     optimizer.step()
 print(columns.var(0, unbiased=False).mean())
 """
-    (compared,) = told(text, ChanceCompared)
-    assert (compared.looks, compared.classes) == (5, 0)
+    (compared,) = told(text, LossAgainstChance)
+    assert (compared.sampled_calls, compared.classes) == (5, 0)
     assert compared.chance == pytest.approx(((64**2 - 1) / 12) * (1 + 1 / 64) / 2)
 
 
@@ -201,27 +207,27 @@ print(columns.var(0, unbiased=False).mean())
     ],
 )
 def test_losses_whose_chance_is_another_are_not_compared(
-    criterion: str, told: Callable[[str, type[ChanceCompared]], list[ChanceCompared]]
+    criterion: str, told: Callable[[str, type[LossAgainstChance]], list[LossAgainstChance]]
 ) -> None:
     text = f"""
 labels = torch.arange(64) % 3
 net = nn.Linear(4, 3)
 train(net, torch.optim.SGD(net.parameters(), lr=0.01), 70, labels, {criterion})
 """
-    (compared,) = told(text, ChanceCompared)
-    assert (compared.looks, compared.chance) == (0, 0.0)
+    (compared,) = told(text, LossAgainstChance)
+    assert (compared.sampled_calls, compared.chance) == (0, 0.0)
 
 
 def test_samples_that_are_numbered_through_are_no_classes(
-    told: Callable[[str, type[ChanceCompared]], list[ChanceCompared]],
+    told: Callable[[str, type[LossAgainstChance]], list[LossAgainstChance]],
 ) -> None:
     text = """
 labels = torch.arange(64)
 net = nn.Linear(4, 64)
 train(net, torch.optim.SGD(net.parameters(), lr=0.01), 70, labels, nn.functional.cross_entropy)
 """
-    (compared,) = told(text, ChanceCompared)
-    assert compared.one_sided == compared.looks == 5
+    (compared,) = told(text, LossAgainstChance)
+    assert compared.one_sided == compared.sampled_calls == 5
 
 
 # -- settings --
@@ -240,7 +246,7 @@ train(model, torch.optim.SGD(model.parameters(), lr=0.1), 2)
     assert (adamw.folded, adamw.decays) == (False, (0.01,))
 
 
-def test_what_a_plateau_is_told(told: Callable[[str, type[PlateauFed]], list[PlateauFed]]) -> None:
+def test_what_a_plateau_is_told(told: Callable[[str, type[PlateauStepped]], list[PlateauStepped]]) -> None:
     text = """
 plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, "max", patience=0)
 train(model, optimizer, 2)
@@ -249,8 +255,8 @@ plateau.step(metrics=0.25)
 train(model, optimizer, 2)
 plateau.step(3)
 """
-    events = told(text, PlateauFed)
-    assert [(e.index, e.value, e.whole, e.optimizer_steps) for e in events] == [
+    events = told(text, PlateauStepped)
+    assert [(e.index, e.value, e.is_int, e.optimizer_steps) for e in events] == [
         (0, 0.5, False, 2),
         (1, 0.25, False, 2),
         (2, 3.0, True, 4),

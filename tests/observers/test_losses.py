@@ -47,13 +47,13 @@ def test_rows_are_told_apart_in_every_precision(kind: torch.dtype, shape: tuple[
 def test_a_softmax_is_found_through_views_and_a_small_constant() -> None:
     scores = torch.randn(8, 3, requires_grad=True)
     event = told("cross_entropy", scores.softmax(1).view(2, 4, 3).view(8, 3), torch.zeros(8, dtype=torch.long))
-    assert event.behind[-1] == "SoftmaxBackward0"
+    assert event.preceding[-1] == "SoftmaxBackward0"
 
 
 def test_what_a_clamp_clamps_is_told() -> None:
     layer = nn.Linear(3, 1)
     event = told("binary_cross_entropy", layer(torch.randn(4, 3)).sigmoid().clamp(0.01, 0.99), torch.ones(4, 1))
-    assert event.behind == ("ClampBackward1", "SigmoidBackward0")
+    assert event.preceding == ("ClampBackward1", "SigmoidBackward0")
 
 
 def test_ignored_targets_are_no_targets() -> None:

@@ -158,13 +158,18 @@ assert [ref() for ref in refs] == [None] * len(refs), refs
 
 def test_steps_in_eval_mode_are_told_with_what_the_optimizer_holds(told: Told[SteppedWhileEvaluating]) -> None:
     (event,) = told("model.eval()\ntrain()\n", SteppedWhileEvaluating)
-    assert (event.whole, event.trained_before, event.idle_dropouts, event.idle_batch_norms) == (True, False, 1, 1)
+    assert (event.all_parameters, event.trained_before, event.idle_dropouts, event.idle_batch_norms) == (
+        True,
+        False,
+        1,
+        1,
+    )
     (event,) = told("train()\nmodel.eval()\ntrain()\n", SteppedWhileEvaluating)
     assert event.trained_before
     assert event.eval_place is not None
     assert event.eval_place.line == START.count("\n") + 2
     (event,) = told("model[0].requires_grad_(False)\nmodel.eval()\ntrain()\n", SteppedWhileEvaluating)
-    assert not event.whole
+    assert not event.all_parameters
 
 
 def test_steps_of_an_optimizer_that_holds_nothing_of_the_model_are_not_told(told: Told[SteppedWhileEvaluating]) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from trueloop.event import Contents, KeptNumber
+from trueloop.event import Contents, SavedCounter
 from trueloop.taps.contents import DEPTH, contents_of, kept_optimizers, path_of, weights_in
 
 
@@ -39,7 +39,9 @@ def test_a_full_checkpoint_is_read_part_by_part() -> None:
         "best": 0.5,
         "done": True,
     }
-    wanted = Contents(weights=2, optimizers=1, schedules=1, scalers=1, random=True, counters=(KeptNumber("epoch", 3),))
+    wanted = Contents(
+        weights=2, optimizers=1, schedules=1, scalers=1, random=True, counters=(SavedCounter("epoch", 3),)
+    )
     assert contents_of(value) == wanted
     assert contents_of(value | {"run": {"deep": value}}).optimizers == 2
 

@@ -20,7 +20,7 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import size_of, tensors_in
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
-from trueloop.event import Place, SamplesCompared
+from trueloop.event import BatchIndependenceTested, Place
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.mixing import Meeting, where_samples_meet
 from trueloop.taps.replay_copy import CannotReplay, ReplayCopy
@@ -111,7 +111,7 @@ class BatchIndependence(Claim):
         return self.fails(said, facts, self._ordered(meeting), _place(loop.model, meeting))
 
     def of_script(self, subject: ScriptSubject) -> Proof:
-        compared = subject.checked.of(SamplesCompared)
+        compared = subject.checked.of(BatchIndependenceTested)
         if not compared:
             return self.unproved(
                 "no model was trained whose first dimension is known to count samples and whose forward could be repeated"

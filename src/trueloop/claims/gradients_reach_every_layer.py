@@ -80,7 +80,7 @@ class GradientsReachEveryLayer(Claim):
 
     def of_script(self, subject: ScriptSubject) -> Proof:
         told = {event.model: event for event in subject.checked.of(ParametersAccounted)}  # the latest of each model
-        trainable = sum(event.in_order + len(event.accounts) for event in told.values())
+        trainable = sum(event.complete + len(event.accounts) for event in told.values())
         if not trainable:
             return self.unproved(
                 "no model was trained for long enough in this run, or it is compiled and cannot be looked into"

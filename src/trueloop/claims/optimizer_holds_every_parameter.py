@@ -52,7 +52,7 @@ class OptimizerHoldsEveryParameter(Claim):
             if account.trainable and not account.held
         ]
         missing = {f"{event.name}.{account.name}": account.size for event, account in accounts}
-        proof = self._judged(sum(event.in_order + len(event.accounts) for event in told.values()), None, missing)
+        proof = self._judged(sum(event.complete + len(event.accounts) for event in told.values()), None, missing)
         if not accounts:
             return proof
         event, account = accounts[0]

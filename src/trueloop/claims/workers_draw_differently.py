@@ -20,7 +20,7 @@ from trueloop.claims.rerun import found_at
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import moved
 from trueloop.engine.randomness import fence
-from trueloop.event import DatasetRehearsed, Place
+from trueloop.event import DatasetRedrawn, Place
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.chance import Seedings, seed_everything
 from trueloop.taps.fork import CannotFork, in_a_copy
@@ -97,7 +97,7 @@ class WorkersDrawDifferently(Claim):
             return self.fails(
                 finding["message"], {"code": "DAT104", **finding["evidence"]}, (cause,), found_at(finding)
             )
-        asked = subject.checked.of(DatasetRehearsed)
+        asked = subject.checked.of(DatasetRedrawn)
         drawn = [event for event in asked if not event.refused]
         if not drawn:
             refused = next((event.refused for event in asked), "")
@@ -106,10 +106,10 @@ class WorkersDrawDifferently(Claim):
                 if refused
                 else "no dataset of the script's own was read"
             )
-        alike = next((event for event in drawn if event.alike), None)
+        alike = next((event for event in drawn if event.identical_across), None)
         if alike is not None:
             return self.unproved(
-                f"the draws of {alike.dataset} do not differ between {alike.alike}, but it was not trained on for long enough"
+                f"the draws of {alike.dataset} do not differ between {alike.identical_across}, but it was not trained on for long enough"
             )
         event = max(drawn, key=lambda each: each.workers)
         said = f"{event.samples} samples of {event.dataset}, drawn as {max(event.workers, WORKERS)} workers and two epochs would"
@@ -120,7 +120,7 @@ class WorkersDrawDifferently(Claim):
 
 
 def _cause(subject: ScriptSubject) -> str:
-    return next((event.cause for event in subject.checked.of(DatasetRehearsed) if event.alike), "")
+    return next((event.cause for event in subject.checked.of(DatasetRedrawn) if event.identical_across), "")
 
 
 # -- recipes --

@@ -22,7 +22,7 @@ from trueloop.doctor.rank_status import Stand
 from trueloop.doctor.ranks import Rank
 from trueloop.doctor.remote_ranks import LONGEST_QUESTION, Far, heard_from_afar
 from trueloop.doctor.thread_sampler import Onlooker
-from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStood
+from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStalled
 from trueloop.taps.journal import Journal
 from trueloop.usercode.source import shown_path
 
@@ -85,7 +85,7 @@ class Watchdog(threading.Thread):
                 continue
             near, afar = list(self._near()), list(heard_from_afar(self._me, self._hang_after))
             if self._bench.judge([*near, *afar]).findings:
-                self._end((*(fact for fact in near if isinstance(fact, RankStood)), *afar))
+                self._end((*(fact for fact in near if isinstance(fact, RankStalled)), *afar))
                 return
             if stand.seconds() >= self._hang_after + SETTLED * self._pause:
                 self._tell_once([fact for fact in (*near, *afar) if isinstance(fact, CollectivesCalled)])
@@ -121,23 +121,23 @@ class Watchdog(threading.Thread):
             )
             yield from ended or [self._me.last_seen(number)]
 
-    def _stood(self) -> Iterator[RankStood]:
+    def _stood(self) -> Iterator[RankStalled]:
         """Ranks that will not move: they wait for one batch as long as the user is ready to wait, or cannot move at
         all."""
         now, verdicts = time.monotonic(), self._me.verdicts()
         for number in (self._me.number, *self._me.others):
             stand = self._me.stand_of(number)
             if number in verdicts:
-                yield from (fact for fact in verdicts[number].facts if isinstance(fact, RankStood))
+                yield from (fact for fact in verdicts[number].facts if isinstance(fact, RankStalled))
             if stand is None or number in verdicts:
                 continue
             place = stand.places[0] if stand.places else None
             silent = now - stand.looked
             if self._me.is_stopped(number) and silent >= self._hang_after * TOLD_APART:
-                yield RankStood(0, place, number, "stopped", silent, _time_of_day(silent), "")
+                yield RankStalled(0, place, number, "stopped", silent, _time_of_day(silent), "")
             elif stand.doing == "loading" and stand.seconds() >= self._hang_after * TOLD_APART:
                 since = now - stand.since
-                yield RankStood(0, place, number, "loading", since, _time_of_day(since), stand.fetching)
+                yield RankStalled(0, place, number, "loading", since, _time_of_day(since), stand.fetching)
 
     # -- waiting that may be meant --
 

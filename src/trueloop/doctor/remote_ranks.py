@@ -25,7 +25,7 @@ from typing import Final, Literal, Self, final
 from torch.distributed import DistError
 
 from trueloop.doctor.ranks import Rank
-from trueloop.event import CollectivesCalled, Event, RankFact, RankStood
+from trueloop.event import CollectivesCalled, Event, RankFact, RankStalled
 from trueloop.parallel.route import route_to
 from trueloop.run import event_from, event_to
 
@@ -248,6 +248,6 @@ def heard_from_afar(me: Rank, hang_after: float) -> Iterator[RankFact]:
         for rank in missed["ranks"]:
             yield CollectivesCalled(0, None, rank, (), "died" if missed["trouble"] == "ended" else "running", "")
             if missed["trouble"] != "ended":
-                yield RankStood(
+                yield RankStalled(
                     0, None, rank, missed["trouble"], seconds, since, f"{missed['machine']}: {missed['reason']}"
                 )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from trueloop.data.source import tensors_in
-from trueloop.event import ParameterAccount, ParametersAccounted, UnitsCompared
+from trueloop.event import IdenticalUnits, ParameterAccount, ParametersAccounted
 from trueloop.usercode.ownership import attributes_read, birthplace, cuts_in_forwards, users_classes
 
 __all__ = ["Accounts", "Units", "is_an_expert"]
@@ -211,7 +211,7 @@ class Units:
             self._starved = fed is not None and not bool(fed.any())
 
     @torch.no_grad()
-    def look(self, step: int) -> Iterator[UnitsCompared]:
+    def look(self, step: int) -> Iterator[IdenticalUnits]:
         if step == self.FIRST:
             self._suspects = {
                 name: suspect
@@ -247,8 +247,8 @@ class Units:
             return None
         return _Suspect(path, dim, unmoved=not bool(weight.grad.any()))
 
-    def _compared(self, name: str, weight: Tensor, suspect: _Suspect, step: int) -> UnitsCompared:
-        return UnitsCompared(
+    def _compared(self, name: str, weight: Tensor, suspect: _Suspect, step: int) -> IdenticalUnits:
+        return IdenticalUnits(
             step=step,
             place=None,
             model=0,

@@ -1,4 +1,4 @@
-"""What every event has, and what a place is."""
+"""Fields that every event has, and a line of the user's source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Event", "Place"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the user's."""
+    """A line of the user's code."""
 
     path: str
     line: int
@@ -18,9 +18,5 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What every event has."""
-
-    step: int
-    """Optimizer steps taken so far, all optimizers counted."""
-    place: Place | None
-    """The user's line that made it happen; None where there is none (the end of a run)."""
+    step: int  # optimizer steps taken so far, over all optimizers
+    place: Place | None  # the user's line that caused it; None where there is none (the end of a run)

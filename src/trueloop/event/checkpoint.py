@@ -1,4 +1,4 @@
-"""States that are taken, kept, written and read."""
+"""State dicts and files: taken, saved and loaded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Contents", "FileOpened", "FileWritten", "KeptNumber", "Resumed", "ScheduleAtResume", "StateReused"]
+__all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateReused"]
 
 
 @dataclass(frozen=True, slots=True)
 class StateReused(Event):
-    """A state_dict that was kept, and used when the weights it shares had moved on. `place` is where it was taken."""
+    """A state_dict was used after the weights it shares memory with had changed. `place`: where it was taken."""
 
     use: Literal["load", "save"]
     use_place: Place | None
@@ -22,8 +22,8 @@ class StateReused(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNumber:
-    """A whole number that a file keeps under a name: an epoch, a step."""
+class SavedCounter:
+    """An integer that a file stores under a name: an epoch, a step."""
 
     name: str
     value: int
@@ -31,49 +31,36 @@ class KeptNumber:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a value that is written or read holds, as far as one can tell from its shape."""
+    """What a saved or loaded value holds, as far as its shape shows."""
 
-    modules: tuple[tuple[str, str], ...] = ()
-    """CompiledStep modules with weights: (key, class); the key is empty where the value itself is the module."""
-    weights: int = 0
-    """Tensors in state dicts of models."""
-    optimizers: int = 0
-    """State dicts of optimizers that hold something for some parameter."""
-    schedules: int = 0
-    """State dicts of schedules that have been stepped."""
+    modules: tuple[tuple[str, str], ...] = ()  # complete modules: (key, class); key "": the value itself is the module
+    weights: int = 0  # tensors in model state dicts
+    optimizers: int = 0  # optimizer state dicts with state for some parameter
+    schedules: int = 0  # state dicts of schedules that have been stepped
     scalers: int = 0
-    random: bool = False
-    """The state of torch's random generator."""
-    counters: tuple[KeptNumber, ...] = ()
+    random: bool = False  # the state of torch's random generator
+    counters: tuple[SavedCounter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileWritten(Event):
-    """torch.save has written something."""
+    """`torch.save` wrote something."""
 
-    file: str
-    """Its absolute path; empty where it went into memory."""
+    file: str  # absolute path; empty: written to memory
     contents: Contents
-    direct: bool
-    """The user's own line calls torch.save, with no library between."""
+    direct: bool  # the user's own line calls torch.save, with no library in between
 
 
 @dataclass(frozen=True, slots=True)
-class FileOpened(Event):
-    """torch.load has read something."""
+class FileLoaded(Event):
+    """`torch.load` read something."""
 
-    file: str
-    """Its absolute path; empty where it came from memory."""
-    unsafe: bool
-    """weights_only=False, or an unpickler of the caller's own: the file may run code."""
-    direct: bool
-    """The user's own line calls torch.load, with no library between."""
-    own: bool
-    """This very run has written the file."""
-    foreign: tuple[str, ...]
-    """Classes of what it holds that only an unsafe load can read; empty if a safe load gives the same."""
-    looked_through: bool
-    """All of it was looked at."""
+    file: str  # absolute path; empty: read from memory
+    unsafe: bool  # weights_only=False or a custom unpickler: the file may execute code
+    direct: bool  # the user's own line calls torch.load, with no library in between
+    written_by_run: bool  # this run wrote the file itself
+    unsafe_classes: tuple[str, ...]  # classes in it that need an unsafe load; empty: a safe load gives the same
+    fully_read: bool  # every value was examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,40 +70,26 @@ class ScheduleAtResume:
     schedule: int
     name: str
     last_epoch: int
-    users: bool
-    """Its class, or the function it computes rates with, is the user's: it may know the epoch by other ways."""
+    user_defined: bool  # its class or its rate function is the user's: it may know the epoch in another way
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Event):
-    """A model that had not been trained was given all its weights by a file, and took its first step. `place` is where
-    it was loaded."""
+    """An untrained model got all its weights from a file and took its first step. `place`: where it was loaded."""
 
-    file: str
-    """The absolute path of the file; empty where it came from memory."""
+    file: str  # absolute path; empty: loaded from memory
     model: str
     optimizer: int
-    name: str
-    """The class of the optimizer."""
-    optimizer_place: Place | None
-    """Where it was built."""
-    fresh: bool
-    """It held no state before that step."""
-    stateful: bool
-    """It holds state after it: there was something to lose."""
-    key: tuple[str, ...]
-    """Where the file keeps the state of an optimizer for these very parameters: ('optimizer',); empty if it has
-    none."""
-    kept: int
-    """Parameters for which that state holds something."""
-    steps_before: int
-    """Steps that it had counted; 0 where it does not count."""
-    same_settings: bool
-    """That state was written by an optimizer with the same settings and the same kind of state."""
-    rate_moved: bool
-    """A schedule had moved the learning rate that it was written with."""
-    contents: Contents
-    """Of the file."""
+    name: str  # class of the optimizer
+    optimizer_place: Place | None  # where it was built
+    fresh: bool  # the optimizer held no state before that step
+    stateful: bool  # it holds state after the step: there was something to restore
+    key: tuple[str, ...]  # where the file stores optimizer state for these parameters: ('optimizer',); empty: nowhere
+    parameters_with_state: int  # parameters for which that state holds something
+    steps_before: int  # steps that state had counted; 0 where it does not count
+    same_settings: bool  # an optimizer with the same settings and kind of state wrote it
+    rate_moved: bool  # a schedule had changed the learning rate it was saved with
+    contents: Contents  # of the file
     schedules: tuple[ScheduleAtResume, ...]
     scaler_used: bool
     scaler_restored: bool

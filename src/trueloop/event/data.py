@@ -1,4 +1,4 @@
-"""Passes over data, and what came out of them."""
+"""Data loaders, epochs, and the batches they yield. `loader`: loaders are numbered in the order of first use."""
 
 from __future__ import annotations
 
@@ -8,93 +8,68 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = [
-    "BatchLooked",
+    "BatchInspected",
     "BatchRewritten",
-    "DatasetRehearsed",
+    "DatasetRedrawn",
     "EpochStarted",
-    "FirstLayerFed",
+    "EvaluationPass",
+    "FirstLayerInput",
     "InputNotFinite",
     "LabelsCompared",
-    "LoadersParted",
-    "PassScored",
+    "LoadersOutOfSync",
     "RowsShared",
-    "SeedAsked",
+    "SeedChecked",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStarted(Event):
+    """A pass over a loader began."""
+
     loader: int
-    """Which loader, counted in the order of first use."""
-    batches: int | None
-    """How many batches it says it has."""
-    passes: int
-    """How many times it has been started, this one included."""
+    batches: int | None  # len(loader)
+    passes: int  # passes started over this loader, this one included
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLooked(Event):
-    """A batch of a loader that was looked at, told when its fate is known: the first ones of the first passes, and some
-    later ones.
+class BatchInspected(Event):
+    """A batch that was examined: the first ones of the first passes, and some later ones.
 
-    `step` is that of the moment it was drawn; `place` is the line that began the pass.
+    Emitted when its fate is known. `step` is the step when the loader yielded it; `place` is where the pass began.
     """
 
     loader: int
-    """Which loader, counted in the order of first use, as in `EpochStarted`."""
-    dataset: int
-    """Which dataset, by identity; -1 for one that cannot be told again (a list)."""
-    built: Place | None
-    """Where the loader was built."""
-    life: int
-    """Optimizers that had been built: a model that is trained anew (the next fold, the next trial) has an optimizer of
-    its own."""
-    passes: int
-    """Passes over this loader in this life, this one included."""
-    index: int
-    """Of the batch in its pass, from 0."""
-    size: int
-    """Samples in it."""
-    samples: int | None
-    """Samples in a whole pass."""
+    dataset: int  # which dataset, by identity; -1: cannot be recognized again (a list)
+    built: Place | None  # where the loader was built
+    optimizers_built: int  # a model that is trained anew (the next fold or trial) has a new optimizer
+    passes: int  # passes over this loader since the last optimizer was built, this one included
+    index: int  # of the batch in its pass, from 0
+    size: int  # samples in the batch
+    samples: int | None  # samples in a complete pass
     order: Literal["random", "sequential", "stream", "distributed", "other"]
-    """Who says which samples come: random: a shuffling sampler of PyTorch's; stream: the dataset itself; other: a
-    sampler of the user's."""
-    repeats: bool
-    """The sampler draws with replacement, so that a row may come twice in one pass."""
-    own_generator: bool
-    """The loader or its sampler was given a generator."""
+    """What decides the order. random: a shuffling sampler of PyTorch; stream: the dataset; other: a user's sampler."""
+    with_replacement: bool  # the sampler draws with replacement: a row may come twice in one pass
+    own_generator: bool  # the loader or its sampler was given a generator
     fate: Literal["trained", "evaluated", "unknown"]
-    """trained: a backward went through what a model made of it, and a step followed; evaluated: models were called on
-    it, and no backward can come any more; unknown: neither is certain."""
-    stepped: int | None
-    """The step that moved weights by it; None if none did."""
-    models: tuple[int, ...]
-    """Those that were called on it."""
-    rows: tuple[int, ...]
-    """A digest of each sample; of some samples, where the batch is large."""
-    labels: tuple[int, ...]
-    """The class of each sample, where it went into a loss as such; empty where that was not seen."""
-    likeness: tuple[float, ...]
-    """How far each sample is from the next, against any other, for each tensor: 1 for samples in no order. Empty when
-    it was not asked."""
-    windows: bool
-    """Each sample is the one before, moved on: windows over a series, or targets that are the inputs one place on."""
-    scored: bool
-    """A single number was computed by a loss function, or a decision was made (argmax), after a model was called on
-    it."""
-    carried: bool
-    """The model was also given what it had made of the batch before: a state that lives from batch to batch."""
+    """trained: a backward and a step used it; evaluated: a model was called and no backward can follow."""
+    stepped: int | None  # the step that used it; None: none did
+    models: tuple[int, ...]  # models that were called on it
+    rows: tuple[int, ...]  # a digest per sample; of some samples where the batch is large
+    labels: tuple[int, ...]  # class of each sample, where it went into a loss as such; empty: not seen
+    neighbor_distance: tuple[float, ...]
+    """Distance of each sample to the next over that to any other, per tensor: 1 for unordered samples. Empty: not
+    measured."""
+    windows: bool  # each sample is the previous one shifted: windows over a series, or next-token targets
+    scored: bool  # after a model call on it, a loss function gave a scalar or an argmax was taken
+    carries_state: bool  # the model was also given its output for the batch before: a state carried across batches
 
 
 @dataclass(frozen=True, slots=True)
 class RowsShared(Event):
-    """Two loaders draw, by number, from one dataset, and some numbers belong to both. `place` is where the pass over
-    `other` began."""
+    """Two loaders index one dataset, and some indices belong to both. `place`: where the pass over `other` began."""
 
     loader: int
-    other: int
-    """The one that was started later."""
+    other: int  # the one that was started later
     dataset: str
     samples: int
     other_samples: int
@@ -104,157 +79,108 @@ class RowsShared(Event):
 
 @dataclass(frozen=True, slots=True)
 class InputNotFinite(Event):
-    """A batch of a loader held a value that is no number, and so did what a model or a loss function made of it.
-
-    `place` is the call of the model, or of the loss function.
-    """
+    """A batch held NaN or Inf, and a model or loss function propagated it. `place`: the call of that."""
 
     loader: int
     passes: int
-    index: int
-    """Of the batch in its pass, from 0."""
-    tensor: str
-    """Where it lies in the batch: `[0]`, `['image']`."""
-    sample: int
-    """The first sample of the batch that holds one."""
+    index: int  # of the batch in its pass, from 0
+    tensor: str  # where it is in the batch: `[0]`, `['image']`
+    sample: int  # the first sample of the batch that holds one
     bad_samples: int
     size: int
-    value: str
-    """nan or inf."""
-    into: str
-    """The model's class, or the loss function."""
-    evaluating: bool
-    """No gradients were being recorded."""
+    value: str  # nan or inf
+    into: str  # the model's class, or the loss function
+    evaluating: bool  # gradients were not being recorded
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetRehearsed(Event):
-    """Samples of a dataset were drawn again and again in a copy of the process, once, before its first batch."""
+class DatasetRedrawn(Event):
+    """Samples were drawn repeatedly in a forked copy of the process, once, before the first batch of a dataset."""
 
     loader: int
-    dataset: str
-    """Its class."""
+    dataset: str  # its class
     workers: int
-    persistent: bool
-    """The workers live on from one pass to the next."""
-    samples: int
-    """How many keys were drawn; 0 if it was refused."""
-    refused: str
-    """Why nothing could be learnt; empty otherwise."""
-    rewritten: str
-    """The attribute whose contents a draw had changed, so that the next draw of the same key gave another sample; empty
-    if none did."""
-    values: tuple[float, ...]
-    """The largest number of the sample at each of those draws."""
+    persistent: bool  # persistent_workers=True
+    samples: int  # keys that were drawn; 0: refused
+    refused: str  # why nothing could be measured; empty otherwise
+    rewritten: str  # the attribute that a draw changed, so that the same key gave a different sample; empty: none
+    values: tuple[float, ...]  # the largest value of the sample at each of those draws
     rewritten_place: Place | None
-    alike: Literal["", "workers", "epochs", "samples"]
-    """Between what the random draws do not differ; empty if they do, or if nothing is random."""
+    identical_across: Literal["", "workers", "epochs", "samples"]  # across what random draws repeat; empty: nothing
     cause: Literal["", "generator", "worker_init_fn", "seed", "dataset"]
-    cause_name: str
-    """The generator's attribute, the function's name, or the function that seeds."""
+    cause_name: str  # the generator's attribute, or the function that seeds
     cause_place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRewritten(Event):
-    """The loop has written into a batch that is the dataset's own memory: the next pass draws what it left there."""
+    """The loop wrote in place into a batch that shares memory with the dataset: the next epoch reads what it left."""
 
     loader: int
     dataset: str
-    attribute: str
-    """Of the dataset, whose memory it is."""
-    before: float
-    """The largest number of the batch."""
+    attribute: str  # of the dataset, which owns the memory
+    before: float  # largest value of the batch
     after: float
 
 
 @dataclass(frozen=True, slots=True)
-class FirstLayerFed(Event):
-    """What a batch puts into the first layer with weights of a model that is trained: numbers that no other layer has
-    touched.
-
-    `place` is the call of the model.
-    """
+class FirstLayerInput(Event):
+    """What a batch feeds into the first layer with weights of a trained model. `place`: the call of the model."""
 
     model: int
     name: str
-    layer: str
-    """Its name and class: `conv1 (Conv2d)`."""
+    layer: str  # name and class: `conv1 (Conv2d)`
     shape: tuple[int, ...]
-    image: bool
-    """It is, or was before it was flattened, a batch of images or other grids."""
+    image: bool  # it is, or was before flattening, a batch of images or other grids
     smallest: float
     largest: float
-    whole: float
-    """The share of whole numbers among them."""
-    typical: float
-    """The median of those that are not zero."""
-    narrow: tuple[int, float] | None
-    """Of a table, the column with the smallest spread and that spread, from the tenth to the ninetieth percentile;
-    constant ones are left out. None where it is no table, or has too few rows to tell."""
-    wide: tuple[int, float] | None
-    """The column with the largest spread."""
-    normed: bool
-    """The next layer is a normalisation."""
+    integer_share: float  # share of integer values
+    typical: float  # median of the nonzero values
+    narrowest: tuple[int, float] | None
+    """Of tabular data: the column with the smallest 10th-90th percentile range, and that range. Constant columns do
+    not count. None: not tabular, or too few rows."""
+    widest: tuple[int, float] | None  # the column with the largest range
+    normalized_next: bool  # the next layer is a normalization
 
 
 @dataclass(frozen=True, slots=True)
 class LabelsCompared(Event):
-    """In the first pass over a loader that trains, the class labels of samples whose inputs were equal. `place` is
-    where the pass began."""
+    """Class labels of samples with equal inputs, in the first training pass over a loader. `place`: where it began."""
 
     loader: int
-    samples: int
-    """Samples that were looked at."""
-    repeated: int
-    """Those whose input had come before."""
-    agreed: int
-    """Those of them that had the same label again."""
-    expected: float
-    """The share that would agree by chance, by how often each label came."""
+    samples: int  # samples examined
+    repeated: int  # those whose input had come before
+    agreed: int  # those of them with the same label again
+    expected: float  # share that would agree by chance, from the label frequencies
     classes: int
 
 
 @dataclass(frozen=True, slots=True)
-class LoadersParted(Event):
-    """A model's input came from one loader and the target of its loss from another, and each has shuffled on its own.
+class LoadersOutOfSync(Event):
+    """A model's input and its loss target came from two loaders that shuffle independently. `place`: the loss."""
 
-    `place` is the loss.
-    """
-
-    inputs: int
-    """The loader that gave the input."""
+    inputs: int  # the loader that gave the input
     targets: int
-    samples: int
-    """Samples in each of the two datasets."""
-    batches: int
-    """How many such pairs were seen."""
-    inputs_place: Place | None
-    """Where the pass over the inputs began."""
+    samples: int  # in each of the two datasets
+    batches: int  # such pairs seen
+    inputs_place: Place | None  # where the pass over the inputs began
 
 
 @dataclass(frozen=True, slots=True)
-class PassScored(Event):
-    """A model was called without gradients on batch after batch of a pass, and losses were taken as means. `place` is
-    the call."""
+class EvaluationPass(Event):
+    """A model was called without gradients on the batches of a pass, with mean losses. `place`: the call."""
 
-    sizes: tuple[int, ...]
-    """Samples in each batch, in order."""
+    sizes: tuple[int, ...]  # samples in each batch, in order
     loss_place: Place | None
-    mean_of_means: float | None
-    """Of the losses; None where they were not seen."""
-    mean_of_samples: float | None
-    """The same losses, each counted as often as it has samples."""
+    mean_of_means: float | None  # of the losses; None: not seen
+    mean_of_samples: float | None  # the same losses, weighted by sample count
 
 
 @dataclass(frozen=True, slots=True)
-class SeedAsked(Event):
-    """Told at the first step of a run: had anybody seeded PyTorch's generator?"""
+class SeedChecked(Event):
+    """Emitted at the first step of a run: was PyTorch's generator seeded?"""
 
     seeded: bool
-    seeded_late: bool
-    """It was seeded, but only after the first optimizer was given parameters that had been drawn without a seed."""
-    drawn: bool
-    """Random numbers were taken from it."""
-    model: str
-    """The class of the first model that was called."""
+    seeded_late: bool  # seeded only after the first optimizer got parameters that were drawn without a seed
+    drawn: bool  # random numbers were drawn from it
+    model: str  # class of the first model that was called

@@ -1,4 +1,4 @@
-"""Backwards, and the gradients they make."""
+"""Backward calls, and the gradients they produce."""
 
 from __future__ import annotations
 
@@ -8,70 +8,52 @@ from trueloop.event.base import Event, Place
 
 __all__ = [
     "Backward",
+    "ChangedWeight",
     "Clipped",
     "GradientsMeasured",
     "GraphsAlive",
     "LayerGradient",
     "WeightsCompared",
-    "WrittenWeight",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Backward(Event):
-    call: int
-    """Counted from 0 over the run."""
-    loss: float | None
-    """None when reading it would have made the host wait for the device."""
-    root: str
-    """Name of the operation that made the loss; empty when the loss has no graph."""
-    mean: bool
-    """The loss is a mean: a mean or a mean-reduced loss function is all there is between it and its terms."""
-    divided: bool
-    """The loss was divided, or multiplied by a constant, after its reduction, or backward was given a gradient."""
-    scaled_by_amp: bool
-    """The outermost factor is a GradScaler's."""
-    inside_step: bool
-    """Called from a closure of an optimizer step."""
-    retained: bool
-    """retain_graph=True was passed."""
-    nodes: int | None
-    """Nodes of the graph; None when it was not walked on this call."""
-    spanned_steps: int | None
-    """Optimizer steps that were taken since the oldest node of this graph was made; None when not walked."""
-    reached: int | None
-    """How many parameters of known optimizers the graph reaches; None when not walked."""
-    optimized: int
-    """How many parameters the known optimizers hold."""
+    call: int  # counted from 0 over the run
+    loss: float | None  # None: reading it would have synchronized with the device
+    root: str  # name of the operation that computed the loss; empty: the loss has no graph
+    mean: bool  # a mean or a mean-reduced loss function is all there is between the loss and its terms
+    divided: bool  # the loss was divided or scaled after its reduction, or backward was given a gradient
+    scaled_by_amp: bool  # the outermost factor is a GradScaler's
+    inside_step: bool  # called from the closure of an optimizer step
+    retained: bool  # retain_graph=True
+    nodes: int | None  # graph nodes; None: not walked on this call
+    spanned_steps: int | None  # optimizer steps since the oldest node of this graph was created; None: not walked
+    reached: int | None  # parameters of known optimizers that the graph reaches; None: not walked
+    optimized: int  # parameters that the known optimizers hold
     broadcast: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """In a hand-written pairwise loss: (shape of the prediction, shape after the subtraction), if they differ."""
+    """In a hand-written pairwise loss: (prediction shape, shape after the subtraction), if they differ."""
     broadcast_place: Place | None
-    loss_text: str
-    """The user's expression that backward was called on, as written ('loss')."""
+    loss_text: str  # the user's expression that backward was called on ('loss')
 
 
 @dataclass(frozen=True, slots=True)
 class GraphsAlive(Event):
-    """How many losses of earlier steps still have their graph in memory."""
+    """Losses of earlier steps whose graph is still in memory."""
 
     alive: int
-    made: int
-    """Losses counted so far at this place."""
-    oldest: int
-    """The step at which the oldest living one was made."""
-    training: bool
-    """The losses went through a backward; False: losses that were only computed."""
+    made: int  # losses counted so far at this place
+    oldest: int  # step at which the oldest living one was computed
+    training: bool  # the losses went through a backward; False: only computed
 
 
 @dataclass(frozen=True, slots=True)
 class Clipped(Event):
     function: str
     limit: float
-    stale: bool
-    """The gradients had been used by a step already and no backward came since: clipping them changes nothing."""
+    stale: bool  # a step had used these gradients and no backward came since: clipping has no effect
     optimizer: int | None
-    step_place: Place | None
-    """The step that had used them."""
+    step_place: Place | None  # the step that had used them
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +61,13 @@ class LayerGradient:
     name: str
     norm: float
     size: int
-    depth: int
-    """Order in which the layer ran in the forward, from the input."""
+    depth: int  # order in which the layer ran in the forward
     weight_norm: float
 
 
 @dataclass(frozen=True, slots=True)
 class GradientsMeasured(Event):
-    """Gradient norms per weight (biases and norms left out), on some of the steps."""
+    """Gradient norms per weight (without biases and norms), on some steps."""
 
     optimizer: int
     index: int
@@ -98,30 +79,23 @@ class GradientsMeasured(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenWeight:
-    """A weight that changed between two steps of its optimizer, judged by some of its numbers."""
+class ChangedWeight:
+    """A weight that changed between two steps of its optimizer, measured on a sample of its elements."""
 
     name: str
-    explained: bool
-    """The change is a multiple of the gradient plus a multiple of the weight, to the last bit that rounding leaves."""
-    of_gradient: float
-    """That multiple of the gradient: -0.01 for `p -= 0.01 * p.grad`."""
-    of_weight: float
-    """That multiple of the weight: -0.001 for `p *= 0.999`."""
-    share: float
-    """Length of the gradient's part over that of the whole change."""
-    weight_decay: float
-    """Of its group."""
+    explained: bool  # the change is gradient_factor * gradient + weight_factor * weight, up to rounding
+    gradient_factor: float  # -0.01 for `p -= 0.01 * p.grad`
+    weight_factor: float  # -0.001 for `p *= 0.999`
+    gradient_share: float  # norm of the gradient part over that of the total change
+    weight_decay: float  # of its group
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsCompared(Event):
-    """Some weights as an optimizer's step left them, and as its next step found them: on a few of its steps."""
+    """Some weights after a step of an optimizer, against the same before its next step; on a few steps."""
 
     optimizer: int
     name: str
-    index: int
-    """Of the step that left them."""
-    looked: int
-    written: tuple[WrittenWeight, ...]
-    """Those that changed."""
+    index: int  # of the earlier step
+    compared: int
+    changed: tuple[ChangedWeight, ...]

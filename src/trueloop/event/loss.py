@@ -1,4 +1,4 @@
-"""Losses, and the first value that is no number."""
+"""Losses, and the first NaN or Inf."""
 
 from __future__ import annotations
 
@@ -7,125 +7,84 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["ChanceCompared", "LossComputed", "LossFollowed", "NotFinite"]
+__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite"]
 
 
 @dataclass(frozen=True, slots=True)
 class LossComputed(Event):
-    """A call of a loss function of torch.nn.functional; nn.XLoss modules arrive here too."""
+    """A call of a loss function of torch.nn.functional, also through an nn.XLoss module."""
 
-    function: str
-    """cross_entropy, nll_loss, mse_loss, binary_cross_entropy_with_logits ..."""
-    call: int
-    """Counted from 0 per function and place."""
+    function: str  # cross_entropy, nll_loss, mse_loss, binary_cross_entropy_with_logits ...
+    call: int  # counted from 0 per function and place
     grad: bool
     reduction: str
     input_shape: tuple[int, ...]
     target_shape: tuple[int, ...]
     input_dtype: str
     target_dtype: str
-    input_range: tuple[float, float] | None
-    """Smallest and largest value; None when it was not measured on this call."""
+    input_range: tuple[float, float] | None  # smallest and largest value; None: not measured on this call
     target_range: tuple[float, float] | None
-    rows: Literal["probabilities", "log-probabilities", "scores", "unknown"]
-    """What the rows of the input over the class dimension are, by their sums."""
-    behind: tuple[str, ...]
-    """The operations straight behind the input, nearest first, seen through views: SoftmaxBackward0 ..."""
-    behind_place: Place | None
-    """The user's line of the softmax, sigmoid or clamp among them, if it was seen being called."""
-    behind_module: str
-    """The nn module class that applied it ('Softmax'), empty for a function call."""
-    target_integral: bool
-    """Every target is a whole number."""
-    target_distinct: int
-    """How many distinct target values this call held; 0 when not measured."""
-    target_rows_sum_to_one: bool | None
-    """For targets of the shape of the input; None when it does not apply."""
-    target_used_as_class: bool
-    """These targets are compared with an argmax or a rounded prediction, or are class ids of another loss."""
+    rows: Literal["probabilities", "log-probabilities", "scores", "unknown"]  # by their sums over the class dimension
+    preceding: tuple[str, ...]  # autograd nodes behind the input, nearest first, through views: SoftmaxBackward0 ...
+    preceding_place: Place | None  # the user's line of the softmax, sigmoid or clamp among them, if seen
+    preceding_module: str  # the nn module class that applied it ('Softmax'); empty: a function call
+    target_integral: bool  # every target is an integer value
+    target_distinct: int  # distinct target values of this call; 0: not measured
+    target_rows_sum_to_one: bool | None  # for targets of the shape of the input; None: does not apply
+    target_used_as_class: bool  # compared with an argmax or rounded prediction, or class ids of another loss
     ignore_index: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ChanceCompared(Event):
-    """The losses of one line over the run, against the best that one and the same answer to every sample would have
-    got.
+class LossAgainstChance(Event):
+    """The losses of one line over the run, against the best constant prediction.
 
-    Told when the run ends, for each line that computed a mean loss of PyTorch's with a graph.
+    Emitted at the end of the run, for each line that computed a mean loss of PyTorch with a graph.
     """
 
     function: str
-    calls: int
-    """How often the line ran with a graph."""
-    looks: int
-    """Calls whose targets were looked at, and whose loss itself (or a multiple of it) went into backward."""
-    targets: int
-    """Targets in those."""
-    classes: int
-    """Distinct ones; 0 where they are no classes."""
-    one_sided: int
-    """Looks whose targets were all the same, or all different (as those of contrastive losses, which number the
-    samples)."""
-    first: float
-    """Mean loss of the first quarter of the looks,"""
-    third: float
-    """of the third,"""
-    last: float
-    """and of the last."""
+    calls: int  # calls of the line with a graph
+    sampled_calls: int  # calls whose targets were examined, and whose loss (or a multiple of it) went into backward
+    targets: int  # targets in those
+    classes: int  # distinct classes; 0: the targets are not classes
+    one_sided: int  # sampled calls whose targets were all equal, or all different (as in contrastive losses)
+    first: float  # mean loss of the first quarter of the sampled calls
+    third: float  # of the third
+    last: float  # of the last
     third_chance: float
-    """What the targets of the third quarter cost if each is answered by the frequencies of the classes, or by the mean
-    of the targets;"""
-    chance: float
-    """and those of the last."""
+    """Loss of the third quarter's targets if each is predicted by class frequencies, or by the target mean."""
+    chance: float  # the same for the last quarter
 
 
 @dataclass(frozen=True, slots=True)
-class LossFollowed(Event):
-    """The course of the losses at the line that called backward most often, told when the run ends. `place` is that
-    line."""
+class LossCurve(Event):
+    """The losses at the line that called backward most often, emitted at the end of the run. `place`: that line."""
 
-    count: int
-    """Backwards there,"""
-    share: float
-    """and what share of all backwards of the run they are."""
-    seen: int
-    """Losses of an even sample of them, which the following numbers are taken from."""
-    first: tuple[float, ...]
-    """The first five."""
-    peak: float
-    """The highest level: of the medians of five in a row, which one odd loss does not move."""
-    end: float
-    """The median of the last quarter."""
-    swing: float
-    """How many times the low losses of the last quarter (a tenth lie below) the high ones (a tenth lie above) are."""
-    below_zero: bool
-    """Some loss was negative, or no number."""
-    closures: bool
-    """Some backward ran inside an optimizer's step."""
-    optimizers: int
-    """Optimizers that took steps in this run."""
-    bootstrapped: int
-    """Steps in which a model was also called without recording a graph: to make targets, or to validate."""
+    count: int  # backward calls there
+    share: float  # of all backward calls of the run
+    seen: int  # size of an even sample of the losses, from which the following are computed
+    first: tuple[float, ...]  # the first five
+    peak: float  # maximum of the running medians of five
+    end: float  # median of the last quarter
+    swing: float  # 90th over 10th percentile of the last quarter
+    below_zero: bool  # some loss was negative or non-finite
+    closures: bool  # some backward ran inside an optimizer's step
+    optimizers: int  # optimizers that took steps in this run
+    bootstrapped: int  # steps with a model call without a graph: to compute targets, or to validate
 
 
 @dataclass(frozen=True, slots=True)
 class NotFinite(Event):
-    """The first non-finite loss or gradient, and what a replay of the forward says of its origin."""
+    """The first non-finite loss or gradient, and its origin by a replay of the forward."""
 
     what: Literal["loss", "gradient", "weight"]
-    layer: str
-    """The first layer with a non-finite output from finite inputs; empty if it arose outside the model."""
+    layer: str  # the first layer with non-finite output from finite input; empty: outside the model
     operation: str
     input_range: tuple[float, float] | None
-    value: str
-    """nan or inf."""
+    value: str  # nan or inf
     origin: Literal["input", "weight", "layer", "loss", "unknown"]
     learning_rates: tuple[float, ...]
-    skipped: bool = False
-    """The step was left out, as the user had asked for: the weights have not seen it."""
-    sample: int | None = None
-    """With origin input: the first sample of the batch that holds one."""
-    loader: int | None = None
-    """The loader that the latest batch came from, counted in the order of first use; None without one."""
-    batch: int | None = None
-    """Which batch of its pass that was, from 0."""
+    skipped: bool = False  # the step was skipped as configured: the weights are unaffected
+    sample: int | None = None  # with origin input: the first sample of the batch that holds one
+    loader: int | None = None  # the loader of the latest batch; None: no loader
+    batch: int | None = None  # its index in the pass, from 0

@@ -18,52 +18,37 @@ class ModeSet(Event):
 
 @dataclass(frozen=True, slots=True)
 class SteppedWhileEvaluating(Event):
-    """A step moved a model that was in eval mode in every forward the step had its gradients from, with dropout or
-    batch norm idle.
-
-    `place` is the last of those forwards.
-    """
+    """A step used gradients from forwards in eval mode only, with dropout or batch norm inactive. `place`: the last of
+    those forwards."""
 
     model: int
     name: str
     optimizer: int
-    forwards: int
-    """Forwards that the step had its gradients from."""
+    forwards: int  # forwards that gave the gradients of the step
     idle_dropouts: int
     idle_batch_norms: int
-    eval_place: Place | None
-    """The user's line that put this model into eval mode."""
-    trained_before: bool
-    """The same optimizer has stepped this model in train mode before."""
-    whole: bool
-    """The optimizer holds every parameter of the model, and none is frozen."""
-    idle_noises: int = 0
-    """Modules of the user's that draw random numbers of their own `if self.training`, and did not."""
+    eval_place: Place | None  # the user's line that put this model into eval mode
+    trained_before: bool  # the same optimizer has stepped this model in train mode before
+    all_parameters: bool  # the optimizer holds every parameter of the model, and none is frozen
+    idle_noises: int = 0  # user modules that draw random numbers `if self.training`, and did not
 
 
 @dataclass(frozen=True, slots=True)
 class DropoutWhileEvaluating(Event):
     function: str
     probability: float
-    module: str
-    """Class of the module, in eval mode, whose method called it."""
-    on_purpose: bool
-    """The name of the function or class says Monte Carlo."""
+    module: str  # class of the module in eval mode whose method called it
+    on_purpose: bool  # the name of the function or class says Monte Carlo
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRepeated(Event):
-    """A model in eval mode, scored against labels, was called again with the same samples and other random numbers."""
+    """A model in eval mode, scored against labels, was called again with the same samples and a different seed."""
 
     model: int
     name: str
-    batch: int
-    """Samples that were run again."""
-    change: float
-    """The largest change of an output, relative to the outputs' size."""
-    drawn: tuple[str, ...]
-    """Functions that drew random numbers in the call; empty if none of torch's did."""
-    drawn_at: Place | None
-    """The user's line that drew them."""
-    sampling: bool
-    """The numbers are a sample from a distribution that the model describes, or names say so: chance is the point."""
+    batch: int  # samples that were run again
+    change: float  # largest change of an output, relative to the output scale
+    drawn: tuple[str, ...]  # functions that drew random numbers in the call; empty: none of torch's
+    drawn_at: Place | None  # the user's line that drew them
+    sampling: bool  # the output is a sample from a distribution, or a name says so: randomness is intended

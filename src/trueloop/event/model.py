@@ -1,4 +1,4 @@
-"""Models: what they are made of, each call of them, and what replays of a call have shown."""
+"""Models: their parts, each call, and what replays of a call showed."""
 
 from __future__ import annotations
 
@@ -9,78 +9,65 @@ from trueloop.event.base import Event, Place
 
 __all__ = [
     "ActivationsMeasured",
+    "BatchIndependenceTested",
+    "CausalityTested",
     "Forward",
-    "FutureCompared",
     "HiddenPart",
+    "IdenticalUnits",
     "LayerActivations",
     "LooseTensor",
     "ModelExamined",
     "ModelSeen",
     "OutputsCompared",
-    "SamplesCompared",
     "TieBroken",
-    "UnitsCompared",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSeen(Event):
-    """A module that is called from outside any other module, has parameters, and ended its first forward."""
+    """A module with parameters, called from outside any other module, finished its first forward."""
 
     model: int
     name: str
-    parameters: int
-    """How many numbers its parameters hold."""
-    dropouts: int
-    """Dropout layers with p > 0 inside."""
-    batch_norms: int
-    """Normalisation layers inside that keep running statistics."""
+    parameters: int  # total element count
+    dropouts: int  # dropout layers with p > 0
+    batch_norms: int  # normalization layers with running statistics
     compiled: bool
-    defined: Place | None
-    """Where the class of the model is written, if that is the user's file."""
+    defined: Place | None  # where the model's class is defined, if that is the user's file
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenPart:
-    """Layers or parameters that a module keeps where PyTorch does not look for them."""
+    """Layers or parameters in a container that PyTorch does not search."""
 
-    owner: str
-    """Class of the module that holds the container."""
+    owner: str  # class of the module that holds the container
     attribute: str
-    container: str
-    """list, tuple, dict, set ..."""
+    container: str  # list, tuple, dict, set ...
     kind: Literal["module", "parameter"]
     items: int
-    parameters: int
-    """How many numbers are hidden."""
-    used: bool
-    """Took part in a forward or received a gradient."""
+    parameters: int  # element count
+    used: bool  # took part in a forward or received a gradient
     trainable: bool
-    held: bool
-    """Some optimizer holds them all the same (given to it by hand)."""
-    place: Place | None
-    """The line that assigns the attribute."""
+    held: bool  # an optimizer holds them all the same (passed explicitly)
+    place: Place | None  # the line that assigns the attribute
 
 
 @dataclass(frozen=True, slots=True)
 class LooseTensor:
-    """A floating tensor that is a plain attribute of a module: in neither its parameters nor its buffers."""
+    """A floating-point tensor that is a plain attribute of a module: neither parameter nor buffer."""
 
     owner: str
     attribute: str
     shape: tuple[int, ...]
-    used: bool
-    """The class reads it outside its constructor."""
-    rebuilt: bool
-    """It was another tensor, or had other contents, at a later look: a cache or a state, not a constant."""
-    trainable: bool
-    """It asks for a gradient: it should be a parameter, not a buffer."""
+    used: bool  # the class reads it outside its constructor
+    rebuilt: bool  # a different tensor or different contents later: a cache or a state, not a constant
+    trainable: bool  # requires_grad: it should be a parameter, not a buffer
     place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelExamined(Event):
-    """The structure of a model, looked at once, when it has been trained for two steps."""
+    """The structure of a model, examined once, after two training steps."""
 
     model: int
     name: str
@@ -90,53 +77,35 @@ class ModelExamined(Event):
 
 @dataclass(frozen=True, slots=True)
 class Forward(Event):
-    """A call of a model from outside any other module, told when its fate is known, in the order of the calls."""
+    """A call of a model from outside any other module. Emitted when its fate is known, in the order of the calls."""
 
-    call: int
-    """Counted from 0 over all models; calls are told in this order within one model."""
+    call: int  # counted from 0 over all models; in order within one model
     model: int
     name: str
-    training: bool
-    """The mode of the outermost module."""
-    grad: bool
-    """Were gradients being recorded?"""
+    training: bool  # mode of the outermost module
+    grad: bool  # gradients were being recorded
     fate: Literal["trained", "dropped", "graphless", "unknown"]
-    """trained: a backward went through it; dropped: its graph was freed and nobody had used it; graphless: nothing was
-    recorded; unknown: its graph outlived many later calls, or the run, or its output is nothing one can look into."""
-    active_dropouts: int
-    """Dropout layers that were in train mode during the call; calls of dropout functions that were active in it, if
-    those are more."""
+    """trained: a backward went through it; dropped: its graph was freed unused; graphless: none was recorded; unknown:
+    its graph outlived many later calls or the run, or its output has no tensors."""
+    active_dropouts: int  # dropout layers in train mode, or active dropout function calls if those are more
     active_batch_norms: int
-    idle_dropouts: int
-    """Dropout layers that were in eval mode during the call."""
+    idle_dropouts: int  # dropout layers in eval mode
     idle_batch_norms: int
-    batch: int | None
-    """First dimension of the first tensor that went in."""
-    scored: bool
-    """A single number was computed from it by a loss function, or a decision made on its output by argmax, max or
-    topk."""
-    same_input: bool
-    """The very tensors of the call before: Monte Carlo dropout, full-batch training."""
-    recalibration: bool
-    """Called from PyTorch's own update_bn."""
-    eval_place: Place | None
-    """The user's line that put this model into eval mode last, if any."""
-    backwards: int = 0
-    """Backwards of the run, and gradients taken, before this call: calls with the same number had no training between
-    them."""
-    passes: int = 0
-    """Passes over loaders that had been started before this call."""
-    moved: bool = False
-    """Without a graph, in train mode: an optimizer that has stepped holds parameters of it, perhaps as a part of
-    another model."""
-    active_noises: int = 0
-    """Modules of the user's that draw random numbers of their own `if self.training`, and did."""
+    batch: int | None  # first dimension of the first input tensor
+    scored: bool  # a loss function gave a scalar from it, or argmax, max or topk was taken of its output
+    same_input: bool  # the same tensors as the call before: Monte Carlo dropout, full-batch training
+    recalibration: bool  # called from PyTorch's update_bn
+    eval_place: Place | None  # the user's line that last put this model into eval mode
+    backwards: int = 0  # backward calls of the run before this one: equal numbers mean no training in between
+    passes: int = 0  # loader passes started before this call
+    optimized: bool = False  # graphless in train mode: an optimizer that has stepped holds some of its parameters
+    active_noises: int = 0  # user modules that draw random numbers `if self.training`, and did
     idle_noises: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class UnitsCompared(Event):
-    """A weight whose units (rows) are all equal and received equal gradients, after some steps."""
+class IdenticalUnits(Event):
+    """A weight whose units (rows) are all equal and got equal gradients, after some steps."""
 
     model: int
     name: str
@@ -145,30 +114,25 @@ class UnitsCompared(Event):
     value: float
     gradient_norm: float
     steps: int
-    defined: Place | None
-    """The line that sets or builds the layer, if found."""
+    defined: Place | None  # the line that initializes or builds the layer, if found
 
 
 @dataclass(frozen=True, slots=True)
-class SamplesCompared(Event):
+class BatchIndependenceTested(Event):
     """The model was called again, in eval mode, with every sample but one replaced."""
 
     model: int
     name: str
     batch: int
-    change: float
-    """Largest change of the output of the sample that was kept, relative to the outputs' spread."""
-    repeat: float
-    """The same, when nothing was replaced."""
-    layer: str
-    """The layer in which samples met, with its class; empty if it could not be found."""
-    defined: Place | None
-    """The line inside the model that brings them together; else where the layer or the class is written."""
+    change: float  # largest output change of the unchanged sample, relative to the spread of the outputs
+    repeat: float  # the same with nothing replaced
+    layer: str  # the layer in which samples mix, with its class; empty: not found
+    defined: Place | None  # the line in the model that mixes them; else where the layer or class is defined
 
 
 @dataclass(frozen=True, slots=True)
-class FutureCompared(Event):
-    """Targets are the inputs shifted by one; the model was called again with the inputs after a position replaced."""
+class CausalityTested(Event):
+    """Targets are the inputs shifted by one; the model was called again with all inputs after a position replaced."""
 
     model: int
     name: str
@@ -182,63 +146,49 @@ class FutureCompared(Event):
 
 @dataclass(frozen=True, slots=True)
 class LayerActivations:
-    """What came out of the activation behind one layer, all its uses in one backward's graph taken together."""
+    """Outputs of the activation after one layer, over all its uses in one backward graph."""
 
     model: str
-    layer: str
-    """Name of the layer that feeds the activation."""
+    layer: str  # name of the layer that feeds the activation
     function: Literal["relu", "sigmoid", "tanh"]
     units: int
-    observations: int
-    """Values per unit: samples, and positions of each."""
-    silent: int
-    """Units (relu) that were zero for every sample of this look and of the looks before it that make up a row."""
-    railed: float
-    """The share of the values (sigmoid, tanh) at the ends of their range, where the slope is next to nothing."""
-    looks: int
-    """How often this layer has been looked at, this time included."""
-    defined: Place | None
-    """The line that builds the layer."""
+    observations: int  # values per unit: samples times positions
+    dead: int  # relu units that were zero for every sample of this measurement and of the consecutive ones before it
+    saturated: float  # share of sigmoid or tanh values at the ends of their range, where the slope is near zero
+    measurements: int  # of this layer so far, this one included
+    defined: Place | None  # the line that builds the layer
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationsMeasured(Event):
-    """Hidden activations in the graph of a backward, read on a few of the backwards of a line."""
+    """Hidden activations in the graph of a backward, on a few backward calls of a line."""
 
-    backward: int
-    """Which backward of this line, counted from 1."""
+    backward: int  # which backward of this line, from 1
     layers: tuple[LayerActivations, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputsCompared(Event):
-    """What a model gave for the samples of one batch, compared with each other; a few times per run, for outputs that a
-    loss uses."""
+    """Outputs for the samples of one batch, compared with each other; a few times per run, for outputs of a loss."""
 
     model: int
     name: str
     training: bool
     batch: int
-    different: int
-    """Samples whose input is not that of the first one."""
-    spread: float
-    """The largest difference between two samples' outputs, in any place of the output."""
-    scale: float
-    """The largest output, by size."""
+    different: int  # samples whose input differs from the first one's
+    spread: float  # largest difference between two samples' outputs, at any position
+    scale: float  # largest absolute output
 
 
 @dataclass(frozen=True, slots=True)
 class TieBroken(Event):
-    """A model is trained with two parameters where there was one under two names. `place` is the line that parted them,
-    if seen."""
+    """A model is trained with two parameters that were one under two names. `place`: the line that untied them."""
 
     model: int
     name: str
     first: str
     second: str
     shape: tuple[int, ...]
-    tied_at: Place | None
-    """The line that had tied them."""
-    steps: int
-    """Steps taken while they were one."""
+    tied_at: Place | None  # the line that had tied them
+    steps: int  # steps while they were tied
     by: Literal["assignment", "loading", "moving", "unknown"]

@@ -1,4 +1,5 @@
-"""Steps of optimizers and of schedules, and who holds which parameter."""
+"""Optimizer and schedule steps, and which optimizer holds which parameter. `place` of an optimizer event that is not a
+step: where the optimizer was built."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ __all__ = [
     "OptimizerRebuilt",
     "ParameterAccount",
     "ParametersAccounted",
-    "PlateauFed",
+    "PlateauStepped",
     "ScheduleBuilt",
     "ScheduleEnded",
     "ScheduleStepped",
@@ -28,153 +29,112 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Stepped(Event):
-    """An optimizer took a step. `step` counts the ones before it."""
+    """An optimizer step. `step` counts the ones before it."""
 
     optimizer: int
     name: str
-    index: int
-    """How many steps this optimizer had taken before."""
+    index: int  # steps of this optimizer before
     gradients: Literal["new", "same", "none", "cleared"]
-    """What the step found. new: changed since its last step; same: exactly those of its last step; none: no
-    parameter has one and none was made; cleared: a backward made them, and they were reset before the step."""
-    cleared: bool
-    """They were reset at some moment since its last step (True for the first step)."""
-    backwards: int
-    """Backwards that brought gradients to this optimizer's parameters since its last step."""
-    backward_places: tuple[Place, ...]
-    """Where those backwards were called, each place once."""
-    most_at_one_place: int
-    """The largest number of those backwards that one place made."""
-    averaged: bool
-    """The losses of that place were divided, or were no means, or the gradients were rescaled by hand."""
+    """new: changed since its last step; same: exactly those of its last step; none: no parameter has one and no
+    backward came; cleared: a backward computed them and they were cleared before the step."""
+    cleared: bool  # gradients were cleared at some time since its last step (True for the first step)
+    backwards: int  # backward calls that reached its parameters since its last step
+    backward_places: tuple[Place, ...]  # where they were called, each place once
+    most_at_one_place: int  # the largest number of those calls from one place
+    averaged: bool  # losses at that place were divided or not means, or the gradients were rescaled manually
     clipped: bool
-    closure: bool
-    """The backwards ran inside the step."""
+    closure: bool  # the backward calls ran inside the step
     learning_rates: tuple[float, ...]
-    scale_free: bool
-    """Adam and its kin: the length of the gradient does not change the length of the update."""
+    scale_free: bool  # Adam and similar: the gradient norm does not change the size of the update
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterAccount:
-    """One parameter of a model: who knows it, and what reached it."""
+    """One parameter of a model: which optimizer holds it, and whether a gradient reached it."""
 
     name: str
     size: int
     trainable: bool
-    held: bool
-    """Some optimizer holds it."""
-    has_gradient: bool
-    """It has received a gradient at some step so far."""
-    ran: bool
-    """The forward of the module that owns it ran."""
-    ran_with_graph: bool
-    """... and recorded a graph: the gradient was lost between there and the loss."""
-    defined: Place | None
-    """The line of a class of the user's that makes it; None if a library's class does."""
-    cuts: tuple[Place, ...]
-    """Lines of the user's that took its effect out of the graph: detach, item, numpy, .data ... of a tensor computed
-    with it."""
+    held: bool  # an optimizer holds it
+    has_gradient: bool  # it has received a gradient at some step so far
+    ran: bool  # the forward of its module ran
+    ran_with_graph: bool  # and recorded a graph: the gradient was lost between there and the loss
+    defined: Place | None  # the line of a user's class that creates it; None: a library's class does
+    cuts: tuple[
+        Place, ...
+    ]  # lines of the user that detached it: detach, item, numpy, .data of a tensor computed with it
 
 
 @dataclass(frozen=True, slots=True)
 class ParametersAccounted(Event):
-    """Model against optimizers, after some steps."""
+    """The parameters of a model against those of the optimizers, after some steps."""
 
     model: int
     name: str
-    steps: int
-    """Steps that the optimizers holding any of its parameters have taken."""
-    accounts: tuple[ParameterAccount, ...]
-    """Only the trainable parameters that are not in order: held by an optimizer without ever a gradient, or with one
-    and held by none."""
-    in_order: int
-    """How many are in order."""
-    orphans: int
-    """Tensors that an optimizer of this model holds, that belong to no module seen and never had a gradient."""
+    steps: int  # steps of the optimizers that hold any of its parameters
+    accounts: tuple[ParameterAccount, ...]  # trainable parameters without a gradient, or without an optimizer
+    complete: int  # trainable parameters with both
+    orphans: int  # tensors of an optimizer of this model that belong to no known module and never had a gradient
     orphan_sizes: tuple[int, ...]
-    optimizer_place: Place | None
-    """Where the optimizer was built."""
+    optimizer_place: Place | None  # where the optimizer was built
     cuts: tuple[Place, ...]
-    """Lines of the user's where a tensor computed with some parameter of this model was detached, turned into a number,
-    or into an array, between the beginning of the run and now."""
+    """The user's lines that detached a tensor computed with this model, or made it a number or an array, so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerIdle(Event):
-    """An optimizer that was never stepped, though gradients came to its parameters and were cleared. `place` is where
-    it was built."""
+    """An optimizer that was never stepped, though its gradients were computed and cleared."""
 
     optimizer: int
     name: str
-    backwards: int
-    """Backwards that brought gradients to its parameters."""
-    cleared: int
-    """How often they were cleared before the next one."""
+    backwards: int  # backward calls that reached its parameters
+    cleared: int  # times the gradients were cleared before the next one
     backward_place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerRebuilt(Event):
-    """An optimizer was built over exactly the parameters that an earlier one held, which had taken steps. `place` is
-    where it was built."""
+    """An optimizer was built over exactly the parameters of an earlier one that had taken steps."""
 
-    line: int
-    """A number for this set of parameters."""
-    name: str
-    """The class of the earlier one."""
-    steps: int
-    """Steps that the earlier one had taken."""
-    kept: int
-    """Parameters for which it held state."""
-    closure: bool
-    """Its steps called a closure."""
-    goes_on: bool
-    """The weights are those that its last step left."""
+    parameter_set: int  # a number for this set of parameters
+    name: str  # class of the earlier one
+    steps: int  # steps of the earlier one
+    parameters_with_state: int  # of the earlier one
+    closure: bool  # its steps called a closure
+    weights_continue: bool  # the weights are those after its last step
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenMoved(Event):
-    """A step moved parameters that need no gradient, and had needed none at the step before."""
+    """A step changed parameters with requires_grad=False, which they also had at the step before."""
 
     optimizer: int
     name: str
-    parameters: tuple[str, ...]
-    """Names of those that moved; '' where no model has it."""
+    parameters: tuple[str, ...]  # names of those that changed; '' where no model has it
     moved: int
-    frozen: int
-    """How many frozen parameters the optimizer holds."""
-    gradients: Literal["zero", "stale"]
-    """What it found: zeros, or gradients that nothing had touched since the step before."""
-    change: float
-    """The largest change of one number."""
-    decay: float
-    """The largest weight decay of the groups."""
-    momentum: bool
-    """The optimizer remembers earlier gradients."""
+    frozen: int  # frozen parameters that the optimizer holds
+    gradients: Literal["zero", "stale"]  # zeros, or gradients untouched since the step before
+    change: float  # largest change of one element
+    decay: float  # largest weight decay of the groups
+    momentum: bool  # the optimizer keeps a momentum of earlier gradients
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenStatisticsMoved(Event):
-    """Batch norm layers whose weights are frozen, in a model that trains, took new running statistics from the
-    batches."""
+    """Batch norm layers with frozen weights updated their running statistics while the model trained."""
 
     model: str
-    layers: tuple[str, ...]
-    """Names of the first few."""
+    layers: tuple[str, ...]  # names of the first few
     count: int
-    steps: int
-    """Steps between the two looks."""
-    change: float
-    """The largest change of a running mean."""
+    steps: int  # between the two measurements
+    change: float  # largest change of a running mean
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleBuilt(Event):
     schedule: int
     name: str
-    length: int | None
-    """Steps after which it has run its course, if it has such a length."""
+    length: int | None  # steps until it ends, if it has an end
     learning_rates: tuple[float, ...]
     optimizer: int
 
@@ -183,117 +143,82 @@ class ScheduleBuilt(Event):
 class ScheduleStepped(Event):
     schedule: int
     name: str
-    index: int
-    """How often the user had stepped it before."""
+    index: int  # times the user had stepped it before
     length: int | None
-    optimizer_steps: int
-    """Steps its optimizer had taken since the schedule was built (or first seen)."""
-    skipped_by_scaler: bool
-    """A GradScaler is in use: the first steps may have been skipped for it."""
-    built_in_view: bool
-    """The schedule was built under watch, so that nothing before it went unseen."""
-    learning_rates: tuple[float, ...]
-    """After the step."""
+    optimizer_steps: int  # steps of its optimizer since the schedule was built (or first seen)
+    skipped_by_scaler: bool  # a GradScaler is in use: it may have skipped the first steps
+    seen_from_start: bool  # the schedule was built under observation
+    learning_rates: tuple[float, ...]  # after the step
     optimizer: int
-    explicit: bool
-    """The user said which epoch it is, instead of letting the schedule count."""
+    explicit: bool  # the user passed the epoch instead of letting the schedule count
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEnded(Event):
-    """How a schedule stood when the run ended, or when it was thrown away. `place` is where it was built."""
+    """The state of a schedule at the end of the run, or when it was deleted. `place`: where it was built."""
 
     schedule: int
     name: str
     length: int | None
-    steps: int
-    """How often it was stepped."""
+    steps: int  # times it was stepped
     optimizer: int
-    optimizer_steps: int
-    """Steps its optimizer took while it lived."""
-    passes: int
-    """Passes over loaders that were started while it lived."""
-    inner: bool
-    """Another schedule holds it, and steps it in its own time."""
-    built_in_view: bool
+    optimizer_steps: int  # steps of its optimizer while it existed
+    passes: int  # loader passes started while it existed
+    inner: bool  # another schedule contains and steps it
+    seen_from_start: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DecaySeen(Event):
-    """An optimizer that decays weights takes its first step. `place` is where it was built."""
+    """An optimizer with weight decay takes its first step."""
 
     optimizer: int
     name: str
-    decays: tuple[float, ...]
-    """weight_decay of each group."""
-    folded: bool
-    """It is torch's own Adam, which adds the decay to the gradient before it divides by the gradient's size."""
+    decays: tuple[float, ...]  # weight_decay of each group
+    folded: bool  # torch's Adam, which adds the decay to the gradient before normalizing it
     learning_rates: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PlateauFed(Event):
-    """A ReduceLROnPlateau was told a value. `place` is the line that told it."""
+class PlateauStepped(Event):
+    """A ReduceLROnPlateau was given a value. `place`: the line that stepped it."""
 
     schedule: int
-    index: int
-    """How often it had been told one before."""
+    index: int  # values given before
     value: float
-    whole: bool
-    """The value is a whole number of Python's (an int), not a measurement."""
-    mode: str
-    """min or max."""
+    is_int: bool  # the value is a Python int, not a measurement
+    mode: str  # min or max
     patience: int
-    learning_rates: tuple[float, ...]
-    """After it."""
-    optimizer_steps: int
-    """Steps its optimizer had taken by then."""
+    learning_rates: tuple[float, ...]  # after it
+    optimizer_steps: int  # steps of its optimizer so far
     built: Place | None
 
 
 @dataclass(frozen=True, slots=True)
 class WeightMove:
-    """How far one weight matrix has moved, judged by some of its numbers."""
+    """How far one weight matrix has moved, measured on a sample of its elements."""
 
     name: str
-    size: int
-    """Numbers in the whole of it."""
-    length: float
-    """Root mean square of its numbers at the first look: what lies near zero there has no scale to be measured by."""
-    update: float | None
-    """Length of this step's change over the weight's own; None where no step was measured."""
-    travelled: float
-    """Length of the way from the first look to here, over the weight's length at the first look."""
-    pull: float | None
-    """Length of the gradient times that of the weight: about what the loss would change by if the weight changed by its
-    own length."""
+    size: int  # element count
+    rms: float  # root mean square at the first measurement: near zero there is no scale to measure by
+    update: float | None  # norm of this step's change over the weight's own; None: no step was measured
+    distance: float  # norm of the change since the first measurement, over the weight norm then
+    gradient_times_weight: float | None  # product of the norms: about the loss change if the weight changed by its norm
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsMoved(Event):
-    """What a step did to the weights of an optimizer: on a few of its steps, and at the end of the run. `place` is
-    where it was built."""
+    """What a step did to the weights of an optimizer: on a few steps, and at the end of the run."""
 
     optimizer: int
     name: str
-    steps: int
-    """Steps that the optimizer took since the first look, this one included."""
-    learning_rate: float
-    """The largest of its groups."""
+    steps: int  # steps of the optimizer since the first measurement, this one included
+    learning_rate: float  # largest of its groups
     moves: tuple[WeightMove, ...]
 
 
 SCALE_FREE: Final = (
-    "Adam",
-    "AdamW",
-    "NAdam",
-    "RAdam",
-    "Adamax",
-    "Adagrad",
-    "Adadelta",
-    "RMSprop",
-    "Rprop",
-    "Adafactor",
-    "Lion",
+    *("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta"),
+    *("RMSprop", "Rprop", "Adafactor", "Lion"),
 )
-"""Optimizers for which the length of the gradient does not change the length of the update."""
+"""Optimizers for which the gradient norm does not change the size of the update."""

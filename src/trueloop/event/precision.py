@@ -1,4 +1,4 @@
-"""Number formats: autocast regions, gradient scalers, weights in half precision."""
+"""Number formats: autocast regions, gradient scalers, half-precision weights."""
 
 from __future__ import annotations
 
@@ -7,41 +7,29 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["BackwardFormats", "ClippedScaled", "LogFiltered", "LossHidden", "Matmuls", "ScalerCounted", "UpdateRounded"]
+__all__ = ["BackwardDtypes", "ClippedScaled", "LogFiltered", "LossHidden", "Matmuls", "ScalerCounted", "UpdateRounded"]
 
 
 @dataclass(frozen=True, slots=True)
-class BackwardFormats(Event):
-    """In which number formats a backward computed: on the first calls at each place, then now and then."""
+class BackwardDtypes(Event):
+    """The dtypes that a backward computed in: on the first calls at each place, then now and then."""
 
     device: str
-    formats: tuple[str, ...]
-    """16-bit formats that operations of its graph gave their results in: float16, bfloat16. Casts and views do not
-    count."""
-    whole: bool
-    """Every operation was seen: the graph was walked to its end, and nothing in it was compiled or recomputed out of
-    sight."""
-    weights: tuple[str, ...]
-    """Formats of the parameters that it brought gradients to."""
-    scaling: Literal["scaler", "by hand", "none"]
-    """What had multiplied the loss."""
+    dtypes: tuple[str, ...]  # 16-bit output dtypes in its graph: float16, bfloat16; casts and views do not count
+    complete: bool  # the graph was walked to its end, and nothing in it was compiled or recomputed
+    weights: tuple[str, ...]  # dtypes of the parameters that it gave gradients to
+    scaling: Literal["scaler", "manual", "none"]  # what multiplied the loss
     scaler: int | None
-    scaler_place: Place | None
-    """Where the scaler was built, also one that is switched off."""
-    scaler_off: bool
-    """The loss went through a GradScaler that does nothing: enabled=False."""
-    autocast: str
-    """The format of the autocast region that backward was called in; empty outside."""
-    zeros: float | None = None
-    """Share of the gradients' entries that are exactly zero; None when it was not measured."""
-    subnormals: float | None = None
-    """Share of those that are so small that float16 has lost digits of them."""
+    scaler_place: Place | None  # where the scaler was built, also a disabled one
+    scaler_off: bool  # the loss went through a GradScaler with enabled=False
+    autocast: str  # dtype of the autocast region that backward was called in; empty: outside
+    zeros: float | None = None  # share of gradient entries that are exactly zero; None: not measured
+    subnormals: float | None = None  # share of those so small that float16 has lost digits
 
 
 @dataclass(frozen=True, slots=True)
 class ClippedScaled(Event):
-    """Gradients were clipped that still carried a GradScaler's factor, and nothing had touched them since the
-    backward."""
+    """Gradients were clipped that still had a GradScaler's factor, untouched since the backward."""
 
     function: str
     limit: float
@@ -52,60 +40,50 @@ class ClippedScaled(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScalerCounted(Event):
-    """How often a GradScaler was asked for a step, and how often it left the step out, so far. `place` is where it was
-    asked last."""
+    """Steps that a GradScaler took and skipped so far. `place`: its latest step."""
 
     scaler: int
     steps: int
     skipped: int
-    late_steps: int
-    """Steps after the scale had time to come down from its first value to one."""
+    late_steps: int  # steps after the scale had time to come down from its first value to one
     late_skipped: int
     first_scale: float
     scale: float
     growth_interval: int
-    ended: bool
-    """The run is over: there will be no later count."""
+    ended: bool  # the run is over: no later count follows
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRounded(Event):
-    """What a step did to a weight in half precision, on a few of the steps. `place` is the step."""
+    """What a step did to a half-precision weight, on a few steps. `place`: the step."""
 
     optimizer: int
     name: str
-    index: int
-    """Steps that the optimizer had taken before."""
+    index: int  # steps of the optimizer before
     parameter: str
-    format: str
-    entries: int
-    """Entries looked at: those whose gradient is not smaller than the mean."""
-    unchanged: float
-    """Share of them that the step left exactly as they were."""
+    dtype: str
+    entries: int  # entries measured: those with at least the mean gradient
+    unchanged: float  # share of them that the step left exactly as they were
     learning_rate: float
-    optimizer_place: Place | None
-    """Where the optimizer was built."""
+    optimizer_place: Place | None  # where the optimizer was built
 
 
 @dataclass(frozen=True, slots=True)
 class Matmuls(Event):
-    """The float32 matrix products of a training forward on a CUDA device. `place` is the call of the model."""
+    """The float32 matrix products of a training forward on a CUDA device. `place`: the call of the model."""
 
     model: int
     name: str
     capability: tuple[int, int]
-    precision: str
-    """How they are computed: ieee, tf32 ..."""
+    precision: str  # ieee, tf32 ...
     layers: int
-    gigaflops: float
-    """Of one forward."""
-    said: bool
-    """The user's file names the setting: it was chosen."""
+    gigaflops: float  # of one forward
+    set_by_user: bool  # the user's file names the setting
 
 
 @dataclass(frozen=True, slots=True)
 class LogFiltered(Event):
-    """A framework that runs this training takes losses that are no numbers out of its log."""
+    """A framework that runs this training removes non-finite losses from its log."""
 
     framework: str
     option: str
@@ -113,9 +91,8 @@ class LogFiltered(Event):
 
 @dataclass(frozen=True, slots=True)
 class LossHidden(Event):
-    """Something was no number, and the training went on without it."""
+    """Something was NaN or Inf, and the training continued without it."""
 
     what: Literal["loss", "value", "gradient"]
-    """A loss; a single value without a graph (a norm, a loss taken out of its graph); the gradient of a parameter."""
-    how: Literal["left out", "replaced"]
-    """No backward followed; or another value was put in its place."""
+    """A loss; a scalar without a graph (a norm, a detached loss); the gradient of a parameter."""
+    how: Literal["left out", "replaced"]  # no backward followed; or a different value was used instead

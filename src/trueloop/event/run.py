@@ -33,8 +33,6 @@ class Crashed(Event):
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
     reason: Literal["finished", "cut", "exception", "interrupted", "exit", "hung"]
-    epochs: int
-    """Passes over loaders that were started."""
+    epochs: int  # passes over loaders that were started
     forwards: int
-    unwatched_steps: int
-    """Steps that went by while the observers slept, to stay inside the budget."""
+    unwatched_steps: int  # steps without observers, to stay inside the overhead budget

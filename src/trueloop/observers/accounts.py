@@ -193,7 +193,7 @@ class AccountsObserver(Observer):
             name=known.name,
             steps=steps,
             accounts=accounts,
-            in_order=in_order,
+            complete=in_order,
             orphans=len(orphans),
             orphan_sizes=tuple(tensor.numel() for tensor in orphans[:16]),
             optimizer_place=built,

@@ -111,9 +111,9 @@ class ActivationsObserver(Observer):
             function=first.function,
             units=units,
             observations=observations,
-            silent=int((memory.idle >= ROW).sum()),
-            railed=0.0 if first.function == "relu" else _railed(uses),
-            looks=memory.looks,
+            dead=int((memory.idle >= ROW).sum()),
+            saturated=0.0 if first.function == "relu" else _railed(uses),
+            measurements=memory.looks,
             defined=memory.defined,
         )
 

@@ -26,7 +26,7 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
-from trueloop.event import BatchLooked, Place
+from trueloop.event import BatchInspected, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -122,7 +122,7 @@ class _Book:
 
 
 class BatchesObserver(Observer):
-    emits = (BatchLooked,)
+    emits = (BatchInspected,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -171,7 +171,7 @@ class BatchesObserver(Observer):
             "built": self._built.get(loader),
             "samples": _samples(loader),
             "order": _order(loader),
-            "repeats": bool(getattr(_sampler(loader), "replacement", False)),
+            "with_replacement": bool(getattr(_sampler(loader), "replacement", False)),
             "own_generator": any(getattr(thing, "generator", None) is not None for thing in (loader, loader.sampler)),
         }
 
@@ -202,12 +202,14 @@ class BatchesObserver(Observer):
             **book.facts,
             "step": self.bus.step,
             "place": book.place,
-            "life": book.life,
+            "optimizers_built": book.life,
             "passes": book.passes,
             "index": index,
             "size": rows[0].shape[0],
             "rows": digests(rows),
-            "likeness": tuple(likeness(row) for row in rows) if ordered and rows[0].shape[0] >= COMPARABLE else (),
+            "neighbor_distance": tuple(likeness(row) for row in rows)
+            if ordered and rows[0].shape[0] >= COMPARABLE
+            else (),
             "windows": ordered and are_windows(rows),
         }
         columns = [values for row in rows if row.dim() <= 2 and row.is_cpu and (values := integers(row)) is not None]
@@ -303,11 +305,11 @@ class BatchesObserver(Observer):
         told: dict[str, Any] = {
             "models": tuple(sorted(look.models)),
             "labels": look.labels,
-            "carried": look.carried,
+            "carries_state": look.carried,
             "scored": look.scored,
             "stepped": look.stepped,
         }
-        self.bus.emit(BatchLooked(**look.facts, **told, fate=look.fate()))
+        self.bus.emit(BatchInspected(**look.facts, **told, fate=look.fate()))
 
 
 def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from trueloop.event import WeightsCompared, WrittenWeight
+from trueloop.event import ChangedWeight, WeightsCompared
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -91,8 +91,8 @@ class ByHandObserver(Observer):
                 optimizer=number,
                 name=type(call.optimizer).__name__,
                 index=left.index,
-                looked=len(found),
-                written=tuple(weight for weight in written if weight is not None),
+                compared=len(found),
+                changed=tuple(weight for weight in written if weight is not None),
             )
         )
 
@@ -101,7 +101,7 @@ class ByHandObserver(Observer):
         ids = {id(parameter) for weight in left.weights if (parameter := weight.parameter()) is not None}
         return any(known.ids & ids for known in self.roster.optimizers.values() if known.number != number)
 
-    def _compare(self, weight: _Weight, parameter: Tensor, now: Tensor) -> WrittenWeight | None:
+    def _compare(self, weight: _Weight, parameter: Tensor, now: Tensor) -> ChangedWeight | None:
         if now.shape != weight.numbers.shape or torch.equal(now, weight.numbers):
             return None
         change, before = (now - weight.numbers).double(), weight.numbers.double()
@@ -112,7 +112,7 @@ class ByHandObserver(Observer):
         rounding = ROUNDING * torch.finfo(parameter.dtype).eps * float(before.abs().max() + change.abs().max())
         explained = rest <= rounding and float(change.abs().max()) >= RESOLVED * rounding
         name = self.roster.name_of(parameter)
-        return WrittenWeight(name, explained, of_gradient, of_weight, share, weight.weight_decay)
+        return ChangedWeight(name, explained, of_gradient, of_weight, share, weight.weight_decay)
 
 
 def _chosen(optimizer: Optimizer) -> list[_Weight]:

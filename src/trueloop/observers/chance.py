@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from trueloop.event import ChanceCompared, Place
+from trueloop.event import LossAgainstChance, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -87,7 +87,7 @@ class _Site:
 
 
 class ChanceObserver(Observer):
-    emits = (ChanceCompared,)
+    emits = (LossAgainstChance,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -127,12 +127,12 @@ class ChanceObserver(Observer):
             chance = _chance_of_classes if any(look.counts for look in looks) else _chance_of_numbers
             first, third, last = looks[:quarter], looks[2 * quarter : 3 * quarter], looks[len(looks) - quarter :]
             self.bus.emit(
-                ChanceCompared(
+                LossAgainstChance(
                     step=self.bus.step,
                     place=place,
                     function=site.function,
                     calls=site.calls,
-                    looks=len(looks),
+                    sampled_calls=len(looks),
                     targets=sum(look.size for look in looks),
                     classes=len(set().union(*(look.counts for look in looks))),
                     one_sided=sum(look.one_sided for look in looks),

@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import LossFollowed, Place
+from trueloop.event import LossCurve, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -61,7 +61,7 @@ class _Course:
 
 
 class CourseObserver(Observer):
-    emits = (LossFollowed,)
+    emits = (LossCurve,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -94,7 +94,7 @@ class CourseObserver(Observer):
         if not course.kept:
             return
         self.bus.emit(
-            LossFollowed(
+            LossCurve(
                 step=self.bus.step,
                 place=place,
                 count=course.count,

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
 
-from trueloop.event import DatasetRehearsed, Place
+from trueloop.event import DatasetRedrawn, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, assigned_place
 from trueloop.taps.bus import Bus
@@ -77,7 +77,7 @@ class _Answer:
 
 
 class DatasetObserver(Observer):
-    emits = (DatasetRehearsed,)
+    emits = (DatasetRedrawn,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -98,7 +98,7 @@ class DatasetObserver(Observer):
         except CannotFork as error:
             refused = str(error)
         self.bus.emit(
-            DatasetRehearsed(
+            DatasetRedrawn(
                 step=self.bus.step,
                 place=start.place,
                 loader=self.bus.ordinal("loader", loader),
@@ -110,7 +110,7 @@ class DatasetObserver(Observer):
                 rewritten=answer.rewritten,
                 values=answer.values,
                 rewritten_place=answer.rewritten_place,
-                alike=answer.alike,
+                identical_across=answer.alike,
                 cause=answer.cause,
                 cause_name=answer.cause_name,
                 cause_place=answer.cause_place,

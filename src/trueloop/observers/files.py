@@ -8,7 +8,7 @@ from pickle import UnpicklingError
 
 from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from trueloop.event import FileOpened, FileWritten
+from trueloop.event import FileLoaded, FileWritten
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -22,7 +22,7 @@ _Identity = tuple[int, int]
 
 
 class FilesObserver(Observer):
-    emits = (FileWritten, FileOpened)
+    emits = (FileWritten, FileLoaded)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -41,15 +41,15 @@ class FilesObserver(Observer):
         suspicious = read.unsafe and read.direct and bool(path) and not own
         foreign = _classes_in(path) if suspicious else None
         self.bus.emit(
-            FileOpened(
+            FileLoaded(
                 step=self.bus.step,
                 place=read.place,
                 file=path,
                 unsafe=read.unsafe,
                 direct=read.direct,
-                own=own,
-                foreign=foreign or (),
-                looked_through=foreign is not None,
+                written_by_run=own,
+                unsafe_classes=foreign or (),
+                fully_read=foreign is not None,
             )
         )
 

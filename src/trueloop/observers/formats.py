@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.amp import GradScaler
 
-from trueloop.event import BackwardFormats, Place
+from trueloop.event import BackwardDtypes, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
@@ -36,14 +36,14 @@ DEVICES: Final = ("cpu", "cuda", "mps", "xpu")
 
 
 class FormatsObserver(Observer):
-    emits = (BackwardFormats,)
+    emits = (BackwardDtypes,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
         self._calls: dict[Place | None, list[int]] = {}
         """Backwards at each place, as a list of one number: it is looked up at every step."""
         self._built: WeakKeyDictionary[GradScaler, Place | None] = WeakKeyDictionary()
-        self._pending: tuple[BackwardFormats, frozenset[int]] | None = None
+        self._pending: tuple[BackwardDtypes, frozenset[int]] | None = None
         """What is told when the backward has ended, and whose gradients are to be measured first."""
         self._measured: set[Place | None] = set()
 
@@ -65,7 +65,7 @@ class FormatsObserver(Observer):
             return
         event, leaves = self._pending
         self._pending = None
-        unscaled = event.scaling == "none" and "float16" in event.formats
+        unscaled = event.scaling == "none" and "float16" in event.dtypes
         if unscaled and event.place not in self._measured and (shares := self._underflow(leaves)) is not None:
             self._measured.add(event.place)
             event = replace(event, zeros=shares[0], subnormals=shares[1])
@@ -73,19 +73,19 @@ class FormatsObserver(Observer):
 
     # -- the graph --
 
-    def _look(self, call: BackwardCall, roots: list[Any]) -> tuple[BackwardFormats, frozenset[int]]:
+    def _look(self, call: BackwardCall, roots: list[Any]) -> tuple[BackwardDtypes, frozenset[int]]:
         met = formats_in(roots)
         held = self.roster.held_ids()
         trained = {leaf: kind for leaf, kind in met.leaves.items() if leaf in held}
         off = next((ref for root in roots if (ref := note_on(root, SCALER_OFF)) is not None), None)
         scaler = _living(met.scaler or off)
         device = call.tensors[0].device.type
-        event = BackwardFormats(
+        event = BackwardDtypes(
             step=self.bus.step,
             place=call.place,
             device=device,
-            formats=_names(met.formats),
-            whole=met.whole,
+            dtypes=_names(met.formats),
+            complete=met.whole,
             weights=_names(trained.values()),
             scaling=_scaling(call, met, roots),
             scaler=None if met.scaler is None or scaler is None else self.bus.ordinal("scaler", scaler),
@@ -124,11 +124,11 @@ class FormatsObserver(Observer):
         return (zeros / entries, small / entries) if entries else None
 
 
-def _scaling(call: BackwardCall, met: FormatSurvey, roots: list[Any]) -> Literal["scaler", "by hand", "none"]:
+def _scaling(call: BackwardCall, met: FormatSurvey, roots: list[Any]) -> Literal["scaler", "manual", "none"]:
     if met.scaler is not None:
         return "scaler"
     given = call.gradients not in (None, (None,))
-    return "by hand" if given or any(factor_by_hand(root) >= FACTOR for root in roots) else "none"
+    return "manual" if given or any(factor_by_hand(root) >= FACTOR for root in roots) else "none"
 
 
 def _autocast(device: str) -> str:

@@ -247,7 +247,7 @@ class ForwardObserver(Observer):
             "eval_place": self._eval_place.get(model),
             "backwards": self._backwards,
             "passes": self._passes,
-            "moved": call.training and not call.grad and self._is_moved(model),
+            "optimized": call.training and not call.grad and self._is_moved(model),
             **moody.count(call),
         }
         usual = call.training and call.grad and self._habits[number, call.place] >= HABIT and not self.bus.deep
@@ -348,7 +348,7 @@ class ForwardObserver(Observer):
                 optimizer=optimizer,
                 forwards=forwards,
                 trained_before=(optimizer, facts["model"]) in self._trained,
-                whole=facts["model"] in held.whole,
+                all_parameters=facts["model"] in held.whole,
             )
         )
 

@@ -75,7 +75,7 @@ class MatmulObserver(Observer):
                     precision=_precision(),
                     layers=work.layers,
                     gigaflops=work.flops / 1e9,
-                    said=_said(work.place),
+                    set_by_user=_said(work.place),
                 )
             )
         self._works.clear()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler
 
-from trueloop.event import LoadersParted, Place
+from trueloop.event import LoadersOutOfSync, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -37,7 +37,7 @@ class _Half:
 
 
 class PartedObserver(Observer):
-    emits = (LoadersParted,)
+    emits = (LoadersOutOfSync,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -78,7 +78,9 @@ class PartedObserver(Observer):
             return
         self._pairs[giver, target] += 1
         if self._pairs[giver, target] == PAIRS:
-            self.bus.emit(LoadersParted(self.bus.step, loss.place, giver, target, inputs.samples, PAIRS, inputs.place))
+            self.bus.emit(
+                LoadersOutOfSync(self.bus.step, loss.place, giver, target, inputs.samples, PAIRS, inputs.place)
+            )
 
     def _giver(self, tensor: Tensor) -> int | None:
         """The loader whose latest batch this is, or is made of by a copy to another device or a view."""

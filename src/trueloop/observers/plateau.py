@@ -7,7 +7,7 @@ import weakref
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from trueloop.event import Place, PlateauFed
+from trueloop.event import Place, PlateauStepped
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -17,7 +17,7 @@ __all__ = ["PlateauObserver"]
 
 
 class PlateauObserver(Observer):
-    emits = (PlateauFed,)
+    emits = (PlateauStepped,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -39,7 +39,7 @@ class PlateauObserver(Observer):
         self._told[schedule] = index + 1
         rates = [group.get("lr", 0.0) for group in schedule.optimizer.param_groups]
         self.bus.emit(
-            PlateauFed(
+            PlateauStepped(
                 step=self.bus.step,
                 place=call.place,
                 schedule=self.bus.ordinal("schedule", schedule),
@@ -47,7 +47,7 @@ class PlateauObserver(Observer):
                 value=float(
                     value.item() if isinstance(value, Tensor) else value
                 ),  # as the schedule itself has just read it
-                whole=isinstance(value, int) and not isinstance(value, bool),
+                is_int=isinstance(value, int) and not isinstance(value, bool),
                 mode=str(schedule.mode),
                 patience=int(schedule.patience),
                 learning_rates=tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.is_cpu),

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import FutureCompared, Place, SamplesCompared
+from trueloop.event import BatchIndependenceTested, CausalityTested, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, class_place, unwrapped
 from trueloop.taps.bus import Bus
@@ -79,7 +79,7 @@ class _Case:
 
 
 class ReplayObserver(Observer):
-    emits = (SamplesCompared, FutureCompared)
+    emits = (BatchIndependenceTested, CausalityTested)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -208,7 +208,7 @@ class ReplayObserver(Observer):
         if meeting is None and change > WORTH_A_TRACE and case.proof != "loader":
             return
         self.bus.emit(
-            SamplesCompared(
+            BatchIndependenceTested(
                 step=self.bus.step,
                 place=call.place,
                 model=known.number,
@@ -249,7 +249,7 @@ class ReplayObserver(Observer):
             )
         meeting = where_the_future_shows(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
         self.bus.emit(
-            FutureCompared(
+            CausalityTested(
                 step=self.bus.step,
                 place=call.place,
                 model=known.number,

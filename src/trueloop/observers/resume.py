@@ -152,7 +152,7 @@ class ResumeObserver(Observer):
                 fresh=first.fresh,
                 stateful=bool(_kinds(call.optimizer)),
                 key=() if kept is None else kept.key,
-                kept=0 if kept is None else sum(shape is not None for shape in kept.shapes),
+                parameters_with_state=0 if kept is None else sum(shape is not None for shape in kept.shapes),
                 steps_before=0 if kept is None else kept.steps,
                 same_settings=kept is not None and _same_settings(kept, call.optimizer),
                 rate_moved=kept is not None and any(not isclose(rate, initial) for rate, initial in kept.rates),

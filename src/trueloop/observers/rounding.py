@@ -76,7 +76,7 @@ class RoundingObserver(Observer):
                 name=known.name,
                 index=call.index,
                 parameter=self.roster.name_of(look.parameter),
-                format=str(look.parameter.dtype).removeprefix("torch."),
+                dtype=str(look.parameter.dtype).removeprefix("torch."),
                 entries=entries,
                 unchanged=unchanged / entries,
                 learning_rate=look.rate,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
-from trueloop.event import FirstLayerFed
+from trueloop.event import FirstLayerInput
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, unwrapped
 from trueloop.taps.bus import Bus
@@ -47,7 +47,7 @@ class _Look:
 
 
 class ScalesObserver(Observer):
-    emits = (FirstLayerFed,)
+    emits = (FirstLayerInput,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -74,7 +74,7 @@ class ScalesObserver(Observer):
         if self._after is not None and not any(True for _ in module.children()):
             first = next(tensors_in(inner.args), None)
             if first is not None and first.data_ptr() == self._after.output:
-                self._after.facts["normed"] = isinstance(module, _NORMS)
+                self._after.facts["normalized_next"] = isinstance(module, _NORMS)
             self._after = None
         if self._open is not None and isinstance(module, _TOUCHING):
             self._look(self.bus.call, module, inner.args, inner.output)
@@ -93,7 +93,7 @@ class ScalesObserver(Observer):
             del self._looks[number]
             if look.weight in held:
                 self._told.add(number)
-                self.bus.emit(FirstLayerFed(**look.facts))
+                self.bus.emit(FirstLayerInput(**look.facts))
 
     def _look(self, call: ModuleCall | None, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         fed = args[0] if args else None
@@ -118,7 +118,7 @@ class ScalesObserver(Observer):
             "model": self._open,
             "name": type(model).__name__,
             "layer": f"{name} ({type(module).__name__})" if name else type(module).__name__,
-            "normed": False,
+            "normalized_next": False,
         }
         self._after = self._looks[self._open] = _Look(facts, id(weight), output.data_ptr())
 
@@ -160,10 +160,10 @@ def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
         "image": image,
         "smallest": smallest,
         "largest": largest,
-        "whole": whole,
+        "integer_share": whole,
         "typical": typical,
-        "narrow": narrow,
-        "wide": wide,
+        "narrowest": narrow,
+        "widest": wide,
     }
 
 

@@ -94,7 +94,7 @@ class ScheduleObserver(Observer):
                 length=record.length,
                 optimizer_steps=self._taken(record),
                 skipped_by_scaler=self.bus.scaler_used,
-                built_in_view=record.in_view,
+                seen_from_start=record.in_view,
                 learning_rates=_rates(call.scheduler),
                 optimizer=record.optimizer,
                 explicit=_told_the_epoch(call),
@@ -143,7 +143,7 @@ class ScheduleObserver(Observer):
             optimizer_steps=self._taken(record),
             passes=self._passes - record.passes_before,
             inner=record.inner,
-            built_in_view=record.in_view,
+            seen_from_start=record.in_view,
         )
 
 

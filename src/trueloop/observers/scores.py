@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from trueloop.event import PassScored, Place
+from trueloop.event import EvaluationPass, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -34,7 +34,7 @@ class _Pass:
 
 
 class ScoresObserver(Observer):
-    emits = (PassScored,)
+    emits = (EvaluationPass,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -87,4 +87,6 @@ class ScoresObserver(Observer):
         if len(done.losses) == len(done.sizes):
             by_batch = sum(loss for loss, _ in done.losses) / len(done.losses)
             by_sample = sum(loss * count for loss, count in done.losses) / sum(count for _, count in done.losses)
-        self.bus.emit(PassScored(self.bus.step, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample))
+        self.bus.emit(
+            EvaluationPass(self.bus.step, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)
+        )

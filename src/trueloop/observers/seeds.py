@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from trueloop.event import SeedAsked
+from trueloop.event import SeedChecked
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
@@ -20,7 +20,7 @@ CHOSEN: Final = 2**32
 
 
 class SeedsObserver(Observer):
-    emits = (SeedAsked,)
+    emits = (SeedChecked,)
     safe_on_shards = True
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
@@ -46,7 +46,7 @@ class SeedsObserver(Observer):
         known = self.roster.optimizer(call.optimizer)
         seeded = self._seeded()
         self.bus.emit(
-            SeedAsked(
+            SeedChecked(
                 step=self.bus.step,
                 place=known.place or call.place,
                 seeded=seeded,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.optim import Optimizer
 
-from trueloop.event import Place, UnitsCompared
+from trueloop.event import IdenticalUnits, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, birthplace, class_place, parameters_of, users_classes
 from trueloop.taps.bus import Bus
@@ -56,7 +56,7 @@ class _Candidate:
 
 
 class UnitsObserver(Observer):
-    emits = (UnitsCompared,)
+    emits = (IdenticalUnits,)
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
@@ -159,7 +159,7 @@ class UnitsObserver(Observer):
         model = candidate.model.ref()
         optimizer = self.roster.optimizer(call.optimizer)
         self.bus.emit(
-            UnitsCompared(
+            IdenticalUnits(
                 step=self.bus.step,
                 place=call.place,
                 model=candidate.model.number,

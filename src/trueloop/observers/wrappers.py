@@ -14,7 +14,7 @@ from typing import Final, Literal
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from trueloop.event import Place, TrainedAroundWrapper
+from trueloop.event import GradientsNotExchanged, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
@@ -62,7 +62,7 @@ class _Wrapped:
 
 
 class WrapperObserver(Observer):
-    emits = (TrainedAroundWrapper,)
+    emits = (GradientsNotExchanged,)
     safe_on_shards = True
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
@@ -147,7 +147,7 @@ class WrapperObserver(Observer):
         wrapped.steps += 1
         if wrapped.steps == STEPS:
             step, place = self.bus.step, wrapped.place_inside
-            self.bus.emit(TrainedAroundWrapper(step, place, wrapped.name, "called", (), wrapped.steps, wrapped.ranks))
+            self.bus.emit(GradientsNotExchanged(step, place, wrapped.name, "called", (), wrapped.steps, wrapped.ranks))
 
     def _look_for_strangers(self, wrapped: _Wrapped, inner: nn.Module, held: set[int]) -> None:
         """Parameters with a gradient that the wrapper did not meet when it was built, or met frozen."""
@@ -165,7 +165,7 @@ class WrapperObserver(Observer):
             how: Literal["thawed", "replaced"] = "thawed" if all(frozen for _, frozen in strange) else "replaced"
             names = tuple(name for name, _ in strange)
             self.bus.emit(
-                TrainedAroundWrapper(self.bus.step, wrapped.place, wrapped.name, how, names, STEPS, wrapped.ranks)
+                GradientsNotExchanged(self.bus.step, wrapped.place, wrapped.name, how, names, STEPS, wrapped.ranks)
             )
 
 

@@ -109,14 +109,14 @@ def _optimizer(run: Run) -> Statement:
 def _held(run: Run) -> Statement:
     lines = run.record.lines("events.jsonl", "ParametersAccounted")
     at = f"events.jsonl:{lines[-1]}" if lines else _first(run, "ParametersAccounted")
-    orderly, others = run.record.figure(f"{at}#in_order"), run.record.count(f"{at}#accounts")
+    orderly, others = run.record.figure(f"{at}#complete"), run.record.count(f"{at}#accounts")
     text = "{orderly} trainable tensors have gradients and an optimizer; {others} lack one of them"
     return stated("model", "risk" if others.value else "good", text, orderly=orderly, others=others)
 
 
 @asked("model", "the device", AGAIN)
 def _device(run: Run) -> Statement:
-    at = _first(run, "BackwardFormats")
+    at = _first(run, "BackwardDtypes")
     device, weights = run.record.figure(f"{at}#device"), run.record.figure(f"{at}#weights.0")
     return stated("model", "note", "on {device}, weights in {weights}", device=device, weights=weights)
 
@@ -124,13 +124,13 @@ def _device(run: Run) -> Statement:
 @asked("data", "how many samples there are", AGAIN)
 def _sizes(run: Run) -> Iterator[Statement]:
     for fate, purpose in (("trained", "learn from"), ("evaluated", "validate")):
-        size = run.record.figure(f"{_first(run, 'BatchLooked', fate=fate)}#samples")
+        size = run.record.figure(f"{_first(run, 'BatchInspected', fate=fate)}#samples")
         yield stated("data", "note", f"{{size:,}} samples to {purpose}", size=size)
 
 
 @asked("data", "the scale of the inputs", AGAIN)
 def _inputs(run: Run) -> Statement:
-    at = _first(run, "FirstLayerFed")
+    at = _first(run, "FirstLayerInput")
     figures = {name: run.record.number(f"{at}#{name}") for name in ("smallest", "largest")}
     text = "numbers from {smallest:.4g} to {largest:.4g} enter the first layer, {layer}"
     return stated("data", "note", text, layer=run.record.figure(f"{at}#layer"), **figures)
@@ -150,7 +150,7 @@ def _workers(run: Run) -> Statement:
     essential=True,
 )
 def _validated(run: Run) -> Statement:
-    passes = run.record.count("events.jsonl?PassScored#step")
+    passes = run.record.count("events.jsonl?EvaluationPass#step")
     return stated("validation", "note", "passes over data that were scored without training: {passes}", passes=passes)
 
 
@@ -161,7 +161,7 @@ def _metric(run: Run) -> Statement:
 
 @asked("validation", "how the loss went", AGAIN)
 def _course(run: Run) -> Statement:
-    at = _first(run, "LossFollowed")
+    at = _first(run, "LossCurve")
     first, end, count = (run.record.number(f"{at}#{name}") for name in ("first.0", "end", "count"))
     text = "over {count:,} backwards the training loss went from {first:.4g} to {end:.4g}"
     return stated("validation", "good" if end.value < first.value else "risk", text, first=first, end=end, count=count)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from trueloop.event import Contents, KeptNumber
+from trueloop.event import Contents, SavedCounter
 
 __all__ = ["KeptOptimizer", "contents_of", "kept_optimizers", "path_of", "settings_of", "weights_in"]
 
@@ -47,7 +47,7 @@ def contents_of(value: object) -> Contents:
         scalers=sum(_is_scaler(part) for _, part in parts),
         random=any(_is_random_state(part) for _, part in parts),
         counters=tuple(
-            KeptNumber(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int
+            SavedCounter(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int
         ),
     )
 

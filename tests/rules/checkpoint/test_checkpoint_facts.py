@@ -11,12 +11,12 @@ import pytest
 from trueloop.event import (
     Contents,
     Event,
-    FileOpened,
+    FileLoaded,
     FileWritten,
-    KeptNumber,
     Place,
     Resumed,
     RunEnded,
+    SavedCounter,
     ScheduleAtResume,
     ScheduleStepped,
 )
@@ -32,18 +32,20 @@ from trueloop.run import event_from, event_to
 HERE = Place("gone.py", 7, "train")
 THERE = Place("gone.py", 20, "train")
 FILE = "/runs/last.pt"
-KEPT = Contents(weights=4, optimizers=1, counters=(KeptNumber("epoch", 3),))
+KEPT = Contents(weights=4, optimizers=1, counters=(SavedCounter("epoch", 3),))
 RESUMED = Resumed(
     step=0, place=HERE, file=FILE, model="Net", optimizer=0, name="Adam", optimizer_place=None, fresh=True, stateful=True,
-    key=("optimizer",), kept=4, steps_before=120, same_settings=True, rate_moved=False, contents=KEPT, schedules=(), scaler_used=False,
+    key=("optimizer",), parameters_with_state=4, steps_before=120, same_settings=True, rate_moved=False, contents=KEPT, schedules=(), scaler_used=False,
     scaler_restored=False, random_restored=False,
 )  # fmt: skip
 WRITTEN = FileWritten(step=5, place=THERE, file=FILE, contents=KEPT, direct=True)
-OPENED = FileOpened(step=0, place=HERE, file=FILE, unsafe=True, direct=True, own=False, foreign=(), looked_through=True)
-COSINE = ScheduleAtResume(schedule=1, name="CosineAnnealingLR", last_epoch=0, users=False)
+OPENED = FileLoaded(
+    step=0, place=HERE, file=FILE, unsafe=True, direct=True, written_by_run=False, unsafe_classes=(), fully_read=True
+)
+COSINE = ScheduleAtResume(schedule=1, name="CosineAnnealingLR", last_epoch=0, user_defined=False)
 STEPPED = ScheduleStepped(
     step=1, place=THERE, schedule=1, name="CosineAnnealingLR", index=0, length=8, optimizer_steps=1, skipped_by_scaler=False,
-    built_in_view=True, learning_rates=(0.1,), optimizer=0, explicit=False,
+    seen_from_start=True, learning_rates=(0.1,), optimizer=0, explicit=False,
 )  # fmt: skip
 END = RunEnded(step=9, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 
@@ -75,7 +77,7 @@ def test_only_an_unsafe_load_of_a_strange_file_by_the_user_is_reported() -> None
     for silent in (
         replace(OPENED, unsafe=False),
         replace(OPENED, direct=False),
-        replace(OPENED, own=True),
+        replace(OPENED, written_by_run=True),
         replace(OPENED, file=""),
     ):
         assert not judged(UnsafeLoad, [silent])
@@ -85,11 +87,11 @@ def test_only_an_unsafe_load_of_a_strange_file_by_the_user_is_reported() -> None
     ("event", "words"),
     [
         (OPENED, "nothing but tensors and plain values"),
-        (replace(OPENED, foreign=("__main__.Config",)), "names __main__.Config"),
-        (replace(OPENED, looked_through=False), "cannot be looked through"),
+        (replace(OPENED, unsafe_classes=("__main__.Config",)), "names __main__.Config"),
+        (replace(OPENED, fully_read=False), "cannot be looked through"),
     ],
 )
-def test_it_says_what_the_file_needs(event: FileOpened, words: str) -> None:
+def test_it_says_what_the_file_needs(event: FileLoaded, words: str) -> None:
     (finding,) = judged(UnsafeLoad, [event])
     assert words in finding.message
     assert not finding.diff
@@ -124,7 +126,7 @@ def test_other_settings_are_reported_once_the_same_file_is_written_again() -> No
     assert finding.place == HERE
     assert not judged(OptimizerStateNotRestored, [other, replace(WRITTEN, file="/runs/other.pt")])
     assert not judged(
-        OptimizerStateNotRestored, [other, replace(WRITTEN, contents=Contents(counters=(KeptNumber("epoch", 4),)))]
+        OptimizerStateNotRestored, [other, replace(WRITTEN, contents=Contents(counters=(SavedCounter("epoch", 4),)))]
     )
 
 
@@ -153,7 +155,7 @@ def test_other_settings_are_reported_if_the_counter_is_read_into_the_program(
 def test_a_file_that_goes_on_without_a_place_for_the_optimizer_is_reported_where_it_is_written() -> None:
     weights = replace(KEPT, optimizers=0)
     resumed = replace(RESUMED, key=(), contents=weights)
-    after = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", 4),)))
+    after = replace(WRITTEN, contents=replace(weights, counters=(SavedCounter("epoch", 4),)))
     (finding,) = judged(OptimizerStateNotRestored, [resumed, after])
     assert finding.place == THERE
     assert finding.evidence["counter"] == {"name": "epoch", "read": 3, "written": 4}
@@ -162,8 +164,8 @@ def test_a_file_that_goes_on_without_a_place_for_the_optimizer_is_reported_where
 @pytest.mark.parametrize("epoch", [0, 3], ids=["counted anew", "a setting"])
 def test_a_counter_that_does_not_go_on_is_another_training(epoch: int) -> None:
     weights = replace(KEPT, optimizers=0)
-    first = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", epoch),)))
-    later = replace(WRITTEN, contents=replace(weights, counters=(KeptNumber("epoch", 9),)))
+    first = replace(WRITTEN, contents=replace(weights, counters=(SavedCounter("epoch", epoch),)))
+    later = replace(WRITTEN, contents=replace(weights, counters=(SavedCounter("epoch", 9),)))
     assert not judged(OptimizerStateNotRestored, [replace(RESUMED, key=(), contents=weights), first, later])
 
 
@@ -186,7 +188,7 @@ def test_a_schedule_at_its_beginning_is_reported_when_it_is_stepped() -> None:
         replace(WITH_SCHEDULE, key=()),
         replace(WITH_SCHEDULE, schedules=(replace(COSINE, last_epoch=4),)),
         replace(WITH_SCHEDULE, contents=KEPT),
-        replace(WITH_SCHEDULE, contents=KEPT, rate_moved=True, schedules=(replace(COSINE, users=True),)),
+        replace(WITH_SCHEDULE, contents=KEPT, rate_moved=True, schedules=(replace(COSINE, user_defined=True),)),
     ],
     ids=["a fresh optimizer", "not this optimizer", "it was loaded", "none before", "a function that may know"],
 )

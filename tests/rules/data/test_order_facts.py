@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from trueloop.event import BatchLooked, EpochStarted, Event, InputNotFinite, NotFinite, Place, RowsShared, RunEnded
+from trueloop.event import BatchInspected, EpochStarted, Event, InputNotFinite, NotFinite, Place, RowsShared, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.data.nan_or_inf_in_inputs import NanOrInfInInputs
@@ -20,10 +20,10 @@ from trueloop.rules.rule import Rule
 
 LOOP = Place("gone.py", 20, "train")
 TRAIN, VALID = Place("gone.py", 5), Place("gone.py", 6)
-BATCH = BatchLooked(
-    step=0, place=LOOP, loader=0, dataset=0, built=TRAIN, life=1, passes=1, index=0, size=16, samples=160, order="sequential",
-    repeats=False, own_generator=False, fate="trained", stepped=0, models=(0,), rows=(), labels=(), likeness=(1.0, 1.0), windows=False,
-    scored=True, carried=False,
+BATCH = BatchInspected(
+    step=0, place=LOOP, loader=0, dataset=0, built=TRAIN, optimizers_built=1, passes=1, index=0, size=16, samples=160, order="sequential",
+    with_replacement=False, own_generator=False, fate="trained", stepped=0, models=(0,), rows=(), labels=(), neighbor_distance=(1.0, 1.0), windows=False,
+    scored=True, carries_state=False,
 )  # fmt: skip
 END = RunEnded(step=99, place=None, reason="finished", epochs=3, forwards=99, unwatched_steps=0)
 
@@ -46,7 +46,7 @@ def because(rule: type[Rule], events: Iterable[Event]) -> list[tuple[str, str]]:
 # -- classes in blocks --
 
 
-def labelled(labels: list[int], size: int = 16, **changes: object) -> Iterator[BatchLooked]:
+def labelled(labels: list[int], size: int = 16, **changes: object) -> Iterator[BatchInspected]:
     """Batches of training, one step each, with these classes in this order."""
     for index in range(len(labels) // size):
         part = tuple(labels[index * size : index * size + size])
@@ -107,7 +107,7 @@ def test_batches_of_one_step_are_taken_together() -> None:
 # -- the same order again --
 
 
-def passes(*orders: list[int], **changes: object) -> Iterator[BatchLooked]:
+def passes(*orders: list[int], **changes: object) -> Iterator[BatchInspected]:
     """Passes of training; each batch is a number."""
     for number, order in enumerate(orders, 1):
         for index, rows in enumerate(order):
@@ -129,13 +129,13 @@ EIGHT = list(range(1, 9))
         ([EIGHT] * 3, {"order": "other"}, False),
         ([EIGHT] * 3, {"order": "distributed"}, False),
         ([EIGHT] * 3, {"windows": True}, False),
-        ([EIGHT] * 3, {"carried": True}, False),
-        ([EIGHT] * 3, {"likeness": (1.0, 0.84)}, False),
-        ([EIGHT] * 3, {"likeness": (1.0, 0.86)}, True),
-        ([EIGHT] * 3, {"likeness": ()}, False),
+        ([EIGHT] * 3, {"carries_state": True}, False),
+        ([EIGHT] * 3, {"neighbor_distance": (1.0, 0.84)}, False),
+        ([EIGHT] * 3, {"neighbor_distance": (1.0, 0.86)}, True),
+        ([EIGHT] * 3, {"neighbor_distance": ()}, False),
         ([EIGHT[:4]] * 3, {"order": "random"}, True),
         ([EIGHT[:3]] * 3, {"order": "random"}, False),
-        ([EIGHT] * 3, {"order": "random", "likeness": ()}, True),
+        ([EIGHT] * 3, {"order": "random", "neighbor_distance": ()}, True),
     ],
 )
 def test_three_passes_alike_of_samples_in_no_order(
@@ -145,7 +145,7 @@ def test_three_passes_alike_of_samples_in_no_order(
 
 
 def test_another_life_begins_anew() -> None:
-    events = [replace(batch, life=number) for number in range(3) for batch in passes(EIGHT)]
+    events = [replace(batch, optimizers_built=number) for number in range(3) for batch in passes(EIGHT)]
     assert not judged(SameOrderEveryEpoch, events)
 
 
@@ -207,7 +207,7 @@ def test_without_labels_it_is_said() -> None:
 # -- rows on both sides --
 
 
-def training(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
+def training(rows: Iterable[int], **changes: object) -> Iterator[BatchInspected]:
     rows = list(rows)
     for index in range(0, len(rows), 16):
         part = tuple(rows[index : index + 16])
@@ -222,7 +222,7 @@ def training(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
         yield replace(BATCH, **facts)  # type: ignore[arg-type]
 
 
-def validation(rows: Iterable[int], **changes: object) -> Iterator[BatchLooked]:
+def validation(rows: Iterable[int], **changes: object) -> Iterator[BatchInspected]:
     facts = {
         "loader": 1,
         "dataset": 1,
@@ -274,7 +274,7 @@ def test_rows_that_are_changed_in_each_pass_have_more_chances_to_meet_a_twin(pas
 @pytest.mark.parametrize(
     "changes",
     [
-        {"life": 2},  # the next fold has an optimizer of its own
+        {"optimizers_built": 2},  # the next fold has an optimizer of its own
         {"models": (1,)},
         {"step": 0},  # before any training
         {"fate": "unknown"},
@@ -320,7 +320,7 @@ def test_some_rows_stand_for_all_where_not_all_were_looked_at(met: int, speaks: 
 
 def test_rows_drawn_twice_by_the_sampler_are_no_twins() -> None:
     rows = [*range(160), *range(160)]
-    assert judged(TrainValidationOverlap, [*training(rows, repeats=True), *validation(range(100, 260))])
+    assert judged(TrainValidationOverlap, [*training(rows, with_replacement=True), *validation(range(100, 260))])
     assert not judged(TrainValidationOverlap, [*training(rows), *validation(range(100, 260))])
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from trueloop.event import (
     BatchRewritten,
-    DatasetRehearsed,
+    DatasetRedrawn,
     EpochStarted,
+    EvaluationPass,
     Event,
-    FirstLayerFed,
+    FirstLayerInput,
     LabelsCompared,
-    LoadersParted,
-    PassScored,
+    LoadersOutOfSync,
     Place,
-    SeedAsked,
+    SeedChecked,
     Stepped,
 )
 from trueloop.finding import Finding
@@ -38,18 +38,20 @@ STEP = Stepped(
     most_at_one_place=1, averaged=False, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
 )  # fmt: skip
 PASS = EpochStarted(step=0, place=HERE, loader=0, batches=4, passes=1)
-REHEARSED = DatasetRehearsed(
+REHEARSED = DatasetRedrawn(
     step=0, place=HERE, loader=0, dataset="Noisy", workers=2, persistent=False, samples=3, refused="", rewritten="", values=(),
-    rewritten_place=None, alike="workers", cause="generator", cause_name="Noisy.rng", cause_place=THERE,
+    rewritten_place=None, identical_across="workers", cause="generator", cause_name="Noisy.rng", cause_place=THERE,
 )  # fmt: skip
-PIXELS = FirstLayerFed(
-    step=1, place=HERE, model=0, name="Net", layer="conv (Conv2d)", shape=(16, 3, 8, 8), image=True, smallest=0.0, largest=254.0, whole=1.0,
-    typical=120.0, narrow=None, wide=None, normed=False,
+PIXELS = FirstLayerInput(
+    step=1, place=HERE, model=0, name="Net", layer="conv (Conv2d)", shape=(16, 3, 8, 8), image=True, smallest=0.0, largest=254.0, integer_share=1.0,
+    typical=120.0, narrowest=None, widest=None, normalized_next=False,
 )  # fmt: skip
-TABLE = replace(PIXELS, image=False, shape=(32, 3), largest=70_000.0, whole=0.3, narrow=(2, 0.8), wide=(1, 16_000.0))
+TABLE = replace(
+    PIXELS, image=False, shape=(32, 3), largest=70_000.0, integer_share=0.3, narrowest=(2, 0.8), widest=(1, 16_000.0)
+)
 LABELS = LabelsCompared(step=9, place=HERE, loader=0, samples=240, repeated=100, agreed=10, expected=0.1, classes=10)
-SCORED = PassScored(step=4, place=HERE, sizes=(8, 8, 8, 2), loss_place=HERE, mean_of_means=0.5, mean_of_samples=0.4)
-SEED = SeedAsked(step=1, place=HERE, seeded=False, seeded_late=False, drawn=True, model="Net")
+SCORED = EvaluationPass(step=4, place=HERE, sizes=(8, 8, 8, 2), loss_place=HERE, mean_of_means=0.5, mean_of_samples=0.4)
+SEED = SeedChecked(step=1, place=HERE, seeded=False, seeded_late=False, drawn=True, model="Net")
 
 
 def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
@@ -98,14 +100,14 @@ def test_a_loader_that_only_measures_is_left_alone() -> None:
 def test_it_speaks_when_the_draws_have_really_been_repeated(
     alike: str, workers: int, persistent: bool, passes: int, spoken: bool
 ) -> None:
-    rehearsed = replace(REHEARSED, alike=alike, workers=workers, persistent=persistent)  # type: ignore[arg-type]
+    rehearsed = replace(REHEARSED, identical_across=alike, workers=workers, persistent=persistent)  # type: ignore[arg-type]
     events = [rehearsed, *[event for _ in range(passes) for event in (PASS, STEP, STEP)]]
     assert bool(judged(WorkersShareASeed, events)) == spoken
 
 
 @pytest.mark.parametrize("rule", [WorkersShareASeed, DatasetModifiedInPlace])
 def test_a_refused_rehearsal_is_said(rule: type[Rule]) -> None:
-    refused = replace(REHEARSED, alike="", cause="", refused="it took longer than 2 s", samples=0)
+    refused = replace(REHEARSED, identical_across="", cause="", refused="it took longer than 2 s", samples=0)
     [because] = unjudged(rule, [refused, PASS, STEP])
     assert "took longer" in because
 
@@ -145,12 +147,12 @@ def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Pat
         ({"largest": 50.0}, False),
         ({"largest": 256.0}, False),
         ({"smallest": -1.0}, False),
-        ({"whole": 0.99}, True),
-        ({"whole": 0.5}, False),
-        ({"whole": 0.5, "largest": 255.0}, True),
+        ({"integer_share": 0.99}, True),
+        ({"integer_share": 0.5}, False),
+        ({"integer_share": 0.5, "largest": 255.0}, True),
         ({"typical": 16.0}, False),
         ({"image": False}, False),
-        ({"normed": True}, False),
+        ({"normalized_next": True}, False),
     ],
 )
 def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
@@ -169,8 +171,10 @@ def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
     ],
 )
 def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
-    assert bool(judged(InputsNotNormalized, [replace(TABLE, narrow=(2, narrow), wide=(1, wide))])) == spoken
-    assert not judged(InputsNotNormalized, [replace(TABLE, narrow=(2, narrow), wide=(1, wide), normed=True)])
+    assert bool(judged(InputsNotNormalized, [replace(TABLE, narrowest=(2, narrow), widest=(1, wide))])) == spoken
+    assert not judged(
+        InputsNotNormalized, [replace(TABLE, narrowest=(2, narrow), widest=(1, wide), normalized_next=True)]
+    )
 
 
 # -- labels --
@@ -204,7 +208,7 @@ def test_few_repeats_are_said_to_be_too_few() -> None:
 
 
 def test_loaders_apart_are_told_at_the_loss() -> None:
-    [finding] = judged(LabelsMisalignedWithInputs, [LoadersParted(2, HERE, 0, 1, 64, 2, THERE)])
+    [finding] = judged(LabelsMisalignedWithInputs, [LoadersOutOfSync(2, HERE, 0, 1, 64, 2, THERE)])
     assert finding.place == HERE
 
 

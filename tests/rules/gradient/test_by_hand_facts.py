@@ -7,18 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.event import Place, WeightsCompared, WrittenWeight
+from trueloop.event import ChangedWeight, Place, WeightsCompared
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.weights_updated_outside_optimizer import LOOKS, WeightsUpdatedOutsideOptimizer
 
 STEP = Place("gone.py", 9, "train")
-BY_GRADIENT = WrittenWeight("fc.weight", explained=True, of_gradient=-0.01, of_weight=0.0, share=1.0, weight_decay=0.0)
-BY_DECAY = WrittenWeight("fc.weight", explained=True, of_gradient=0.0, of_weight=-0.001, share=0.0, weight_decay=0.05)
+BY_GRADIENT = ChangedWeight(
+    "fc.weight", explained=True, gradient_factor=-0.01, weight_factor=0.0, gradient_share=1.0, weight_decay=0.0
+)
+BY_DECAY = ChangedWeight(
+    "fc.weight", explained=True, gradient_factor=0.0, weight_factor=-0.001, gradient_share=0.0, weight_decay=0.05
+)
 
 
-def compared(*written: WrittenWeight, place: Place = STEP) -> WeightsCompared:
-    return WeightsCompared(step=1, place=place, optimizer=0, name="Adam", index=0, looked=3, written=written)
+def compared(*written: ChangedWeight, place: Place = STEP) -> WeightsCompared:
+    return WeightsCompared(step=1, place=place, optimizer=0, name="Adam", index=0, compared=3, changed=written)
 
 
 def said(*events: WeightsCompared) -> list[Finding]:
@@ -30,7 +34,7 @@ def said(*events: WeightsCompared) -> list[Finding]:
 
 
 @pytest.mark.parametrize("weight", [BY_GRADIENT, BY_DECAY])
-def test_it_takes_three_looks_that_all_show_it(weight: WrittenWeight) -> None:
+def test_it_takes_three_looks_that_all_show_it(weight: ChangedWeight) -> None:
     event = compared(weight)
     assert len(said(*[event] * LOOKS)) == 1
     assert not said(*[event] * (LOOKS - 1))
@@ -42,29 +46,29 @@ def test_it_takes_three_looks_that_all_show_it(weight: WrittenWeight) -> None:
     "weight",
     [
         replace(BY_GRADIENT, explained=False),
-        replace(BY_GRADIENT, of_gradient=0.01),
-        replace(BY_GRADIENT, share=0.009),
+        replace(BY_GRADIENT, gradient_factor=0.01),
+        replace(BY_GRADIENT, gradient_share=0.009),
         replace(BY_DECAY, weight_decay=0.0),
-        replace(BY_DECAY, of_weight=0.001),
-        replace(BY_DECAY, of_weight=-0.5),
+        replace(BY_DECAY, weight_factor=0.001),
+        replace(BY_DECAY, weight_factor=-0.5),
     ],
     ids=["not explained", "uphill", "rounding", "the optimizer does not decay", "growth", "a norm"],
 )
-def test_what_is_no_step_and_no_second_decay_is_silent(weight: WrittenWeight) -> None:
+def test_what_is_no_step_and_no_second_decay_is_silent(weight: ChangedWeight) -> None:
     assert not said(*[compared(weight)] * LOOKS)
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
 def test_a_step_with_decay_of_its_own_is_a_step(share: float) -> None:
-    weight = replace(BY_GRADIENT, share=share, of_weight=-0.02)
+    weight = replace(BY_GRADIENT, gradient_share=share, weight_factor=-0.02)
     assert "times their gradient" in said(*[compared(weight)] * LOOKS)[0].message
 
 
 @pytest.mark.parametrize(("other", "count"), [(-0.001009, 1), (-0.00102, 0)])
 def test_a_decay_has_one_factor(other: float, count: int) -> None:
-    events = [compared(BY_DECAY), compared(replace(BY_DECAY, of_weight=other)), compared(BY_DECAY)]
+    events = [compared(BY_DECAY), compared(replace(BY_DECAY, weight_factor=other)), compared(BY_DECAY)]
     assert len(said(*events)) == count
-    assert len(said(*[compared(BY_DECAY, replace(BY_DECAY, of_weight=other))] * LOOKS)) == count
+    assert len(said(*[compared(BY_DECAY, replace(BY_DECAY, weight_factor=other))] * LOOKS)) == count
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ THERE = Place("gone.py", 3, "forward")
 LOSS = LossComputed(
     step=0, place=HERE, function="cross_entropy", call=0, grad=True, reduction="mean", input_shape=(8, 3), target_shape=(8,),
     input_dtype="float32", target_dtype="int64", input_range=(-2.0, 2.0), target_range=(0.0, 2.0), rows="scores",
-    behind=("AddmmBackward0",), behind_place=None, behind_module="", target_integral=True, target_distinct=3, target_rows_sum_to_one=None,
+    preceding=("AddmmBackward0",), preceding_place=None, preceding_module="", target_integral=True, target_distinct=3, target_rows_sum_to_one=None,
     target_used_as_class=False,
     ignore_index=-100,
 )  # fmt: skip
@@ -51,13 +51,13 @@ def findings(rule: type[Rule], *events: Event) -> list[Finding]:
 # -- LOS101 --
 
 PROBABILITIES = replace(
-    LOSS, rows="probabilities", input_range=(0.1, 0.8), behind=("SoftmaxBackward0",), behind_place=THERE
+    LOSS, rows="probabilities", input_range=(0.1, 0.8), preceding=("SoftmaxBackward0",), preceding_place=THERE
 )
 
 
 def test_probabilities_are_reported_at_the_softmax_from_the_second_call_on() -> None:
     assert not findings(SoftmaxBeforeCrossEntropy, PROBABILITIES)
-    (found,) = findings(SoftmaxBeforeCrossEntropy, PROBABILITIES, replace(PROBABILITIES, behind_place=None))
+    (found,) = findings(SoftmaxBeforeCrossEntropy, PROBABILITIES, replace(PROBABILITIES, preceding_place=None))
     assert found.place == THERE
     assert found.severity is Severity.ERROR
     assert found.evidence["loss"] == "gone.py:7"
@@ -68,14 +68,14 @@ def test_one_call_with_scores_clears_a_line() -> None:
 
 
 def test_log_probabilities_are_advice_and_only_where_a_log_softmax_stands_behind() -> None:
-    logs = replace(LOSS, rows="log-probabilities", behind=("LogSoftmaxBackward0",))
+    logs = replace(LOSS, rows="log-probabilities", preceding=("LogSoftmaxBackward0",))
     (found,) = findings(SoftmaxBeforeCrossEntropy, logs, logs)
     assert found.severity is Severity.ADVICE
-    assert not findings(SoftmaxBeforeCrossEntropy, *[replace(logs, behind=("LogBackward0",))] * 3)
+    assert not findings(SoftmaxBeforeCrossEntropy, *[replace(logs, preceding=("LogBackward0",))] * 3)
 
 
 def test_a_validation_loss_is_reported_only_if_the_training_loss_was_not() -> None:
-    validation = replace(PROBABILITIES, place=Place("gone.py", 20), grad=False, behind=(), behind_place=None)
+    validation = replace(PROBABILITIES, place=Place("gone.py", 20), grad=False, preceding=(), preceding_place=None)
     assert len(findings(SoftmaxBeforeCrossEntropy, PROBABILITIES, PROBABILITIES, validation, validation, END)) == 1
     (found,) = findings(SoftmaxBeforeCrossEntropy, validation, validation, END)
     assert found.place == validation.place
@@ -106,7 +106,7 @@ BINARY = replace(
 def test_a_sigmoid_by_graph_or_by_value(
     behind: tuple[str, ...], interval: tuple[float, float], calls: int, speaks: bool
 ) -> None:
-    event = replace(BINARY, behind=behind, input_range=interval)
+    event = replace(BINARY, preceding=behind, input_range=interval)
     assert bool(findings(SigmoidBeforeBceWithLogits, *[event] * calls)) is speaks
 
 
@@ -123,9 +123,9 @@ def test_a_sigmoid_by_graph_or_by_value(
         ({"function": "kl_div", "rows": "probabilities", "input_range": (0.1, 0.9)}, True),
         ({"function": "kl_div", "target_rows_sum_to_one": True}, True),
         ({"function": "kl_div", "target_rows_sum_to_one": False}, False),
-        ({"function": "binary_cross_entropy", "behind": ("ClampBackward1", "AddmmBackward0")}, True),
-        ({"function": "binary_cross_entropy", "behind": ("ClampBackward1", "SigmoidBackward0")}, False),
-        ({"function": "binary_cross_entropy", "behind": ("AddmmBackward0",)}, False),
+        ({"function": "binary_cross_entropy", "preceding": ("ClampBackward1", "AddmmBackward0")}, True),
+        ({"function": "binary_cross_entropy", "preceding": ("ClampBackward1", "SigmoidBackward0")}, False),
+        ({"function": "binary_cross_entropy", "preceding": ("AddmmBackward0",)}, False),
         ({"function": "cross_entropy"}, False),
     ],
 )

@@ -120,7 +120,7 @@ def test_in_train_mode_they_must_be_scored_and_not_a_training_line() -> None:
 def stepped(**changes: object) -> SteppedWhileEvaluating:
     event = SteppedWhileEvaluating(
         step=3, place=TRAIN, model=0, name="Net", optimizer=0, forwards=1, idle_dropouts=1, idle_batch_norms=0, eval_place=VALID,
-        trained_before=True, whole=True,
+        trained_before=True, all_parameters=True,
     )  # fmt: skip
     return replace(event, **changes)  # type: ignore[arg-type]
 

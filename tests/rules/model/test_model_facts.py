@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from trueloop.event import (
+    BatchIndependenceTested,
+    CausalityTested,
     Event,
-    FutureCompared,
     HiddenPart,
+    IdenticalUnits,
     LooseTensor,
     ModelExamined,
     ParameterAccount,
     ParametersAccounted,
     Place,
     RunEnded,
-    SamplesCompared,
     Stepped,
-    UnitsCompared,
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
@@ -43,12 +43,12 @@ def said(rule: type[Rule], *events: Event) -> list[Finding]:
     return checker.findings()
 
 
-def samples(change: float, repeat: float = 0.0) -> SamplesCompared:
-    return SamplesCompared(1, LINE, 0, "Net", 16, change, repeat, "gate (Linear)", LAYER)
+def samples(change: float, repeat: float = 0.0) -> BatchIndependenceTested:
+    return BatchIndependenceTested(1, LINE, 0, "Net", 16, change, repeat, "gate (Linear)", LAYER)
 
 
-def future(change: float, repeat: float = 0.0) -> FutureCompared:
-    return FutureCompared(1, LINE, 0, "Net", 6, 12, change, repeat, "attention (Attention)", LAYER)
+def future(change: float, repeat: float = 0.0) -> CausalityTested:
+    return CausalityTested(1, LINE, 0, "Net", 6, 12, change, repeat, "attention (Attention)", LAYER)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,6 @@ def test_units_are_unjudged_in_a_run_of_two_steps_and_judged_in_one_of_three() -
 
 
 def test_equal_units_and_stuck_units_are_told_apart() -> None:
-    equal = UnitsCompared(2, LINE, 0, "Net", "fc.weight", 16, 0.1, 0.3, 3, LAYER)
+    equal = IdenticalUnits(2, LINE, 0, "Net", "fc.weight", 16, 0.1, 0.3, 3, LAYER)
     assert "equal gradients" in said(UnitsStartEqual, equal)[0].message
     assert "no gradient" in said(UnitsStartEqual, replace(equal, gradient_norm=0.0))[0].message

@@ -10,13 +10,13 @@ import pytest
 
 from trueloop.event import (
     Backward,
-    ChanceCompared,
     EpochStarted,
     Event,
+    LossAgainstChance,
     LossComputed,
-    LossFollowed,
+    LossCurve,
     Place,
-    PlateauFed,
+    PlateauStepped,
     RunEnded,
     Stepped,
     WeightMove,
@@ -37,15 +37,15 @@ from trueloop.rules.rule import Rule
 
 LINE = Place("gone.py", 7)
 END = RunEnded(step=400, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
-MOVE = WeightMove(name="fc.weight", size=512, length=0.1, update=0.5, travelled=5.0, pull=1.0)
-LOSS = LossFollowed(
+MOVE = WeightMove(name="fc.weight", size=512, rms=0.1, update=0.5, distance=5.0, gradient_times_weight=1.0)
+LOSS = LossCurve(
     step=400, place=LINE, count=400, share=1.0, seen=100, first=(2.0, 30.0, 40.0, 30.0, 20.0), peak=30.0, end=2.0, swing=1.0,
     below_zero=False, closures=False, optimizers=1, bootstrapped=0,
 )  # fmt: skip
 COMPUTED = LossComputed(
     step=0, place=LINE, function="cross_entropy", call=0, grad=True, reduction="mean", input_shape=(32, 4), target_shape=(32,),
-    input_dtype="float32", target_dtype="int64", input_range=None, target_range=None, rows="scores", behind=(), behind_place=None,
-    behind_module="", target_integral=True, target_distinct=4, target_rows_sum_to_one=None, target_used_as_class=False, ignore_index=-100,
+    input_dtype="float32", target_dtype="int64", input_range=None, target_range=None, rows="scores", preceding=(), preceding_place=None,
+    preceding_module="", target_integral=True, target_distinct=4, target_rows_sum_to_one=None, target_used_as_class=False, ignore_index=-100,
 )  # fmt: skip
 
 
@@ -61,28 +61,28 @@ def moved(steps: int, rate: float = 0.1, **changes: object) -> WeightsMoved:
     return WeightsMoved(steps, LINE, 0, "SGD", steps, rate, (replace(MOVE, **changes),))  # type: ignore[arg-type]
 
 
-def loss(**changes: object) -> LossFollowed:
+def loss(**changes: object) -> LossCurve:
     return replace(LOSS, **changes)  # type: ignore[arg-type]
 
 
 # -- learning-rate-too-high --
 
 
-def too_high(looks: Sequence[WeightsMoved] = (moved(5),), followed: LossFollowed = LOSS, batch: int = 32) -> bool:
+def too_high(looks: Sequence[WeightsMoved] = (moved(5),), followed: LossCurve = LOSS, batch: int = 32) -> bool:
     return bool(judged(LearningRateTooHigh, [replace(COMPUTED, input_shape=(batch, 4)), *looks, followed]))
 
 
 def test_far_steps_and_a_loss_that_jumped_are_both_needed() -> None:
     assert too_high()
-    assert not too_high(looks=[moved(5, travelled=5 * high.FAR, update=0.01)])
-    assert too_high(looks=[moved(5, travelled=5.1 * high.FAR, update=0.01)])
+    assert not too_high(looks=[moved(5, distance=5 * high.FAR, update=0.01)])
+    assert too_high(looks=[moved(5, distance=5.1 * high.FAR, update=0.01)])
     assert not too_high(followed=loss(end=high.FALLEN * 2.0 - 0.01))
     assert too_high(followed=loss(end=high.FALLEN * 2.0 + 0.01))
     assert not too_high(followed=loss(peak=high.JUMP * 2.0 - 0.1))
 
 
 def test_far_steps_later_on_must_be_the_rule() -> None:
-    slow = {"travelled": 0.1}
+    slow = {"distance": 0.1}
     far, near = (
         [moved(s, update=0.2, **slow) for s in (17, 33, 65)],
         [moved(s, update=0.01, **slow) for s in (17, 33, 65, 129)],
@@ -116,7 +116,7 @@ def test_losses_that_are_not_meant_to_fall(change: dict[str, object]) -> None:
 
 
 def test_weights_that_began_at_zero_and_tiny_batches_say_nothing() -> None:
-    assert not too_high(looks=[moved(5, length=high.SCALE / 2)])
+    assert not too_high(looks=[moved(5, rms=high.SCALE / 2)])
     assert not too_high(batch=high.BATCH - 1)
     assert not judged(LearningRateTooHigh, [moved(5), LOSS])  # no loss of PyTorch's
 
@@ -126,51 +126,51 @@ def test_weights_that_began_at_zero_and_tiny_batches_say_nothing() -> None:
 STILL = loss(first=(2.0, 2.0, 2.0), peak=2.0, end=2.0)
 
 
-def too_low(looks: Sequence[WeightsMoved], followed: LossFollowed = STILL, end: RunEnded = END) -> bool:
+def too_low(looks: Sequence[WeightsMoved], followed: LossCurve = STILL, end: RunEnded = END) -> bool:
     return bool(judged(LearningRateTooLow, [*looks, followed], end))
 
 
 def test_weights_that_stand_still_in_a_hundred_steps() -> None:
-    assert too_low([moved(low.STEPS, travelled=low.STILL / 2)])
-    assert not too_low([moved(low.STEPS, travelled=low.STILL)])
-    assert not too_low([moved(low.STEPS - 1, travelled=0.0)])
-    assert not too_low([moved(low.STEPS, travelled=0.0, length=low.SCALE / 2)])
-    assert not too_low([moved(low.STEPS, travelled=0.0)], end=replace(END, reason="cut"))
+    assert too_low([moved(low.STEPS, distance=low.STILL / 2)])
+    assert not too_low([moved(low.STEPS, distance=low.STILL)])
+    assert not too_low([moved(low.STEPS - 1, distance=0.0)])
+    assert not too_low([moved(low.STEPS, distance=0.0, rms=low.SCALE / 2)])
+    assert not too_low([moved(low.STEPS, distance=0.0)], end=replace(END, reason="cut"))
 
 
 def test_one_weight_that_moves_is_enough_to_be_silent() -> None:
-    look = moved(low.STEPS, travelled=0.0)
+    look = moved(low.STEPS, distance=0.0)
     assert too_low([look])
-    assert not too_low([replace(look, moves=(*look.moves, replace(MOVE, name="head", travelled=0.1)))])
+    assert not too_low([replace(look, moves=(*look.moves, replace(MOVE, name="head", distance=0.1)))])
 
 
 def test_a_warm_up_that_still_rises() -> None:
     def rates(last: float) -> list[WeightsMoved]:
-        return [moved(steps, rate, travelled=0.0) for steps, rate in ((5, 1e-9), (50, 1e-9), (100, last))]
+        return [moved(steps, rate, distance=0.0) for steps, rate in ((5, 1e-9), (50, 1e-9), (100, last))]
 
     assert too_low(rates(low.RISING * 1e-9))
     assert not too_low(rates(low.RISING * 1.1e-9))
 
 
 def test_the_loss_must_depend_on_the_weights_and_not_have_fallen() -> None:
-    assert not too_low([moved(100, travelled=0.0, pull=low.DEPENDS * 2.0 - 0.01)])
-    assert too_low([moved(100, travelled=0.0, pull=low.DEPENDS * 2.0 + 0.01)])
-    assert not too_low([moved(100, travelled=0.0)], loss(first=(2.0,), end=low.FALLEN * 2.0 - 0.01))
-    assert not too_low([moved(100, travelled=0.0)], replace(STILL, optimizers=2))
-    assert not too_low([moved(100, travelled=0.0)], replace(STILL, closures=True))
+    assert not too_low([moved(100, distance=0.0, gradient_times_weight=low.DEPENDS * 2.0 - 0.01)])
+    assert too_low([moved(100, distance=0.0, gradient_times_weight=low.DEPENDS * 2.0 + 0.01)])
+    assert not too_low([moved(100, distance=0.0)], loss(first=(2.0,), end=low.FALLEN * 2.0 - 0.01))
+    assert not too_low([moved(100, distance=0.0)], replace(STILL, optimizers=2))
+    assert not too_low([moved(100, distance=0.0)], replace(STILL, closures=True))
 
 
 # -- loss-at-chance --
 
-COMPARED = ChanceCompared(
-    step=400, place=LINE, function="cross_entropy", calls=400, looks=chance.LOOKS, targets=chance.TARGETS * 4, classes=4, one_sided=0,
+COMPARED = LossAgainstChance(
+    step=400, place=LINE, function="cross_entropy", calls=400, sampled_calls=chance.LOOKS, targets=chance.TARGETS * 4, classes=4, one_sided=0,
     first=1.5, third=1.39, last=1.39, third_chance=1.386, chance=1.386,
 )  # fmt: skip
 PASS = EpochStarted(0, LINE, 0, 100, 1)
 
 
 def at_chance(
-    steps: int = chance.STEPS, passes: int = chance.PASSES, followed: LossFollowed = STILL, **changes: object
+    steps: int = chance.STEPS, passes: int = chance.PASSES, followed: LossCurve = STILL, **changes: object
 ) -> bool:
     compared = replace(COMPARED, **changes)  # type: ignore[arg-type]
     return bool(
@@ -195,7 +195,7 @@ def test_a_loss_below_chance_or_on_its_way_is_no_chance() -> None:
 
 
 def test_the_frequencies_must_be_known() -> None:
-    assert not at_chance(looks=chance.LOOKS - 1)
+    assert not at_chance(sampled_calls=chance.LOOKS - 1)
     assert not at_chance(targets=chance.TARGETS * 4 - 1)
     assert not at_chance(one_sided=chance.LOOKS // 2)
     assert not at_chance(classes=1)
@@ -298,13 +298,13 @@ def test_steps_that_nobody_saw_end_the_count() -> None:
 
 # -- plateau-watches-wrong-way --
 
-FED = PlateauFed(
+FED = PlateauStepped(
     step=0,
     place=None,
     schedule=0,
     index=0,
     value=0.0,
-    whole=False,
+    is_int=False,
     mode="min",
     patience=2,
     learning_rates=(0.1,),
@@ -333,7 +333,7 @@ def told(
     return judged(
         PlateauWatchesWrongWay,
         [
-            replace(FED, place=place, index=i, value=value, mode=mode, whole=whole, optimizer_steps=i + 1)
+            replace(FED, place=place, index=i, value=value, mode=mode, is_int=whole, optimizer_steps=i + 1)
             for i, value in enumerate(values)
         ],
     )

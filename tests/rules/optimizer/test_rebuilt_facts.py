@@ -15,7 +15,16 @@ from trueloop.rules.optimizer.optimizer_built_each_step import IN_A_ROW, LIFE, O
 from trueloop.rules.rule import Rule
 
 BUILT = Place("gone.py", 4, "train")
-REBUILT = OptimizerRebuilt(step=1, place=BUILT, line=1, name="Adam", steps=1, kept=4, closure=False, goes_on=True)
+REBUILT = OptimizerRebuilt(
+    step=1,
+    place=BUILT,
+    parameter_set=1,
+    name="Adam",
+    steps=1,
+    parameters_with_state=4,
+    closure=False,
+    weights_continue=True,
+)
 MOVED = FrozenMoved(
     step=6, place=BUILT, optimizer=0, name="SGD", parameters=("0.weight",), moved=1, frozen=2, gradients="zero", change=0.1, decay=0.01,
     momentum=True,
@@ -36,7 +45,7 @@ def test_it_takes_three_in_a_row() -> None:
     assert not said(OptimizerBuiltEachStep, *[REBUILT] * (IN_A_ROW - 1))
     longer = replace(REBUILT, steps=LIFE + 1)
     assert not said(OptimizerBuiltEachStep, *([REBUILT] * (IN_A_ROW - 1) + [longer]) * 2)
-    other = replace(REBUILT, line=2)
+    other = replace(REBUILT, parameter_set=2)
     assert not said(OptimizerBuiltEachStep, REBUILT, REBUILT, other, other)
 
 
@@ -47,7 +56,11 @@ def test_two_steps_are_a_short_life_and_three_are_not(steps: int, count: int) ->
 
 @pytest.mark.parametrize(
     "event",
-    [replace(REBUILT, kept=0), replace(REBUILT, closure=True), replace(REBUILT, goes_on=False)],
+    [
+        replace(REBUILT, parameters_with_state=0),
+        replace(REBUILT, closure=True),
+        replace(REBUILT, weights_continue=False),
+    ],
     ids=["no state", "a closure", "other weights"],
 )
 def test_nothing_lost_is_nothing_said(event: OptimizerRebuilt) -> None:

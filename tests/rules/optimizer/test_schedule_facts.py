@@ -23,7 +23,7 @@ EPOCH = EpochStarted(0, None, 0, 8, 1)
 def stepped(index: int, updates: int, **changes: object) -> ScheduleStepped:
     event = ScheduleStepped(
         step=updates, place=LINE, schedule=0, name="StepLR", index=index, length=None, optimizer_steps=updates, skipped_by_scaler=False,
-        built_in_view=True, learning_rates=(0.1,), optimizer=0, explicit=False,
+        seen_from_start=True, learning_rates=(0.1,), optimizer=0, explicit=False,
     )  # fmt: skip
     return replace(event, **changes)  # type: ignore[arg-type]
 
@@ -31,7 +31,7 @@ def stepped(index: int, updates: int, **changes: object) -> ScheduleStepped:
 def ended(steps: int, updates: int, **changes: object) -> ScheduleEnded:
     event = ScheduleEnded(
         step=updates, place=BUILT, schedule=0, name="StepLR", length=None, steps=steps, optimizer=0, optimizer_steps=updates, passes=0,
-        inner=False, built_in_view=True,
+        inner=False, seen_from_start=True,
     )  # fmt: skip
     return replace(event, **changes)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def test_the_early_line_must_come_again_after_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"explicit": True}, {"built_in_view": False}, {"name": "ReduceLROnPlateau"}, {"step": 3}]
+    "change", [{"explicit": True}, {"seen_from_start": False}, {"name": "ReduceLROnPlateau"}, {"step": 3}]
 )
 def test_early_steps_that_are_in_order(change: dict[str, object]) -> None:
     assert found(ScheduleBeforeStep, [stepped(0, 0, **change), stepped(1, 4)]) == []
@@ -74,7 +74,7 @@ def test_enough_steps_must_have_gone_by(updates: int, lines: list[int]) -> None:
     assert found(ScheduleNeverStepped, [ended(0, updates)]) == lines
 
 
-@pytest.mark.parametrize("change", [{"inner": True}, {"built_in_view": False}, {"steps": 1}])
+@pytest.mark.parametrize("change", [{"inner": True}, {"seen_from_start": False}, {"steps": 1}])
 def test_schedules_at_rest_that_are_in_order(change: dict[str, object]) -> None:
     assert found(ScheduleNeverStepped, [replace(ended(0, 50), **change)]) == []  # type: ignore[arg-type]
 

@@ -14,16 +14,16 @@ from trueloop.event import (
     Collective,
     CollectivesCalled,
     Event,
+    GradientsNotExchanged,
     GradientsShared,
     ParametersSampled,
     Place,
     PrefixSaved,
-    RankStood,
+    RankStalled,
     RunEnded,
     SampledParameter,
     SamplerPass,
     StateWritten,
-    TrainedAroundWrapper,
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
@@ -236,7 +236,7 @@ def test_one_file_two_ranks_one_step() -> None:
 
 
 def test_many_parameters_are_named_by_the_first_three() -> None:
-    event = TrainedAroundWrapper(2, HERE, "Net", "replaced", ("a", "b", "c", "d", "e"), 2, 4)
+    event = GradientsNotExchanged(2, HERE, "Net", "replaced", ("a", "b", "c", "d", "e"), 2, 4)
     (found,) = judged(WrapperBypassed, [event])
     assert "a, b, c and 2 more of Net were put into the model" in found.message
     (thawed,) = judged(WrapperBypassed, [replace(event, how="thawed", parameters=("a",))])
@@ -332,8 +332,8 @@ def lost(
     rank: int,
     doing: Literal["unreachable", "silent"] = "unreachable",
     node: str = "node 1 (10.0.0.2): No route to host",
-) -> RankStood:
-    return RankStood(9, None, rank, doing, 60.0, "12:30:00", node)
+) -> RankStalled:
+    return RankStalled(9, None, rank, doing, 60.0, "12:30:00", node)
 
 
 @pytest.mark.parametrize("made", [(), (call(2, state="inside", seconds=0.0),)])
@@ -380,7 +380,7 @@ def test_a_lost_machine_that_nobody_waits_for_is_no_finding() -> None:
 def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: float, made: int, speaks: bool) -> None:
     waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
     stuck = told(1, *(call(number) for number in range(1, made + 1)), ended="running")
-    stood = RankStood(9, THERE, 1, "loading", 60.0, "12:30:00", "Images, by worker process 4711 (asleep)")
+    stood = RankStalled(9, THERE, 1, "loading", 60.0, "12:30:00", "Images, by worker process 4711 (asleep)")
     found = judged(CollectivesDisagree, [waiting, stuck, stood])
     assert bool(found) is speaks
     for finding in found:
@@ -392,7 +392,7 @@ def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: f
 
 
 def test_a_stopped_rank_that_nobody_waits_for_is_no_finding() -> None:
-    stopped = RankStood(9, None, 1, "stopped", 60.0, "12:30:00", "")
+    stopped = RankStalled(9, None, 1, "stopped", 60.0, "12:30:00", "")
     assert not judged(
         CollectivesDisagree, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped]
     )

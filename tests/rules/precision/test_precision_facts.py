@@ -10,7 +10,7 @@ import pytest
 
 from trueloop.event import (
     Backward,
-    BackwardFormats,
+    BackwardDtypes,
     ClippedScaled,
     Event,
     LogFiltered,
@@ -38,8 +38,8 @@ from trueloop.rules.rule import Rule
 
 BACKWARD, STEP, BUILT = Place("train.py", 8), Place("train.py", 9), Place("train.py", 3)
 END = RunEnded(100, None, "finished", 1, 100, 0)
-HALF = BackwardFormats(0, BACKWARD, "cuda", ("float16",), True, ("float32",), "none", None, None, False, "")
-SCALED = replace(HALF, formats=("bfloat16",), scaling="scaler", scaler=0, scaler_place=BUILT)
+HALF = BackwardDtypes(0, BACKWARD, "cuda", ("float16",), True, ("float32",), "none", None, None, False, "")
+SCALED = replace(HALF, dtypes=("bfloat16",), scaling="scaler", scaler=0, scaler_place=BUILT)
 COUNTED = ScalerCounted(100, STEP, 0, 120, 30, 100, 10, 65536.0, 1.0, 2000, False)
 ROUNDED = UpdateRounded(2, STEP, 0, "AdamW", 2, "fc.weight", "bfloat16", 500, 0.9, 1e-4, BUILT)
 MATMULS = Matmuls(8, Place("train.py", 7), 0, "Net", (8, 0), "ieee", 4, 1.0, False)
@@ -70,13 +70,13 @@ def test_three_steps_with_unscaled_float16_gradients_are_an_error(steps: int, fi
 @pytest.mark.parametrize(
     "seen",
     [
-        replace(HALF, formats=("bfloat16",)),
-        replace(HALF, formats=()),
+        replace(HALF, dtypes=("bfloat16",)),
+        replace(HALF, dtypes=()),
         replace(HALF, scaling="scaler", scaler=0),
-        replace(HALF, scaling="by hand"),
+        replace(HALF, scaling="manual"),
     ],
 )
-def test_bfloat16_float32_and_scaled_losses_are_fine(seen: BackwardFormats) -> None:
+def test_bfloat16_float32_and_scaled_losses_are_fine(seen: BackwardDtypes) -> None:
     assert not said(HalfWithoutScaler, seen, *(stepped(index, BACKWARD) for index in range(6)))
 
 
@@ -113,13 +113,13 @@ def test_a_scaler_is_judged_by_three_graphs_at_the_end(looks: int, findings: int
     assert [finding.place for finding in said(ScalerWithoutHalf, *events, END)] == [BUILT] * findings
 
 
-@pytest.mark.parametrize("other", [replace(SCALED, formats=("bfloat16", "float16")), replace(SCALED, whole=False)])
-def test_one_float16_graph_or_one_that_hides_something_acquits_a_scaler(other: BackwardFormats) -> None:
+@pytest.mark.parametrize("other", [replace(SCALED, dtypes=("bfloat16", "float16")), replace(SCALED, complete=False)])
+def test_one_float16_graph_or_one_that_hides_something_acquits_a_scaler(other: BackwardDtypes) -> None:
     assert not said(ScalerWithoutHalf, SCALED, SCALED, SCALED, other, END)
 
 
 def test_another_scalers_float16_acquits_nobody() -> None:
-    other = replace(SCALED, scaler=1, formats=("float16",))
+    other = replace(SCALED, scaler=1, dtypes=("float16",))
     assert len(said(ScalerWithoutHalf, SCALED, SCALED, SCALED, other, other, other, END)) == 1
 
 
@@ -206,7 +206,7 @@ def test_a_loss_that_is_no_number_explains_skipped_steps() -> None:
         (replace(MATMULS, capability=(7, 5)), 0),
         (replace(MATMULS, precision="tf32"), 0),
         (replace(MATMULS, gigaflops=0.99), 0),
-        (replace(MATMULS, said=True), 0),
+        (replace(MATMULS, set_by_user=True), 0),
     ],
 )
 def test_float32_products_worth_a_setting(event: Matmuls, findings: int) -> None:

@@ -44,7 +44,7 @@ from __future__ import annotations
 import ast
 from typing import final
 
-from trueloop.event import FileWritten, KeptNumber, Place, Resumed
+from trueloop.event import FileWritten, Place, Resumed, SavedCounter
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
@@ -93,12 +93,12 @@ class OptimizerStateNotRestored(Rule):
         return self.finding(
             event,
             f"{event.model} goes on from {file} with a fresh {event.name}, though the file keeps the state of one for "
-            f"{counted(event.kept, 'parameter')}{after_steps}, under {key}.",
+            f"{counted(event.parameters_with_state, 'parameter')}{after_steps}, under {key}.",
             fix="Load the optimizer's state where the model's is loaded: optimizer.load_state_dict(checkpoint[...]).",
             evidence={
                 "file": file,
                 "optimizer": event.name,
-                "parameters_with_state": event.kept,
+                "parameters_with_state": event.parameters_with_state,
                 "steps_before": event.steps_before,
                 "kept_under": key,
                 "same_settings": event.same_settings,
@@ -106,7 +106,7 @@ class OptimizerStateNotRestored(Rule):
             diff=_loaded_too(event),
         )
 
-    def _never_kept(self, event: FileWritten, resumed: Resumed, counter: KeptNumber) -> Finding:
+    def _never_kept(self, event: FileWritten, resumed: Resumed, counter: SavedCounter) -> Finding:
         file = shown_path(event.file)
         return self.finding(
             event,
@@ -126,7 +126,7 @@ def _value(resumed: Resumed, name: str) -> int:
     return next(counter.value for counter in resumed.contents.counters if counter.name == name)
 
 
-def _grown(before: tuple[KeptNumber, ...], now: tuple[KeptNumber, ...]) -> KeptNumber | None:
+def _grown(before: tuple[SavedCounter, ...], now: tuple[SavedCounter, ...]) -> SavedCounter | None:
     """A number that goes on from the one in the file: the first file that is written after the load has a larger
     one."""
     old = {counter.name: counter.value for counter in before}

@@ -109,7 +109,7 @@ class SchedulerOrRngNotRestored(Rule):
 def _begins_anew(event: Resumed, schedule: ScheduleAtResume) -> bool:
     if schedule.last_epoch > 0:
         return False
-    return event.contents.schedules > 0 or (event.rate_moved and not schedule.users)
+    return event.contents.schedules > 0 or (event.rate_moved and not schedule.user_defined)
 
 
 def _others(event: Resumed) -> list[str]:

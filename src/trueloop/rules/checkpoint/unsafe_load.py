@@ -36,7 +36,7 @@ from __future__ import annotations
 import ast
 from typing import final
 
-from trueloop.event import FileOpened, Place
+from trueloop.event import FileLoaded, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import diff, shown_path, source_of
@@ -51,16 +51,16 @@ class UnsafeLoad(Rule):
     severity = Severity.WARNING
     not_applicable = "nothing was loaded by torch.load"
 
-    def on_file_opened(self, event: FileOpened) -> Findings:
-        if not event.unsafe or not event.direct or event.own or not event.file:
+    def on_file_loaded(self, event: FileLoaded) -> Findings:
+        if not event.unsafe or not event.direct or event.written_by_run or not event.file:
             return
-        needless = event.looked_through and not event.foreign
+        needless = event.fully_read and not event.unsafe_classes
         if needless:
             holds = "and holds nothing but tensors and plain values, which a safe load reads as well"
         else:
             holds = (
-                f"and names {', '.join(event.foreign[:3])}"
-                if event.foreign
+                f"and names {', '.join(event.unsafe_classes[:3])}"
+                if event.unsafe_classes
                 else "and is of a format that cannot be looked through"
             )
         yield self.finding(
@@ -72,8 +72,8 @@ class UnsafeLoad(Rule):
             "torch.serialization.add_safe_globals.",
             evidence={
                 "file": shown_path(event.file),
-                "needs_unsafe_load": list(event.foreign) if event.looked_through else "unknown",
-                "written_by_this_run": event.own,
+                "needs_unsafe_load": list(event.unsafe_classes) if event.fully_read else "unknown",
+                "written_by_this_run": event.written_by_run,
             },
             diff=_safely(event.place) if needless and event.place is not None else "",
         )

@@ -36,7 +36,7 @@ from __future__ import annotations
 import ast
 from typing import final
 
-from trueloop.event import BatchRewritten, DatasetRehearsed, Place
+from trueloop.event import BatchRewritten, DatasetRedrawn, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import source_of
@@ -57,7 +57,7 @@ class DatasetModifiedInPlace(Rule):
     def why_not_checked(self) -> str:
         return self._refused
 
-    def on_dataset_rehearsed(self, event: DatasetRehearsed) -> Findings:
+    def on_dataset_redrawn(self, event: DatasetRedrawn) -> Findings:
         if event.refused:
             self._refused = f"{event.dataset} could not be rehearsed: {event.refused}"
         if event.rewritten:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import FirstLayerFed
+from trueloop.event import FirstLayerInput
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -67,8 +67,8 @@ class InputsNotNormalized(Rule):
     severity = Severity.WARNING
     not_applicable = "no data was seen to enter a Linear or convolution layer directly"
 
-    def on_first_layer_fed(self, event: FirstLayerFed) -> Findings:
-        if event.normed:
+    def on_first_layer_input(self, event: FirstLayerInput) -> Findings:
+        if event.normalized_next:
             return
         if _is_raw_pixels(event) and (event.image or _is_flat_picture(event)):
             yield self.finding(
@@ -80,33 +80,40 @@ class InputsNotNormalized(Rule):
                     "layer": event.layer,
                     "shape": list(event.shape),
                     "range": [event.smallest, event.largest],
-                    "share_of_whole_numbers": round(event.whole, 3),
+                    "share_of_whole_numbers": round(event.integer_share, 3),
                 },
             )
         elif (
-            event.narrow is not None and event.wide is not None and event.wide[1] >= max(LARGE, APART * event.narrow[1])
+            event.narrowest is not None
+            and event.widest is not None
+            and event.widest[1] >= max(LARGE, APART * event.narrowest[1])
         ):
-            ratio = event.wide[1] / event.narrow[1]
+            ratio = event.widest[1] / event.narrowest[1]
             yield self.finding(
                 event,
-                f"Column {event.wide[0]} of what goes into {event.layer} of {event.name} is spread {ratio:,.0f} times as wide as column "
-                f"{event.narrow[0]} ({event.wide[1]:.4g} against {event.narrow[1]:.4g}).",
+                f"Column {event.widest[0]} of what goes into {event.layer} of {event.name} is spread {ratio:,.0f} times as wide as column "
+                f"{event.narrowest[0]} ({event.widest[1]:.4g} against {event.narrowest[1]:.4g}).",
                 fix="Bring every column to mean 0 and spread 1, with the mean and std of the training rows, before the model sees them.",
                 evidence={
                     "layer": event.layer,
                     "shape": list(event.shape),
-                    "widest_column": {"column": event.wide[0], "spread": event.wide[1]},
-                    "narrowest_column": {"column": event.narrow[0], "spread": event.narrow[1]},
+                    "widest_column": {"column": event.widest[0], "spread": event.widest[1]},
+                    "narrowest_column": {"column": event.narrowest[0], "spread": event.narrowest[1]},
                     "ratio": round(ratio, 1),
                 },
             )
 
 
-def _is_raw_pixels(event: FirstLayerFed) -> bool:
+def _is_raw_pixels(event: FirstLayerInput) -> bool:
     byte = event.smallest >= 0 and BRIGHT < event.largest <= BYTE
-    return byte and event.typical > TYPICAL and (event.whole >= WHOLE or event.largest == BYTE)
+    return byte and event.typical > TYPICAL and (event.integer_share >= WHOLE or event.largest == BYTE)
 
 
-def _is_flat_picture(event: FirstLayerFed) -> bool:
+def _is_flat_picture(event: FirstLayerInput) -> bool:
     """Rows of bytes, each column as far as the other."""
-    return len(event.shape) == 2 and event.shape[1] >= COLUMNS and event.whole >= WHOLE and event.largest >= BYTE - 5
+    return (
+        len(event.shape) == 2
+        and event.shape[1] >= COLUMNS
+        and event.integer_share >= WHOLE
+        and event.largest >= BYTE - 5
+    )

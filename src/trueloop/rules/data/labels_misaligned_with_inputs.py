@@ -38,7 +38,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final, final
 
-from trueloop.event import LabelsCompared, LoadersParted
+from trueloop.event import LabelsCompared, LoadersOutOfSync
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -88,7 +88,7 @@ class LabelsMisalignedWithInputs(Rule):
             },
         )
 
-    def on_loaders_parted(self, event: LoadersParted) -> Findings:
+    def on_loaders_out_of_sync(self, event: LoadersOutOfSync) -> Findings:
         self._judged = True
         yield self.finding(
             event,

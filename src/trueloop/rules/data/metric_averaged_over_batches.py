@@ -38,7 +38,7 @@ import ast
 from collections.abc import Iterator
 from typing import final
 
-from trueloop.event import PassScored
+from trueloop.event import EvaluationPass
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
@@ -55,7 +55,7 @@ class MetricAveragedOverBatches(Rule):
     severity = Severity.ADVICE
     not_applicable = "no pass without gradients was seen"
 
-    def on_pass_scored(self, event: PassScored) -> Findings:
+    def on_evaluation_pass(self, event: EvaluationPass) -> Findings:
         *others, last = event.sizes
         if event.place is None or set(others) != {others[0]} or not last < others[0]:
             return
@@ -82,7 +82,7 @@ class MetricAveragedOverBatches(Rule):
         )
 
 
-def _means_of_means(source: Source, event: PassScored) -> Iterator[ast.expr]:
+def _means_of_means(source: Source, event: EvaluationPass) -> Iterator[ast.expr]:
     """Expressions that average batch means over batches, in the function of the call."""
     place = event.place
     statement = None if place is None else source.statement(place.line)
@@ -132,7 +132,7 @@ def _appended(loop: ast.For) -> Iterator[tuple[str, ast.expr]]:
             yield ast.unparse(call.func.value), call.args[0]
 
 
-def _assigned_losses(source: Source, loop: ast.For, event: PassScored) -> set[str]:
+def _assigned_losses(source: Source, loop: ast.For, event: EvaluationPass) -> set[str]:
     """Variables of the loop that hold the mean loss of a batch, or a `.mean()`."""
     found: set[str] = set()
     for node in ast.walk(loop):
@@ -141,7 +141,7 @@ def _assigned_losses(source: Source, loop: ast.For, event: PassScored) -> set[st
     return found
 
 
-def _is_mean(value: ast.expr, losses: set[str], event: PassScored) -> bool:
+def _is_mean(value: ast.expr, losses: set[str], event: EvaluationPass) -> bool:
     """A batch's mean as it is: not multiplied by a size, not summed."""
     for node in ast.walk(value):
         if isinstance(node, (ast.Mult, ast.Div)) or (

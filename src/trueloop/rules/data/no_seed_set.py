@@ -33,7 +33,7 @@ import ast
 from itertools import dropwhile, takewhile
 from typing import final
 
-from trueloop.event import Place, SeedAsked
+from trueloop.event import Place, SeedChecked
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
@@ -48,7 +48,7 @@ class NoSeedSet(Rule):
     severity = Severity.ADVICE
     not_applicable = "no optimizer step was seen"
 
-    def on_seed_asked(self, event: SeedAsked) -> Findings:
+    def on_seed_checked(self, event: SeedChecked) -> Findings:
         if not event.drawn or (event.seeded and not event.seeded_late):
             return
         what = event.model or "The model"

@@ -38,7 +38,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, final
 
-from trueloop.event import BatchLooked, RunEnded
+from trueloop.event import BatchInspected, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.rewrite import shuffled
@@ -71,11 +71,11 @@ class NotShuffled(Rule):
     not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:
-        self._batches: dict[tuple[int, int], list[BatchLooked]] = {}
+        self._batches: dict[tuple[int, int], list[BatchInspected]] = {}
 
-    def on_batch_looked(self, batch: BatchLooked) -> None:
+    def on_batch_inspected(self, batch: BatchInspected) -> None:
         if batch.fate == "trained" and batch.passes == 1 and batch.order in _ORDERS and batch.labels:
-            self._batches.setdefault((batch.loader, batch.life), []).append(batch)
+            self._batches.setdefault((batch.loader, batch.optimizers_built), []).append(batch)
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for batches in self._batches.values():
@@ -108,7 +108,7 @@ class NotShuffled(Rule):
             )
 
 
-def _chunks(batches: Iterable[BatchLooked]) -> Iterator[list[int]]:
+def _chunks(batches: Iterable[BatchInspected]) -> Iterator[list[int]]:
     """Classes of the samples that moved the weights together, and more until there are enough to count."""
     chunk: list[int] = []
     step: int | None = None
@@ -142,11 +142,11 @@ def _blocks(chunks: list[list[int]]) -> int:
     return 1 + sum(after != before for before, after in pairwise(leading))
 
 
-def _per_batch(batches: list[BatchLooked]) -> float:
+def _per_batch(batches: list[BatchInspected]) -> float:
     return sum(len(set(batch.labels)) for batch in batches) / len(batches)
 
 
-def _mended(batch: BatchLooked) -> str:
+def _mended(batch: BatchInspected) -> str:
     if batch.built is None or batch.order != "sequential":
         return ""
     source = source_of(batch.built.path)

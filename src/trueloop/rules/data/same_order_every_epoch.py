@@ -40,7 +40,7 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import Final, final
 
-from trueloop.event import BatchLooked, Place, RunEnded
+from trueloop.event import BatchInspected, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.rewrite import loops_around, shuffled
@@ -74,16 +74,16 @@ class SameOrderEveryEpoch(Rule):
 
     def __init__(self) -> None:
         self._passes: dict[
-            tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchLooked]]
+            tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchInspected]]
         ] = {}
         """Of each loader, life and model, the batches by loader and pass; a loader that is built anew in each epoch is
         one loader."""
         self._compared = False
 
-    def on_batch_looked(self, batch: BatchLooked) -> None:
+    def on_batch_inspected(self, batch: BatchInspected) -> None:
         if batch.fate == "trained" and batch.order in ("random", "sequential"):
             lasting = batch.built is None or batch.dataset < 0
-            key = (batch.life, batch.loader if lasting else -batch.dataset - 1, batch.models, batch.built)
+            key = (batch.optimizers_built, batch.loader if lasting else -batch.dataset - 1, batch.models, batch.built)
             self._passes.setdefault(key, {}).setdefault((batch.loader, batch.passes), []).append(batch)
 
     def on_run_ended(self, end: RunEnded) -> Findings:
@@ -106,7 +106,7 @@ class SameOrderEveryEpoch(Rule):
     def why_not_checked(self) -> str:
         return "" if self._compared else f"no loader was trained on for {PASSES} passes"
 
-    def _speak(self, batches: list[BatchLooked], passes: int, length: int) -> Finding:
+    def _speak(self, batches: list[BatchInspected], passes: int, length: int) -> Finding:
         first = batches[0]
         reseeded = first.order == "random"
         seed = _seed_in_loop(first.place) if reseeded else None
@@ -131,18 +131,18 @@ class SameOrderEveryEpoch(Rule):
         )
 
 
-def _from_the_start(batches: list[BatchLooked]) -> bool:
+def _from_the_start(batches: list[BatchInspected]) -> bool:
     """The first batches of the pass are there, without a gap."""
     return [batch.index for batch in batches[:SHUFFLED]] == list(range(SHUFFLED))
 
 
-def _order_means_nothing(batches: Iterable[BatchLooked]) -> bool:
+def _order_means_nothing(batches: Iterable[BatchInspected]) -> bool:
     """Samples that could come in any order; what a loader shuffles is meant to."""
     batches = list(batches)
     if batches[0].order == "random":
         return True
-    measured = [batch.likeness for batch in batches if batch.likeness]
-    if any(batch.windows or batch.carried for batch in batches) or not measured:
+    measured = [batch.neighbor_distance for batch in batches if batch.neighbor_distance]
+    if any(batch.windows or batch.carries_state for batch in batches) or not measured:
         return False
     return min(fmean(ratios) for ratios in zip(*measured, strict=False)) >= ALIKE
 
@@ -158,7 +158,7 @@ def _seed_in_loop(place: Place | None) -> Place | None:
     return source.place(calls[0], place.function) if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
 
 
-def _mended(batch: BatchLooked) -> str:
+def _mended(batch: BatchInspected) -> str:
     if batch.built is None or batch.order != "sequential":
         return ""
     source = source_of(batch.built.path)

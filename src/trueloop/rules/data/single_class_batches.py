@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, final
 
-from trueloop.event import BatchLooked, RunEnded
+from trueloop.event import BatchInspected, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -64,12 +64,14 @@ class SingleClassBatches(Rule):
     explained_by = ("not-shuffled",)
 
     def __init__(self) -> None:
-        self._windows: dict[tuple[int, tuple[int, ...]], dict[int, list[BatchLooked]]] = {}
+        self._windows: dict[tuple[int, tuple[int, ...]], dict[int, list[BatchInspected]]] = {}
         """Per life and models: the batches that went into each step."""
 
-    def on_batch_looked(self, batch: BatchLooked) -> None:
+    def on_batch_inspected(self, batch: BatchInspected) -> None:
         if batch.stepped is not None and batch.passes == 1 and batch.index < CONSECUTIVE:
-            self._windows.setdefault((batch.life, batch.models), {}).setdefault(batch.stepped, []).append(batch)
+            self._windows.setdefault((batch.optimizers_built, batch.models), {}).setdefault(batch.stepped, []).append(
+                batch
+            )
 
     def why_not_checked(self) -> str:
         labelled = any(
@@ -90,7 +92,7 @@ class SingleClassBatches(Rule):
             if chance <= BY_CHANCE * len(counts):
                 yield self._speak(large, classes, alone, chance)
 
-    def _speak(self, windows: list[list[BatchLooked]], classes: Counter[int], alone: int, chance: float) -> Finding:
+    def _speak(self, windows: list[list[BatchInspected]], classes: Counter[int], alone: int, chance: float) -> Finding:
         first = windows[0][0]
         built = {batch.built for window in windows for batch in window}
         return self.finding(

@@ -44,7 +44,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from trueloop.event import BatchLooked, EpochStarted, Place, RowsShared, RunEnded
+from trueloop.event import BatchInspected, EpochStarted, Place, RowsShared, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -73,7 +73,7 @@ EXPECTED: Final = 10.0
 class _Side:
     """What one loader brought to a model, in one life of it."""
 
-    first: BatchLooked
+    first: BatchInspected
     rows: dict[int, int] = field(default_factory=dict)
     """Each row, and the step at which it was first met."""
     pass_one: Counter[int] = field(default_factory=Counter)
@@ -81,7 +81,7 @@ class _Side:
     """The last step at which one of its batches was drawn."""
     scored: bool = False
 
-    def add(self, batch: BatchLooked, step: int) -> None:
+    def add(self, batch: BatchInspected, step: int) -> None:
         for row in batch.rows:
             self.rows.setdefault(row, step)
         if batch.passes == 1:
@@ -145,14 +145,14 @@ class TrainValidationOverlap(Rule):
     not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:
-        self._batches: dict[tuple[int, int, int], list[BatchLooked]] = {}
+        self._batches: dict[tuple[int, int, int], list[BatchInspected]] = {}
         """Of each pass, by loader, life and pass."""
         self._starts: dict[int, list[int]] = {}
         self._shared: dict[tuple[int, int], RowsShared] = {}
         self._because = self.not_applicable
 
-    def on_batch_looked(self, batch: BatchLooked) -> None:
-        self._batches.setdefault((batch.loader, batch.life, batch.passes), []).append(batch)
+    def on_batch_inspected(self, batch: BatchInspected) -> None:
+        self._batches.setdefault((batch.loader, batch.optimizers_built, batch.passes), []).append(batch)
 
     def on_epoch_started(self, event: EpochStarted) -> None:
         self._starts.setdefault(event.loader, []).append(event.step)
@@ -235,7 +235,10 @@ class TrainValidationOverlap(Rule):
     def _last_start(self, loader: int, side: _Side) -> int:
         """The step of the last pass over a loader in this life of the model."""
         following = [
-            batch.step for (_, life, _), batches in self._batches.items() for batch in batches if life > side.first.life
+            batch.step
+            for (_, life, _), batches in self._batches.items()
+            for batch in batches
+            if life > side.first.optimizers_built
         ]
         end = min(following, default=None)
         return max([side.last, *(step for step in self._starts.get(loader, []) if end is None or step < end)])
@@ -278,7 +281,7 @@ def _twins_expected(side: _Side, training: list[_Side]) -> float | None:
     """Evaluated rows that would have a twin in training if both were parts of one pile; None where that cannot be
     measured."""
     looked = sum(len(other.rows) for other in training)
-    if any(other.first.repeats for other in training):
+    if any(other.first.with_replacement for other in training):
         if side.pass_one.total() < MEASURED:
             return None
         return len(side.rows) * min(1.0, side.twins() * looked / max(1, side.pass_one.total()))
@@ -290,7 +293,10 @@ def _twins_expected(side: _Side, training: list[_Side]) -> float | None:
 def _unseen(side: _Side, training: Iterable[_Side], known: int) -> float:
     """Rows that may be known by twins of which none was met: each pass had so many pairs in which one could have shown
     itself."""
-    looked = [side.pass_one.total(), *(other.pass_one.total() for other in training if not other.first.repeats)]
+    looked = [
+        side.pass_one.total(),
+        *(other.pass_one.total() for other in training if not other.first.with_replacement),
+    ]
     return UNSEEN * len(side.rows) * known / max(1.0, sum(size * (size - 1) / 2 for size in looked))
 
 
@@ -309,19 +315,19 @@ def _holds_all(side: _Side, hits: int, known: int) -> bool:
     return hits + SIGMAS * math.sqrt(hits) * (looked < WHOLE) >= WHOLE * looked * known
 
 
-def _never_repeats(training: Iterable[_Side], passes: Iterable[list[BatchLooked]]) -> bool:
+def _never_repeats(training: Iterable[_Side], passes: Iterable[list[BatchInspected]]) -> bool:
     """Rows of the first pass should have come back in a later one, and none has."""
     sides = {side.first.loader: side for side in training}
     expected, met = 0.0, 0
     for batch in _later(passes):
         side = sides.get(batch.loader)
-        if side is not None and batch.life == side.first.life and side.first.samples:
+        if side is not None and batch.optimizers_built == side.first.optimizers_built and side.first.samples:
             expected += len(batch.rows) * len(side.pass_one) / side.first.samples
             met += sum(row in side.pass_one for row in batch.rows)
     return expected >= EXPECTED and not met
 
 
-def _later(passes: Iterable[list[BatchLooked]]) -> Iterator[BatchLooked]:
+def _later(passes: Iterable[list[BatchInspected]]) -> Iterator[BatchInspected]:
     return (batch for batches in passes for batch in batches if batch.passes > 1 and batch.stepped is not None)
 
 

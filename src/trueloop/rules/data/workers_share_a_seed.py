@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import DatasetRehearsed, EpochStarted, Stepped
+from trueloop.event import DatasetRedrawn, EpochStarted, Stepped
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import counted
 from trueloop.rules.rule import Findings, Rule
@@ -73,7 +73,7 @@ class WorkersShareASeed(Rule):
     not_applicable = "no dataset of the script's own was read"
 
     def __init__(self) -> None:
-        self._suspects: dict[int, DatasetRehearsed] = {}
+        self._suspects: dict[int, DatasetRedrawn] = {}
         self._refused = ""
         self._loader = -1
         """The one that was started last."""
@@ -84,10 +84,10 @@ class WorkersShareASeed(Rule):
     def why_not_checked(self) -> str:
         return self._refused
 
-    def on_dataset_rehearsed(self, event: DatasetRehearsed) -> None:
+    def on_dataset_redrawn(self, event: DatasetRedrawn) -> None:
         if event.refused:
             self._refused = f"{event.dataset} could not be rehearsed: {event.refused}"
-        if event.alike:
+        if event.identical_across:
             self._suspects[event.loader] = event
 
     def on_epoch_started(self, event: EpochStarted) -> None:
@@ -103,7 +103,7 @@ class WorkersShareASeed(Rule):
             del self._suspects[self._loader]
             yield self._spoken(suspect)
 
-    def _spoken(self, event: DatasetRehearsed) -> Finding:
+    def _spoken(self, event: DatasetRedrawn) -> Finding:
         return self.finding(
             event,
             f"{_told(event)}: {_BECAUSE[event.cause].format(event.cause_name)}.",
@@ -113,23 +113,23 @@ class WorkersShareASeed(Rule):
                 "workers": event.workers,
                 "persistent_workers": event.persistent,
                 "samples_drawn": event.samples,
-                "alike_between": event.alike,
+                "alike_between": event.identical_across,
                 "by": event.cause_name,
             },
             place=event.cause_place,
         )
 
 
-def _passes_needed(event: DatasetRehearsed) -> float:
+def _passes_needed(event: DatasetRedrawn) -> float:
     """Passes of training after which the draws have really been repeated: one worker repeats only itself, when it is
     started anew."""
-    if event.alike == "samples" or (event.alike == "workers" and event.workers > 1):
+    if event.identical_across == "samples" or (event.identical_across == "workers" and event.workers > 1):
         return 1
     return NEVER if event.persistent else 2
 
 
-def _told(event: DatasetRehearsed) -> str:
-    match event.alike:
+def _told(event: DatasetRedrawn) -> str:
+    match event.identical_across:
         case "samples":
             return f"{event.dataset} draws the same random numbers for every sample"
         case "workers" if event.workers > 1:

@@ -41,7 +41,7 @@ import ast
 from math import isclose
 from typing import Final, Literal, final
 
-from trueloop.event import Place, WeightsCompared, WrittenWeight
+from trueloop.event import ChangedWeight, Place, WeightsCompared
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
@@ -84,11 +84,11 @@ class WeightsUpdatedOutsideOptimizer(Rule):
         (kind,) = kinds
         if kind == "decay" and not _same_decay(seen):
             return
-        first = event.written[0]
+        first = event.changed[0]
         by = (
-            f"{first.of_gradient:.3g} times their gradient"
+            f"{first.gradient_factor:.3g} times their gradient"
             if kind == "gradient"
-            else f"{first.of_weight:.3g} times themselves"
+            else f"{first.weight_factor:.3g} times themselves"
         )
         besides = (
             "beside the optimizer's own step"
@@ -97,17 +97,17 @@ class WeightsUpdatedOutsideOptimizer(Rule):
         )
         yield self.finding(
             event,
-            f"Between the steps of {event.name}, {len(event.written)} of the {event.looked} weights looked at changed by {by}, {besides}, "
+            f"Between the steps of {event.name}, {len(event.changed)} of the {event.compared} weights looked at changed by {by}, {besides}, "
             f"on all {len(seen)} occasions.",
             fix="Leave the weights to the optimizer: take the line out, or let it be all there is."
             if kind == "gradient"
             else "Decay once: take the line out, or set the optimizer's weight_decay to 0.",
             evidence={
                 "optimizer": event.name,
-                "weights": [weight.name for weight in event.written],
-                "looked_at": event.looked,
-                "times_the_gradient": [weight.of_gradient for weight in event.written],
-                "times_the_weight": [weight.of_weight for weight in event.written],
+                "weights": [weight.name for weight in event.changed],
+                "looked_at": event.compared,
+                "times_the_gradient": [weight.gradient_factor for weight in event.changed],
+                "times_the_weight": [weight.weight_factor for weight in event.changed],
                 "occasions": len(seen),
             },
             place=_writing(event.place, kind),
@@ -116,21 +116,25 @@ class WeightsUpdatedOutsideOptimizer(Rule):
 
 def _kind(event: WeightsCompared) -> Kind:
     """What all the changes between two steps have in common; empty if nothing changed, or nothing explains it."""
-    written = event.written
+    written = event.changed
     if not written or not all(weight.explained for weight in written):
         return ""
-    if all(weight.of_gradient < 0 and weight.share >= GRADIENT_SHARE for weight in written):
+    if all(weight.gradient_factor < 0 and weight.gradient_share >= GRADIENT_SHARE for weight in written):
         return "gradient"
     return "decay" if all(_is_decay(weight) for weight in written) else ""
 
 
-def _is_decay(weight: WrittenWeight) -> bool:
-    return weight.share < GRADIENT_SHARE and -STRONGEST_DECAY < weight.of_weight < 0 and weight.weight_decay > 0
+def _is_decay(weight: ChangedWeight) -> bool:
+    return (
+        weight.gradient_share < GRADIENT_SHARE
+        and -STRONGEST_DECAY < weight.weight_factor < 0
+        and weight.weight_decay > 0
+    )
 
 
 def _same_decay(seen: list[WeightsCompared]) -> bool:
     """One factor for all weights, always."""
-    factors = [weight.of_weight for event in seen for weight in event.written]
+    factors = [weight.weight_factor for event in seen for weight in event.changed]
     return all(isclose(factor, factors[0], rel_tol=SAME_DECAY) for factor in factors)
 
 

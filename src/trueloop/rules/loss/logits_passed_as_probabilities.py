@@ -77,8 +77,8 @@ class LogitsPassedAsProbabilities(Rule):
         if not wrong:
             return
         key = (event.function, event.place)
-        if event.behind_place is not None and event.function == "binary_cross_entropy":
-            self._clamps[event.place] = event.behind_place
+        if event.preceding_place is not None and event.function == "binary_cross_entropy":
+            self._clamps[event.place] = event.preceding_place
         self._calls[key] = self._calls.get(key, 0) + 1
         if self._calls[key] < CALLS:
             return
@@ -91,7 +91,7 @@ class LogitsPassedAsProbabilities(Rule):
                 "input_shape": list(event.input_shape),
                 "input_range": event.input_range,
                 "rows": event.rows,
-                "behind": list(event.behind),
+                "behind": list(event.preceding),
                 "calls": self._calls[key],
             },
             place=self._clamps.get(event.place),
@@ -109,7 +109,7 @@ def _what_is_wrong(event: LossComputed) -> str:
         scores = event.rows == "scores" and high > CLEARLY_POSITIVE
         if scores and (event.function == "nll_loss" or event.target_rows_sum_to_one):
             return f"raw scores from {low:.3g} to {high:.3g} where log-probabilities, which are never above 0, belong"
-    if event.function == "binary_cross_entropy" and _clamped_scores(event.behind):
+    if event.function == "binary_cross_entropy" and _clamped_scores(event.preceding):
         return f"raw scores that were clamped into [{low:.3g}, {high:.3g}]: those outside get no gradient"
     return ""
 

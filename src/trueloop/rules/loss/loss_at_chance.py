@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, final
 
-from trueloop.event import ChanceCompared, EpochStarted, LossFollowed, RunEnded
+from trueloop.event import EpochStarted, LossAgainstChance, LossCurve, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -84,17 +84,17 @@ class LossAtChance(Rule):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._compared: list[ChanceCompared] = []
-        self._followed: LossFollowed | None = None
+        self._compared: list[LossAgainstChance] = []
+        self._followed: LossCurve | None = None
         self._passes: Counter[int] = Counter()
 
     def on_epoch_started(self, event: EpochStarted) -> None:
         self._passes[event.loader] += 1
 
-    def on_chance_compared(self, event: ChanceCompared) -> None:
+    def on_loss_against_chance(self, event: LossAgainstChance) -> None:
         self._compared.append(event)
 
-    def on_loss_followed(self, event: LossFollowed) -> None:
+    def on_loss_curve(self, event: LossCurve) -> None:
         self._followed = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
@@ -135,8 +135,12 @@ class LossAtChance(Rule):
         return steps >= STEPS and max(self._passes.values()) >= PASSES
 
 
-def _is_at_chance(seen: ChanceCompared) -> bool:
-    judged = seen.looks >= LOOKS and 2 * seen.one_sided < seen.looks and seen.targets >= TARGETS * max(1, seen.classes)
+def _is_at_chance(seen: LossAgainstChance) -> bool:
+    judged = (
+        seen.sampled_calls >= LOOKS
+        and 2 * seen.one_sided < seen.sampled_calls
+        and seen.targets >= TARGETS * max(1, seen.classes)
+    )
     if not judged or seen.classes == 1 or seen.chance < LEAST:
         return False
     return seen.last >= BETTER * seen.chance and seen.last / seen.chance >= FALLS * seen.third / max(

@@ -114,7 +114,7 @@ class LossDetachedFromParameters(Rule):
 
     def on_parameters_accounted(self, event: ParametersAccounted) -> Findings:
         self._cuts |= dict.fromkeys(event.cuts)
-        if event.steps < ENOUGH or not event.in_order:
+        if event.steps < ENOUGH or not event.complete:
             return
         groups: dict[Place | None, list[ParameterAccount]] = {}
         for account in event.accounts:
@@ -132,7 +132,7 @@ class LossDetachedFromParameters(Rule):
                 evidence={
                     "model": event.name,
                     "without_gradient": names[:16],
-                    "with_gradient": event.in_order,
+                    "with_gradient": event.complete,
                     "steps": event.steps,
                     "left_the_graph_at": _shown([place for account in group[:1] for place in account.cuts]),
                 },

@@ -59,17 +59,17 @@ class SigmoidBeforeBceWithLogits(Rule):
         self._clean: set[Place | None] = set()
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
-        if event.function != "binary_cross_entropy_with_logits" or event.place in self._clean or not event.behind:
+        if event.function != "binary_cross_entropy_with_logits" or event.place in self._clean or not event.preceding:
             return
-        activation = next((n for n in event.behind if n.startswith(("SigmoidBackward", "SoftmaxBackward"))), "")
-        by_value = event.behind[-1].startswith("Compiled") and _fills_the_unit_interval(event)
+        activation = next((n for n in event.preceding if n.startswith(("SigmoidBackward", "SoftmaxBackward"))), "")
+        by_value = event.preceding[-1].startswith("Compiled") and _fills_the_unit_interval(event)
         if not activation and not by_value:
             self._clean.add(event.place)
             return
         name = "softmax" if activation.startswith("Softmax") else "sigmoid"
-        if event.behind_place is not None:
+        if event.preceding_place is not None:
             self._removal[event.place] = taking_out(
-                event.behind_place, (name,), name.capitalize(), by_layer=bool(event.behind_module)
+                event.preceding_place, (name,), name.capitalize(), by_layer=bool(event.preceding_module)
             )
         self._calls[event.place] = calls = self._calls.get(event.place, 0) + 1
         if calls < (CALLS if activation else CALLS_BY_VALUE):
@@ -84,7 +84,7 @@ class SigmoidBeforeBceWithLogits(Rule):
                 "loss": "" if event.place is None else f"{shown_path(event.place.path)}:{event.place.line}",
                 "input_shape": list(event.input_shape),
                 "input_range": event.input_range,
-                "behind": list(event.behind),
+                "behind": list(event.preceding),
                 "calls": calls,
             },
             place=event.place if removal is None else removal.place,

@@ -64,11 +64,11 @@ class SoftmaxBeforeCrossEntropy(Rule):
         if not _has_softmax(event):
             self._clean.add(event.place)
             return
-        if event.behind_place is not None:
+        if event.preceding_place is not None:
             layer = "Softmax" if event.rows == "probabilities" else "LogSoftmax"
             functions = ("softmax", "log_softmax")
             self._softmax[event.place] = taking_out(
-                event.behind_place, functions, layer, by_layer=bool(event.behind_module)
+                event.preceding_place, functions, layer, by_layer=bool(event.preceding_module)
             )
         self._calls[event.place] = self._calls.get(event.place, 0) + 1
         if self._calls[event.place] < CALLS:
@@ -106,7 +106,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 "input_shape": shape,
                 "input_range": event.input_range,
                 "rows": event.rows,
-                "behind": list(event.behind),
+                "behind": list(event.preceding),
                 "calls": self._calls[event.place],
                 "lowest_possible_loss": round(floor, 4) if wrong else 0.0,
             },
@@ -120,7 +120,7 @@ def _has_softmax(event: LossComputed) -> bool:
     """By value for probabilities; log-probabilities must come straight from a log_softmax, or there is nothing to take
     out."""
     if event.rows == "log-probabilities":
-        return any(name.startswith("LogSoftmax") for name in event.behind)
+        return any(name.startswith("LogSoftmax") for name in event.preceding)
     return event.rows == "probabilities"
 
 

@@ -128,7 +128,7 @@ class EvaluatedInTrainMode(Rule):
             _is_pass(story, found, passes) or _is_recurring_single(story, found, at_the_end=passes is None)
         ):
             return
-        if story.trained or found.first.moved:
+        if story.trained or found.first.optimized:
             yield self._speak(found)
         else:
             story.waiting.append(found)

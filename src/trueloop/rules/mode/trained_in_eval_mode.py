@@ -64,7 +64,7 @@ class TrainedInEvalMode(Rule):
 
     def on_stepped_while_evaluating(self, event: SteppedWhileEvaluating) -> Findings:
         switched = _calls_eval(event.eval_place)
-        if not event.trained_before and not (event.whole and switched):
+        if not event.trained_before and not (event.all_parameters and switched):
             return
         count = self._steps[event.model, event.place] = self._steps[event.model, event.place] + 1
         if count != STEPS:

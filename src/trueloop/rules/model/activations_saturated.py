@@ -69,7 +69,7 @@ class ActivationsSaturated(Rule):
         for layer in event.layers:
             if layer.function != "relu":
                 key = (layer.model, layer.layer, layer.function)
-                self._least[key] = min(layer.railed, self._least.get(key, 1.0))
+                self._least[key] = min(layer.saturated, self._least.get(key, 1.0))
                 self._latest[key] = (event, layer)
 
     def why_not_checked(self) -> str:
@@ -83,13 +83,13 @@ class ActivationsSaturated(Rule):
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for key, (event, layer) in self._latest.items():
-            if self._least[key] >= SHARE and layer.looks >= LOOKS and event.backward >= BACKWARDS:
+            if self._least[key] >= SHARE and layer.measurements >= LOOKS and event.backward >= BACKWARDS:
                 yield self._speak(event, layer, self._least[key])
 
     def _speak(self, event: ActivationsMeasured, layer: LayerActivations, least: float) -> Finding:
         return self.finding(
             event,
-            f"At each of {layer.looks} looks, {least:.0%} or more of what {layer.function} gives behind {layer.layer} in {layer.model} "
+            f"At each of {layer.measurements} looks, {least:.0%} or more of what {layer.function} gives behind {layer.layer} in {layer.model} "
             f"lies at the ends of its range, where hardly any gradient passes.",
             fix="Bring the inputs to size one, start the weights smaller (xavier), or put a normalisation layer before the activation.",
             evidence={
@@ -98,8 +98,8 @@ class ActivationsSaturated(Rule):
                 "function": layer.function,
                 "units": layer.units,
                 "least_share": least,
-                "latest_share": layer.railed,
-                "looks": layer.looks,
+                "latest_share": layer.saturated,
+                "looks": layer.measurements,
                 "backward": event.backward,
             },
             place=layer.defined,

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import FutureCompared
+from trueloop.event import CausalityTested
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -52,7 +52,7 @@ class FutureVisible(Rule):
     severity = Severity.ERROR
     not_applicable = "no model was trained to predict its own input shifted by one"
 
-    def on_future_compared(self, event: FutureCompared) -> Findings:
+    def on_causality_tested(self, event: CausalityTested) -> Findings:
         if event.change <= CHANGE or event.repeat > REPEAT:
             return
         where = f", in {event.layer}" if event.layer else ""

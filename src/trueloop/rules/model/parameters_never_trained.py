@@ -67,7 +67,7 @@ class ParametersNeverTrained(Rule):
                 yield from self._judge(account)
 
     def _judge(self, event: ParametersAccounted) -> Findings:
-        if not event.in_order:
+        if not event.complete:
             return
         by_line: dict[Place, list[ParameterAccount]] = {}
         for account in event.accounts:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import SamplesCompared
+from trueloop.event import BatchIndependenceTested
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -57,7 +57,7 @@ class SamplesMixed(Rule):
     )
     explained_by = ("future-visible",)
 
-    def on_samples_compared(self, event: SamplesCompared) -> Findings:
+    def on_batch_independence_tested(self, event: BatchIndependenceTested) -> Findings:
         if event.change <= CHANGE or event.repeat > REPEAT:
             return
         where = f", in {event.layer}" if event.layer else ""

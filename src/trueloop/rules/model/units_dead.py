@@ -83,22 +83,22 @@ class UnitsDead(Rule):
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for event, layer in self._latest.values():
-            if layer.units >= UNITS and layer.silent >= SHARE * layer.units and event.backward >= BACKWARDS:
+            if layer.units >= UNITS and layer.dead >= SHARE * layer.units and event.backward >= BACKWARDS:
                 yield self._speak(event, layer)
 
     def _speak(self, event: ActivationsMeasured, layer: LayerActivations) -> Finding:
         return self.finding(
             event,
-            f"{layer.silent} of the {layer.units} ReLU units behind {layer.layer} in {layer.model} were zero for every sample, "
+            f"{layer.dead} of the {layer.units} ReLU units behind {layer.layer} in {layer.model} were zero for every sample, "
             f"at every look up to backward {event.backward}.",
             fix="Start the layer's bias at zero, take smaller steps or a warm-up, or use an activation that is never flat (LeakyReLU).",
             evidence={
                 "model": layer.model,
                 "layer": layer.layer,
                 "units": layer.units,
-                "dead": layer.silent,
-                "share": layer.silent / layer.units,
-                "looks": layer.looks,
+                "dead": layer.dead,
+                "share": layer.dead / layer.units,
+                "looks": layer.measurements,
                 "values_per_unit": layer.observations,
                 "backward": event.backward,
             },

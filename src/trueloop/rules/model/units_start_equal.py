@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import Stepped, UnitsCompared
+from trueloop.event import IdenticalUnits, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -56,7 +56,7 @@ class UnitsStartEqual(Rule):
     def why_not_checked(self) -> str:
         return "" if self._steps >= ENOUGH else f"units are compared over {ENOUGH} steps, and fewer were taken"
 
-    def on_units_compared(self, event: UnitsCompared) -> Findings:
+    def on_identical_units(self, event: IdenticalUnits) -> Findings:
         how = (
             "receive equal gradients, so they stay one unit"
             if event.gradient_norm > 0

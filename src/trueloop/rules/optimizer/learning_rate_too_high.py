@@ -36,7 +36,7 @@ import math
 from statistics import median
 from typing import Final, final
 
-from trueloop.event import LossComputed, LossFollowed, RunEnded, WeightsMoved
+from trueloop.event import LossComputed, LossCurve, RunEnded, WeightsMoved
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -80,7 +80,7 @@ class LearningRateTooHigh(Rule):
 
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
-        self._loss: LossFollowed | None = None
+        self._loss: LossCurve | None = None
         self._batch = 0
         """Fewest samples in a loss of PyTorch's; 0: none was computed."""
 
@@ -92,7 +92,7 @@ class LearningRateTooHigh(Rule):
         if event.grad and event.input_shape:
             self._batch = min(self._batch or event.input_shape[0], event.input_shape[0])
 
-    def on_loss_followed(self, event: LossFollowed) -> None:
+    def on_loss_curve(self, event: LossCurve) -> None:
         self._loss = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
@@ -107,12 +107,12 @@ class LearningRateTooHigh(Rule):
             else f"fewer than {LOSSES} losses were seen"
         )
 
-    def _is_meant_to_fall(self, loss: LossFollowed) -> bool:
+    def _is_meant_to_fall(self, loss: LossCurve) -> bool:
         """One optimizer, one loss, of PyTorch's, and targets that the model does not make itself in most steps."""
         alone = loss.optimizers == 1 and loss.share >= MAIN and 2 * loss.bootstrapped <= loss.step
         return alone and not loss.below_zero and not loss.closures and loss.seen >= LOSSES and self._batch >= BATCH
 
-    def _is_restless(self, loss: LossFollowed) -> bool:
+    def _is_restless(self, loss: LossCurve) -> bool:
         """Not below its beginning, and it went far up on the way, ended there, or swings."""
         if loss.end < FALLEN * min(loss.first):
             return False
@@ -125,11 +125,11 @@ class LearningRateTooHigh(Rule):
         late = [change for look in self._looks for change in _typical(look, early=False)]
         return bool(early and max(early) > FAR) or (len(late) >= LOOKS and median(late[len(late) // 3 :]) > FAR)
 
-    def _say(self, loss: LossFollowed) -> Finding:
+    def _say(self, loss: LossCurve) -> Finding:
         look = self._looks[0]
-        moved = {move.name or "?": float(f"{move.travelled:.3g}") for move in look.moves if move.length >= SCALE}
+        moved = {move.name or "?": float(f"{move.distance:.3g}") for move in look.moves if move.rms >= SCALE}
         latest = {
-            move.name or "?": float(f"{move.update or 0:.3g}") for move in self._looks[-1].moves if move.length >= SCALE
+            move.name or "?": float(f"{move.update or 0:.3g}") for move in self._looks[-1].moves if move.rms >= SCALE
         }
         rate = max(look.learning_rate for look in self._looks)
         highest = max(loss.peak, *loss.first)
@@ -153,7 +153,7 @@ class LearningRateTooHigh(Rule):
 
 def _typical(look: WeightsMoved, *, early: bool) -> list[float]:
     """The median change per step over the weights that have a scale; empty if none has."""
-    moves = [move for move in look.moves if move.length >= SCALE]
-    changes = [move.travelled / look.steps if early else move.update for move in moves]
+    moves = [move for move in look.moves if move.rms >= SCALE]
+    changes = [move.distance / look.steps if early else move.update for move in moves]
     known = [change for change in changes if change is not None and math.isfinite(change)]
     return [median(known)] if known else []

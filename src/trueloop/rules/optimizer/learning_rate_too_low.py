@@ -32,7 +32,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Final, final
 
-from trueloop.event import LossFollowed, RunEnded, WeightsMoved
+from trueloop.event import LossCurve, RunEnded, WeightsMoved
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -68,12 +68,12 @@ class LearningRateTooLow(Rule):
 
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
-        self._loss: LossFollowed | None = None
+        self._loss: LossCurve | None = None
 
     def on_weights_moved(self, event: WeightsMoved) -> None:
         self._looks.append(event)
 
-    def on_loss_followed(self, event: LossFollowed) -> None:
+    def on_loss_curve(self, event: LossCurve) -> None:
         self._loss = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
@@ -81,7 +81,7 @@ class LearningRateTooLow(Rule):
         if loss is None or not self._looks or event.reason not in ("finished", "exit"):
             return
         last, began = self._looks[-1], median(loss.first)
-        ways = {move.name or "?": move.travelled for move in last.moves if move.length >= SCALE}
+        ways = {move.name or "?": move.distance for move in last.moves if move.rms >= SCALE}
         if last.steps < STEPS or not ways or not max(ways.values()) < STILL or self._is_warming_up():
             return
         alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
@@ -116,5 +116,8 @@ class LearningRateTooLow(Rule):
 
     def _depends(self, loss: float) -> bool:
         """Would the loss change if the weights did?"""
-        pulls = [sum(move.pull for move in look.moves if move.pull is not None) for look in self._looks]
+        pulls = [
+            sum(move.gradient_times_weight for move in look.moves if move.gradient_times_weight is not None)
+            for look in self._looks
+        ]
         return max(pulls, default=0.0) >= DEPENDS * loss

@@ -68,21 +68,21 @@ class OptimizerBuiltEachStep(Rule):
         """Where there are steps there is something to judge."""
 
     def on_optimizer_rebuilt(self, event: OptimizerRebuilt) -> Findings:
-        lost = event.steps <= LIFE and event.kept > 0 and event.goes_on and not event.closure
-        count = self._in_a_row[event.line] = self._in_a_row.get(event.line, 0) + 1 if lost else 0
+        lost = event.steps <= LIFE and event.parameters_with_state > 0 and event.weights_continue and not event.closure
+        count = self._in_a_row[event.parameter_set] = self._in_a_row.get(event.parameter_set, 0) + 1 if lost else 0
         if count < IN_A_ROW:
             return
         each = "one step" if event.steps == 1 else f"{event.steps} steps"
         yield self.finding(
             event,
-            f"A new {event.name} is built over the same {event.kept} parameters again and again: {count} were thrown away in a row, after "
+            f"A new {event.name} is built over the same {event.parameters_with_state} parameters again and again: {count} were thrown away in a row, after "
             f"{each} each, and what they had averaged is lost.",
             fix="Build the optimizer once, before the loop.",
             evidence={
                 "optimizer": event.name,
                 "thrown_away": count,
                 "steps_each": event.steps,
-                "parameters_with_state": event.kept,
+                "parameters_with_state": event.parameters_with_state,
                 "step": event.step,
             },
             diff="" if event.place is None else _before_the_loop(event.place),

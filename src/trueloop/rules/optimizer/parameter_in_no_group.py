@@ -73,12 +73,12 @@ class ParameterInNoGroup(Rule):
         forgotten = [
             account for account in event.accounts if account.trainable and account.has_gradient and not account.held
         ]
-        if not forgotten or not event.in_order or event.orphans:
+        if not forgotten or not event.complete or event.orphans:
             return []
         names = [account.name for account in forgotten]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         numbers = sum(account.size for account in forgotten)
-        mostly = len(forgotten) > event.in_order
+        mostly = len(forgotten) > event.complete
         message = (
             f"{shown} of {event.name} ({numbers:,} numbers) received gradients over {event.steps} steps, "
             f"and no optimizer holds {'it' if len(names) == 1 else 'them'}."
@@ -95,7 +95,7 @@ class ParameterInNoGroup(Rule):
                     "parameters": names[:16],
                     "numbers": numbers,
                     "steps": event.steps,
-                    "trained": event.in_order,
+                    "trained": event.complete,
                 },
                 place=event.optimizer_place,
                 severity=Severity.WARNING if mostly else Severity.ERROR,

@@ -37,7 +37,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final, final
 
-from trueloop.event import Place, PlateauFed, RunEnded
+from trueloop.event import Place, PlateauStepped, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
@@ -86,7 +86,7 @@ _COUNTERS: Final = (
 class _Told:
     """One schedule, and what it was told."""
 
-    def __init__(self, event: PlateauFed) -> None:
+    def __init__(self, event: PlateauStepped) -> None:
         self.first = self.last = event
         self.values: list[float] = []
         self.all_whole = True
@@ -94,10 +94,10 @@ class _Told:
         """Values between which the optimizer took steps."""
         self.said = False
 
-    def add(self, event: PlateauFed) -> None:
+    def add(self, event: PlateauStepped) -> None:
         self.moved += event.optimizer_steps > self.last.optimizer_steps
         self.last = event
-        self.all_whole = self.all_whole and event.whole
+        self.all_whole = self.all_whole and event.is_int
         if len(self.values) < KEPT:
             self.values.append(event.value)
 
@@ -131,7 +131,7 @@ class PlateauWatchesWrongWay(Rule):
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
 
-    def on_plateau_fed(self, event: PlateauFed) -> Findings:
+    def on_plateau_stepped(self, event: PlateauStepped) -> Findings:
         told = self._told.setdefault(event.schedule, _Told(event))
         cut = event.learning_rates < told.last.learning_rates
         told.add(event)

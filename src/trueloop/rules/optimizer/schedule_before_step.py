@@ -59,7 +59,7 @@ class ScheduleBeforeStep(Rule):
 
     def on_schedule_stepped(self, event: ScheduleStepped) -> Findings:
         first = event.index == 0 and event.step == 0 and event.optimizer_steps == 0
-        if first and event.built_in_view and not event.explicit and event.name != "ReduceLROnPlateau":
+        if first and event.seen_from_start and not event.explicit and event.name != "ReduceLROnPlateau":
             self._early[event.schedule] = event
             return
         early = self._early.pop(event.schedule, None)

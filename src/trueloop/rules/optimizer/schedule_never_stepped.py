@@ -97,7 +97,7 @@ class ScheduleNeverStepped(Rule):
 
 
 def _is_at_rest(event: ScheduleEnded) -> bool:
-    if event.steps or event.inner or not event.built_in_view or event.place is None or event.optimizer_steps < STEPS:
+    if event.steps or event.inner or not event.seen_from_start or event.place is None or event.optimizer_steps < STEPS:
         return False
     return event.name != PLATEAU or event.passes != 1
 

@@ -126,7 +126,7 @@ class ScheduleOutOfTime(Rule):
     def on_run_ended(self, end: RunEnded) -> Findings:
         for ended in self._ended:
             story = self._stories.get(ended.schedule)
-            if story is None or story.explicit or ended.inner or not ended.built_in_view:
+            if story is None or story.explicit or ended.inner or not ended.seen_from_start:
                 continue
             if _wraps(story, ended, loaders=self._loaders):
                 yield self._too_fast(story, ended)

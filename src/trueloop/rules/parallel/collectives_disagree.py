@@ -49,7 +49,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, final
 
-from trueloop.event import Collective, CollectivesCalled, Place, RankStood, RunEnded
+from trueloop.event import Collective, CollectivesCalled, Place, RankStalled, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import shown_path, source_of
@@ -135,7 +135,7 @@ class CollectivesDisagree(Rule):
 
     def __init__(self) -> None:
         self._ranks: dict[int, CollectivesCalled] = {}
-        self._stood: dict[int, RankStood] = {}
+        self._stood: dict[int, RankStalled] = {}
 
     def why_not_checked(self) -> str:
         return "" if len(self._ranks) > 1 else "the run had one rank"
@@ -143,7 +143,7 @@ class CollectivesDisagree(Rule):
     def on_collectives_called(self, event: CollectivesCalled) -> None:
         self._ranks[event.rank] = event
 
-    def on_rank_stood(self, event: RankStood) -> None:
+    def on_rank_stalled(self, event: RankStalled) -> None:
         self._stood[event.rank] = event
 
     def on_run_ended(self, event: RunEnded) -> Findings:
@@ -191,7 +191,7 @@ class CollectivesDisagree(Rule):
                     if absent is not None and _never_makes(absent, rank, call, stood=other in self._stood):
                         yield _Stand(rank, call), absent
 
-    def _cut_off(self) -> Iterator[tuple[_Stand, list[RankStood]]]:
+    def _cut_off(self) -> Iterator[tuple[_Stand, list[RankStalled]]]:
         """A rank in a call, and those of its group on a machine that cannot be reached, or no longer answers."""
         for rank, told in self._ranks.items():
             for call in told.calls:
@@ -205,7 +205,7 @@ class CollectivesDisagree(Rule):
 
     # -- saying it --
 
-    def _lost(self, event: RunEnded, stand: _Stand, lost: list[RankStood]) -> Finding:
+    def _lost(self, event: RunEnded, stand: _Stand, lost: list[RankStalled]) -> Finding:
         node, _, reason = lost[0].fetching.partition(": ")
         who = f"{_numbered([stood.rank for stood in lost])} on {node}"
         unreachable = lost[0].doing == "unreachable"
@@ -328,7 +328,7 @@ def _why(absent: CollectivesCalled) -> str:
             return f"it waits in {waiting[-1].named()} of another group" if waiting else "it is elsewhere"
 
 
-def _standing(stood: RankStood) -> str:
+def _standing(stood: RankStalled) -> str:
     at = f" {_shown(stood.place)}" if stood.place is not None else " a line of a library"
     if stood.doing == "stopped":
         return f"its process is stopped (SIGSTOP), and nothing is heard of it since {stood.since}, when it was at{at}"
@@ -341,7 +341,7 @@ def _after(absent: CollectivesCalled, group: str) -> str:
     return f", after {last[-1].call.name} #{last[-1].call.number} ({last[-1].where()})" if last else ""
 
 
-def _way_out(stood: RankStood) -> str:
+def _way_out(stood: RankStalled) -> str:
     if stood.doing == "stopped":
         return (
             f"Let rank {stood.rank} go on by `kill -CONT`, or start the run again; --hang-after says how long to wait."

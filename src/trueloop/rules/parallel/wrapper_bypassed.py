@@ -36,7 +36,7 @@ from __future__ import annotations
 import ast
 from typing import final
 
-from trueloop.event import GradientsShared, Place, TrainedAroundWrapper
+from trueloop.event import GradientsNotExchanged, GradientsShared, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import calls_in, diff, source_of
@@ -60,7 +60,7 @@ class WrapperBypassed(Rule):
     def on_gradients_shared(self, event: GradientsShared) -> None:
         self._wrapped = self._wrapped or event.by == "DistributedDataParallel"
 
-    def on_trained_around_wrapper(self, event: TrainedAroundWrapper) -> Findings:
+    def on_gradients_not_exchanged(self, event: GradientsNotExchanged) -> Findings:
         around = event.how == "called"
         yield self.finding(
             event,
@@ -78,14 +78,14 @@ class WrapperBypassed(Rule):
         )
 
 
-def _called(event: TrainedAroundWrapper) -> str:
+def _called(event: GradientsNotExchanged) -> str:
     return (
         f"{event.steps} steps moved {event.model} by the gradients of one rank alone: this line calls the module inside its "
         f"DistributedDataParallel, and the {event.world_size} ranks exchange nothing."
     )
 
 
-def _strange(event: TrainedAroundWrapper) -> str:
+def _strange(event: GradientsNotExchanged) -> str:
     named, more = ", ".join(event.parameters[:3]), len(event.parameters) - 3
     became = "were set to need a gradient" if event.how == "thawed" else "were put into the model"
     return (

@@ -31,7 +31,7 @@ import ast
 from collections import Counter
 from typing import Final, final
 
-from trueloop.event import BackwardFormats, Place
+from trueloop.event import BackwardDtypes, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.rewrite import owns_its_lines
@@ -53,7 +53,7 @@ class BackwardUnderAutocast(Rule):
     def __init__(self) -> None:
         self._inside: Counter[Place | None] = Counter()
 
-    def on_backward_formats(self, event: BackwardFormats) -> Findings:
+    def on_backward_dtypes(self, event: BackwardDtypes) -> Findings:
         if not event.autocast:
             return
         self._inside[event.place] += 1

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, final
 
-from trueloop.event import BackwardFormats, Place, Stepped
+from trueloop.event import BackwardDtypes, Place, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -60,16 +60,16 @@ class HalfWithoutScaler(Rule):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
-        self._unscaled: dict[Place | None, BackwardFormats] = {}
+        self._unscaled: dict[Place | None, BackwardDtypes] = {}
         """The first look at each line that computes gradients in float16 without a scale."""
         self._scales: set[Place | None] = set()
         """Lines that scaled a loss at some time: they know how."""
         self._steps: Counter[Place] = Counter()
 
-    def on_backward_formats(self, event: BackwardFormats) -> None:
+    def on_backward_dtypes(self, event: BackwardDtypes) -> None:
         if event.scaling != "none":
             self._scales.add(event.place)
-        elif "float16" in event.formats:
+        elif "float16" in event.dtypes:
             self._unscaled.setdefault(event.place, event)
 
     def on_stepped(self, event: Stepped) -> Findings:
@@ -86,7 +86,7 @@ class HalfWithoutScaler(Rule):
                     f"The backward runs in float16 and nothing scales the loss{_by(seen)}: {_lost(seen)}.",
                     fix=_fix(seen),
                     evidence={
-                        "formats": list(seen.formats),
+                        "formats": list(seen.dtypes),
                         "weights": list(seen.weights),
                         "scaler_switched_off": seen.scaler_off,
                         "scaler_built": f"{seen.scaler_place.path}:{seen.scaler_place.line}"
@@ -100,17 +100,17 @@ class HalfWithoutScaler(Rule):
                 )
 
 
-def _by(seen: BackwardFormats) -> str:
+def _by(seen: BackwardDtypes) -> str:
     return ", for the GradScaler is switched off" if seen.scaler_off else ""
 
 
-def _lost(seen: BackwardFormats) -> str:
+def _lost(seen: BackwardDtypes) -> str:
     if seen.zeros is None or seen.subnormals is None or seen.zeros + seen.subnormals < SHOWN:
         return "gradients below 6e-5 lose digits, and those below 6e-8 become zero"
     return f"{seen.zeros:.1%} of the first gradients' entries are exactly zero, and {seen.subnormals:.1%} too small for all their digits"
 
 
-def _fix(seen: BackwardFormats) -> str:
+def _fix(seen: BackwardDtypes) -> str:
     if "float16" in seen.weights:
         return "Keep the weights in float32, run the forward under autocast, and scale the loss by a GradScaler; or use bfloat16."
     if seen.scaler_off:

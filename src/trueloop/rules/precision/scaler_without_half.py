@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from trueloop.event import BackwardFormats, RunEnded
+from trueloop.event import BackwardDtypes, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -51,16 +51,16 @@ class ScalerWithoutHalf(Rule):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
-        self._looks: dict[int, list[BackwardFormats]] = {}
+        self._looks: dict[int, list[BackwardDtypes]] = {}
 
-    def on_backward_formats(self, event: BackwardFormats) -> None:
+    def on_backward_dtypes(self, event: BackwardDtypes) -> None:
         if event.scaler is not None:
             self._looks.setdefault(event.scaler, []).append(event)
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for looks in self._looks.values():
-            formats = sorted({kind for look in looks for kind in look.formats})
-            if len(looks) < ENOUGH or "float16" in formats or not all(look.whole for look in looks):
+            formats = sorted({kind for look in looks for kind in look.dtypes})
+            if len(looks) < ENOUGH or "float16" in formats or not all(look.complete for look in looks):
                 continue
             last = looks[-1]
             kind = formats[0] if formats else "float32"

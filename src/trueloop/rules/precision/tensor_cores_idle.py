@@ -59,7 +59,7 @@ class TensorCoresIdle(Rule):
     not_applicable = "no float32 matrices were multiplied on a CUDA device"
 
     def on_matmuls(self, event: Matmuls) -> Findings:
-        if event.said or event.precision != "ieee" or event.capability < AMPERE or event.gigaflops < WORTHWHILE:
+        if event.set_by_user or event.precision != "ieee" or event.capability < AMPERE or event.gigaflops < WORTHWHILE:
             return
         major, minor = event.capability
         yield self.finding(

@@ -82,12 +82,12 @@ class WeightsInHalf(Rule):
             weight = last.parameter or "a weight"
             yield self.finding(
                 last,
-                f"{last.name} updates weights in {last.format}, and {mean:.0%} of the entries of {weight} that have a gradient did not "
+                f"{last.name} updates weights in {last.dtype}, and {mean:.0%} of the entries of {weight} that have a gradient did not "
                 f"change in {len(full)} steps looked at (learning rate {last.learning_rate:g}): the updates round to nothing.",
                 fix="Keep the weights in float32 and compute under torch.autocast.",
                 evidence={
                     "parameter": last.parameter,
-                    "format": last.format,
+                    "format": last.dtype,
                     "unchanged": [round(look.unchanged, 4) for look in full],
                     "steps": [look.index for look in full],
                     "learning_rates": [look.learning_rate for look in full],
