@@ -34,9 +34,9 @@ ROOMS: dict[str, str] = {
     "engine": "words torch torch_private measure data parallel checkpoint kernels",
     "track": "words report",
     "doctor": "words torch torch_private taps observers rules crash report parallel",
-    "session": "words torch data parallel checkpoint engine track rules report doctor",
+    "session": "words torch torch_private data parallel checkpoint engine track rules report doctor",
     "recipes": "words torch data engine",
-    "tune": "words torch measure data parallel checkpoint engine profile recipes",
+    "tune": "words torch torch_private measure data parallel checkpoint engine profile recipes",
     "claims": "words torch torch_private measure taps observers doctor data parallel checkpoint engine",
     "readiness": "words checkpoint rules session",
     "inspection": "words torch torch_private measure data checkpoint engine",
@@ -110,6 +110,108 @@ def test_a_file_imports_only_what_its_room_may(file: Path) -> None:
             assert lower, f"{file.name} imports {name}: the word {word} stands below {second}"
         elif top == "trueloop":
             assert second in (*allowed, room, ""), f"{file.name} imports {name}: {room} may not import {second}"
+
+
+PYTHONS_OWN = frozenset(
+    {"_getframe", "_current_frames", "_exit", "_fields", "_replace", "_asdict", "_actions", "_bootstrap"}
+)
+"""Names with an underscore that belong to Python's standard library."""
+TORCHS_OWN = frozenset(
+    [
+        "_version",
+        "_base",
+        "_cdata",
+        "_grad",
+        "_parameters",
+        "_buffers",
+        "_modules",
+        "_forward_hooks",
+        "_forward_pre_hooks",
+        "_backward_hooks",
+        "_backward_pre_hooks",
+        "_call_impl",
+        "_wrapped_call_impl",
+        "_compiled_call_impl",
+        "_orig_mod",
+        "_iterator",
+        "_workers",
+        "_dataset",
+        "_num_yielded",
+        "_schema",
+        "_input_metadata",
+        "_local_tensor",
+        "_last_lr",
+        "_step_count",
+    ]
+)
+"""Private names of torch's objects that our own classes may also use, on `self`."""
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def _defined_here(tree: ast.AST) -> Iterator[str]:
+    """Names that a file of ours defines: functions, classes, variables, attributes of `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _root(node) in ("self", "cls"):
+            yield node.attr
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _private_names_of_torch(tree: ast.AST, ours: set[str]) -> Iterator[str]:
+    """Private torch modules and names in imports; private attributes of torch's modules, or of objects whose class is
+    not ours; the same as strings (`getattr(node, "_saved_self")`)."""
+    torchs = {"torch"}
+    for node in ast.walk(tree):
+        paths: list[str] = []
+        if isinstance(node, ast.Import):
+            paths = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            paths = [f"{node.module}.{alias.name}" for alias in node.names]
+        paths = [path for path in paths if path.partition(".")[0] == "torch"]
+        if paths and isinstance(node, (ast.Import, ast.ImportFrom)):
+            torchs |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            yield from (path for path in paths if any(map(_is_private, path.split("."))))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in PYTHONS_OWN:
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not own and (_root(node) in torchs or node.attr in TORCHS_OWN or node.attr not in ours):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            dotted = re.fullmatch(r"torch(\.\w+)*\._[a-zA-Z]\w*(\.\w+)*", node.value)
+            if dotted or node.value in TORCHS_OWN or re.fullmatch(r"_(raw_)?saved_\w*", node.value):
+                yield repr(node.value)
+
+
+def test_private_names_of_torch_are_used_in_one_room_only() -> None:
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES if _room(file) != "torch_private"}
+    ours = {name for tree in trees.values() for name in _defined_here(tree)}
+    for file, tree in trees.items():
+        used = sorted(set(_private_names_of_torch(tree, ours)))
+        assert not used, f"{file.relative_to(SOURCE)} uses {used}: give it an entry in torch_private/"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import torch._dynamo", "from torch.nn.modules.conv import _ConvNd", "from torch._C import _nn",
+        "from torch.utils import _pytree as pytree", "torch._foreach_norm(x)", "from torch import optim\noptim._functional",
+        "tensor._version", "self.model._modules", "getattr(module, '_parameters')", "getattr(node, f'_saved_{name}')",
+        "sys.modules.get('torch._dynamo.utils')", "loader._get_shared_seed",
+    ],
+)  # fmt: skip
+def test_a_private_name_of_torch_is_recognized(line: str) -> None:
+    assert list(_private_names_of_torch(ast.parse(line), set()))
 
 
 def test_rooms_are_listed_from_the_lowest_up() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from trueloop.taps.hidden import hidden_activations
-from trueloop.taps.internals import saved_result
+from trueloop.torch_private.autograd import saved_result
 
 X = torch.randn(6, 4)
 

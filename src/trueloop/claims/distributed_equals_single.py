@@ -40,6 +40,7 @@ from trueloop.hook import Hook, Row
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.proof import Cause, Proof
+from trueloop.torch_private.modules import BatchNorm, DropoutNd
 
 __all__ = ["DistributedEqualsSingle"]
 
@@ -285,7 +286,7 @@ def _without_threads_of_its_own() -> Iterator[None]:
 
 
 def _is_batch_norm(module: nn.Module) -> bool:
-    return isinstance(module, nn.modules.batchnorm._BatchNorm) and not isinstance(module, nn.SyncBatchNorm)
+    return isinstance(module, BatchNorm) and not isinstance(module, nn.SyncBatchNorm)
 
 
 def _stilled(model: nn.Module, mode: Mode) -> nn.Module:
@@ -293,7 +294,7 @@ def _stilled(model: nn.Module, mode: Mode) -> nn.Module:
     if mode == "eval":
         return _Still(model)
     for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) or (mode == "still" and _is_batch_norm(module)):
+        if isinstance(module, DropoutNd) or (mode == "still" and _is_batch_norm(module)):
             module.eval()
         if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
             module.dropout = 0.0

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, final
 
 import torch
-import torch._dynamo
 from torch import Tensor, fx, nn
 
 from trueloop.claims.claim import Claim
@@ -32,6 +31,7 @@ from trueloop.engine.randomness import fence
 from trueloop.event import Place
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import is_users
+from trueloop.torch_private.compiler import compile_counts, reset_compiler
 from trueloop.usercode.ownership import birthplace, users_classes
 
 __all__ = ["EagerAndCompiledAgree"]
@@ -151,17 +151,14 @@ class _Trial:
         """None: it cannot be compiled so."""
         model, task = self.loop.model, self.loop.task
         eager = numbers_of(model, task, self.batch)
-        _forget()
+        reset_compiler()
         try:
             made = numbers_of(model, task, self.batch, call=torch.compile(model, backend=backend))
         except Exception as error:  # noqa: BLE001 - whatever a compiler throws: it is told
             self.refused = _first_line(error)
             return None
-        counters = torch._dynamo.utils.counters
-        self.counted = {
-            "graphs": int(counters["stats"]["unique_graphs"]),
-            "graph_breaks": sum(counters["graph_break"].values()),
-        }
+        graphs, breaks = compile_counts()
+        self.counted = {"graphs": graphs, "graph_breaks": breaks}
         return compared(eager, made)
 
     # -- where --
@@ -188,7 +185,7 @@ class _Trial:
         if time.monotonic() > self.until:
             return False
         module = self.loop.model.get_submodule(name)
-        _forget()
+        reset_compiler()
         try:
             return not _close(
                 _run(module, module, inputs), _run(module, torch.compile(module, backend=backend), inputs)
@@ -311,7 +308,7 @@ def _operation(
     def noting(graph: fx.GraphModule, example: Any) -> Callable[..., Any]:
         return lambda *given: Noting(graph).run(*given)
 
-    _forget()
+    reset_compiler()
     try:
         _run(module, torch.compile(module, backend=noting), inputs)
         for node, args, kwargs in calls:
@@ -330,7 +327,7 @@ def _same_alone(node: fx.Node, inputs: tuple[Any, Any], backend: str) -> bool:
 
     if not any(True for _ in tensors_in(list(inputs))):
         return True
-    _forget()
+    reset_compiler()
     empty = nn.Module()
     return _close(_run(empty, call, inputs), _run(empty, torch.compile(call, backend=backend), inputs))
 
@@ -345,12 +342,6 @@ def _place_of(node: fx.Node) -> Place | None:
 
 
 # -- torch's own noise --
-
-
-def _forget() -> None:
-    """What was compiled before: each trial begins anew."""
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
 
 
 def _first_line(error: BaseException) -> str:
@@ -371,4 +362,4 @@ def _quietly() -> Iterator[None]:
         try:
             yield
         finally:
-            _forget()
+            reset_compiler()

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, micros_at, update
@@ -27,6 +26,7 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
 from trueloop.results.proof import Cause, Proof
+from trueloop.torch_private.modules import NormBase
 
 __all__ = ["GradientsReachEveryLayer"]
 
@@ -290,4 +290,4 @@ class _Looks:
         if attribute != "bias" or layer not in self._order[:-1]:
             return False
         following = self.loop.model.get_submodule(self._order[self._order.index(layer) + 1])
-        return isinstance(following, _NormBase)
+        return isinstance(following, NormBase)

@@ -14,7 +14,6 @@ from typing import ClassVar, Final, final
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, some, without_dropout
@@ -24,6 +23,7 @@ from trueloop.engine.layers import dense
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.results.proof import Cause, Proof
+from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["LargeBatchEqualsAccumulated"]
 
@@ -65,7 +65,7 @@ class LargeBatchEqualsAccumulated(Claim):
         samples = size_of(batch.inputs)
         if samples < 2:
             return self.unproved("a batch of one sample has no parts: try --set batch=8")
-        norms = {name: module for name, module in loop.model.named_modules() if isinstance(module, _BatchNorm)}
+        norms = {name: module for name, module in loop.model.named_modules() if isinstance(module, BatchNorm)}
         bound = [name for name, module in norms.items() if module.running_mean is None]
         if bound:
             return self.unproved(
@@ -168,7 +168,7 @@ def _parted(loop: Loop, batch: Batch, parts: int) -> Sequence[Batch]:
 @contextmanager
 def _still(loop: Loop) -> Iterator[None]:
     """Batch norms use, and do not change, the statistics that they have."""
-    norms = [(module, module.training) for module in loop.model.modules() if isinstance(module, _BatchNorm)]
+    norms = [(module, module.training) for module in loop.model.modules() if isinstance(module, BatchNorm)]
     for module, _ in norms:
         module.eval()
     yield

@@ -31,9 +31,10 @@ from trueloop.claims.holder import holder_of, put_there, users_frames
 from trueloop.doctor.launch import find_module, find_script, run
 from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
-from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.place import here, is_users
 from trueloop.taps.tap import Patch
+from trueloop.torch_private.compiler import has_compiled
+from trueloop.torch_private.dataloader import LoaderIterator
 
 __all__ = ["BEGIN", "Kept", "Seen", "Watch"]
 
@@ -286,8 +287,7 @@ class _Births(TorchFunctionMode):
 
     def begin(self) -> None:
         """Not in a training that is compiled: a mode would have it compiled anew, or not at all."""
-        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-        if not counters.get("frames"):
+        if not has_compiled():
             self._on = True
             self.__enter__()  # type: ignore[no-untyped-call]
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
+from trueloop.torch_private.modules import DropoutNd
 
 __all__ = ["ROUNDING", "SMALL", "Apart", "Numbers", "compared", "distance", "first_apart", "numbers_of", "quieted"]
 
@@ -80,7 +81,7 @@ def quieted(model: nn.Module, task: Task, batch: Batch) -> str:
     which."""
     model.train()
     for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
+        if isinstance(module, DropoutNd):
             module.eval()
     first, second = (numbers_of(model, task, batch, seed=seed).loss for seed in (0, 1))
     if first == second or (math.isnan(first) and math.isnan(second)):

@@ -33,6 +33,7 @@ from trueloop.doctor.launch import find_module, find_script, run
 from trueloop.engine.randomness import fence
 from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
+from trueloop.torch_private.modules import CALL_FRAMES, own_buffers, own_parameters
 from trueloop.usercode.ownership import birthplace
 
 __all__ = ["Reloaded", "reloaded", "through_a_file"]
@@ -144,7 +145,7 @@ def _path(name: str, key: str) -> str:
 
 def _kept(module: nn.Module) -> set[str]:
     """Its own parameters and buffers, by name; made in a forward, some are not there in a fresh model."""
-    return {*module._parameters, *module._buffers}
+    return {*own_parameters(module), *own_buffers(module)}
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -224,7 +225,7 @@ class Notes:
 
     def called(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl", "inner"):
+        while frame is not None and frame.f_code.co_name in (*CALL_FRAMES, "inner"):
             frame = frame.f_back
         if (
             frame is not None
@@ -289,8 +290,8 @@ def _first_unlike(one: Mapping[str, str], other: Mapping[str, str]) -> str | Non
 
 
 def _own(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
-    yield from module._parameters.items()
-    yield from module._buffers.items()
+    yield from own_parameters(module).items()
+    yield from own_buffers(module).items()
 
 
 @contextmanager

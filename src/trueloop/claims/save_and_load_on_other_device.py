@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, final
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.digest import differing
@@ -27,6 +26,8 @@ from trueloop.event import Place
 from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here
+from trueloop.torch_private.dispatch import TorchDispatchMode
+from trueloop.torch_private.modules import MEMBERS
 from trueloop.usercode.ownership import birthplace, class_place
 
 __all__ = ["SaveAndLoadOnOtherDevice"]
@@ -218,9 +219,7 @@ def _attribute(model: nn.Module, tensor: Tensor) -> str:
     memory = tensor.untyped_storage().data_ptr()
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
-            if attribute not in ("_parameters", "_buffers", "_modules") and any(
-                map(_lies_in(memory), tensors_in(value))
-            ):
+            if attribute not in MEMBERS and any(map(_lies_in(memory), tensors_in(value))):
                 return f"{name}.{attribute}" if name else attribute
     return ""
 

@@ -28,7 +28,6 @@ import numpy
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import IterableDataset, SequentialSampler
 
 from trueloop.claims.digest import digest_of_all
@@ -36,8 +35,9 @@ from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import Program, find_module, find_script, run
 from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
-from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.place import frame_here, is_direct, place_in
+from trueloop.torch_private.dataloader import LoaderIterator, batches_yielded, index_sampler, iterated_dataset
+from trueloop.torch_private.dispatch import TorchDispatchMode, operator_schema
 
 __all__ = [
     "OPERATIONS",
@@ -255,7 +255,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         seed = _seed(given) if torch.Tag.nondeterministic_seeded in func.tags else None
         arrived = self._arrived(inputs, (args, given)) if seed is None else seed
         output = func(*args, **given)
-        made = list(tensors_in(output)) if output is not None else inputs if func._schema.is_mutable else []
+        made = list(tensors_in(output)) if output is not None else inputs if operator_schema(func).is_mutable else []
         if made:
             self._write(func, inputs, made, arrived, seed is not None)
         return output
@@ -268,7 +268,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _write(self, func: Any, inputs: list[Tensor], made: list[Tensor], arrived: int, draws: bool) -> None:
         name = str(func.name())
-        raw = self._is_raw(name, func._schema.is_mutable, inputs, made)
+        raw = self._is_raw(name, operator_schema(func).is_mutable, inputs, made)
         entry = Entry(
             self.writer.number(),
             name,
@@ -411,9 +411,9 @@ class _Handing:
         return hand
 
     def _hand(self, iterator: Any, batch: Any, place: int) -> None:
-        dataset = iterator._dataset
+        dataset = iterated_dataset(iterator)
         key = (place, type(dataset).__name__, len(dataset) if isinstance(dataset, Sized) else -1)
-        loader, index = self._loaders.setdefault(key, len(self._loaders)), iterator._num_yielded - 1
+        loader, index = self._loaders.setdefault(key, len(self._loaders)), batches_yielded(iterator) - 1
         self._passes[loader] += index == 0
         digest = digest_of_all(batch)
         self.writer.trace.batches.append(
@@ -422,10 +422,11 @@ class _Handing:
 
 
 def _order(iterator: Any) -> str:
-    sampler = getattr(iterator._index_sampler, "sampler", iterator._index_sampler)
+    indices = index_sampler(iterator)
+    sampler = getattr(indices, "sampler", indices)
     return (
         "stream"
-        if isinstance(iterator._dataset, IterableDataset)
+        if isinstance(iterated_dataset(iterator), IterableDataset)
         else "stored"
         if isinstance(sampler, SequentialSampler)
         else "drawn"

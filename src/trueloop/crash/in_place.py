@@ -17,6 +17,7 @@ from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
 from trueloop.taps.graph import LEAF, node_name, nodes, through_views
 from trueloop.taps.place import is_users
+from trueloop.torch_private.autograd import saved, saved_names
 from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["explain"]
@@ -80,12 +81,12 @@ def explain(scene: Scene) -> Explanation | None:
 def _find(root: Tensor, what: str) -> _Saved | None:
     """The node whose saved tensor cannot be handed back: asking for it raises what backward raised."""
     for node in nodes(root.grad_fn):
-        for slot in (name for name in dir(node) if name.startswith("_saved_")):
+        for name in saved_names(node):
             try:
-                getattr(node, slot)
+                saved(node, name)
             except RuntimeError as error:
                 if what in str(error):
-                    return _Saved(node, slot.removeprefix("_saved_"), _plain(node))
+                    return _Saved(node, name, _plain(node))
     return None
 
 

@@ -7,12 +7,12 @@ from math import isqrt, prod
 from typing import Final
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
 
 from trueloop.crash.explanation import Explanation, article, described, factors, spot, written, written_layer
 from trueloop.crash.origin import Built, Origin, built, came
 from trueloop.crash.scene import Layer, Scene
+from trueloop.torch_private.autograd import saved
+from trueloop.torch_private.modules import ConvNd, NormBase
 
 __all__ = ["explain"]
 
@@ -95,7 +95,7 @@ def _fix(layer: Layer, wrong: _Wrong, name: str, where: Built | None) -> str:
 
 def _flattened_from(tensor: Tensor) -> list[int] | None:
     """The sizes before the view that made the tensor, from its graph."""
-    sizes = getattr(tensor.grad_fn, "_saved_self_sym_sizes", None)
+    sizes = saved(tensor.grad_fn, "self_sym_sizes")
     return (
         [int(dimension) for dimension in sizes]
         if sizes is not None and "View" in type(tensor.grad_fn).__name__
@@ -109,9 +109,9 @@ def _flattened_from(tensor: Tensor) -> list[int] | None:
 def _judge(module: nn.Module, given: Tensor) -> _Wrong | None:
     if isinstance(module, nn.Linear):
         return _linear(module, given)
-    if isinstance(module, _ConvNd):
+    if isinstance(module, ConvNd):
         return _convolution(module, given)
-    if isinstance(module, _NormBase):
+    if isinstance(module, NormBase):
         return _batch_norm(module, given)
     if isinstance(module, nn.GroupNorm) and given.ndim > 1 and given.shape[1] != module.num_channels:
         rebuild = (
@@ -154,7 +154,7 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
     return _Wrong(expects, str(found), rebuild=f"nn.Linear({found}, {module.out_features})")
 
 
-def _convolution(module: _ConvNd, given: Tensor) -> _Wrong | None:
+def _convolution(module: ConvNd, given: Tensor) -> _Wrong | None:
     dimensions, wanted = len(module.kernel_size), module.in_channels
     if given.ndim == dimensions + 2:
         return _channels(
@@ -176,7 +176,7 @@ def _convolution(module: _ConvNd, given: Tensor) -> _Wrong | None:
     return _Wrong(expects, str(given.ndim))
 
 
-def _channels(module: _ConvNd, given: Tensor, dimension: int, permute: str) -> _Wrong | None:
+def _channels(module: ConvNd, given: Tensor, dimension: int, permute: str) -> _Wrong | None:
     wanted, found = module.in_channels, given.shape[dimension]
     if found == wanted:
         return None
@@ -194,7 +194,7 @@ def _channels(module: _ConvNd, given: Tensor, dimension: int, permute: str) -> _
     )
 
 
-def _batch_norm(module: _NormBase, given: Tensor) -> _Wrong | None:
+def _batch_norm(module: NormBase, given: Tensor) -> _Wrong | None:
     allowed = {"1d": (2, 3), "2d": (4,), "3d": (5,)}.get(type(module).__name__[-2:], ())
     if allowed and given.ndim not in allowed:
         there = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(given.ndim, "")

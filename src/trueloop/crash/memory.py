@@ -15,6 +15,8 @@ from torch.optim import Optimizer
 from trueloop.crash.explanation import Explanation, described, size, spot
 from trueloop.crash.scene import Scene
 from trueloop.results.check import counted
+from trueloop.torch_private.modules import CALL_FRAMES
+from trueloop.torch_private.tensors import storage_id
 
 __all__ = ["explain"]
 
@@ -59,8 +61,8 @@ class _Holding:
             if tensor.device.type != device or tensor.layout is not torch.strided:
                 continue
             storage = tensor.untyped_storage()
-            if storage._cdata not in seen:
-                seen.add(storage._cdata)
+            if storage_id(storage) not in seen:
+                seen.add(storage_id(storage))
                 total += storage.nbytes()
         return total
 
@@ -178,7 +180,7 @@ def _growing(scene: Scene) -> list[tuple[str, int]]:
 def _batch(scene: Scene) -> int | None:
     """The batch size: the first dimension of what the outermost model was called with."""
     for step in scene.steps:
-        if step.owner is None or step.function in ("_wrapped_call_impl", "_call_impl"):
+        if step.owner is None or step.function in CALL_FRAMES:
             continue
         code = step.frame.f_code
         given: Any = step.locals.get(code.co_varnames[1]) if code.co_argcount > 1 else None

@@ -13,15 +13,14 @@ from torch import nn
 from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.scene import Scene
 from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import MEMBERS, is_initialized
 from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["explain"]
 
 _EARLY: Final = re.compile(r"cannot assign \w+ before Module\.__init__\(\) call")
 """When a layer is assigned."""
-_LACKING: Final = re.compile(
-    r"object has no attribute '(_parameters|_modules|_buffers|_backward_hooks|_forward_hooks|training|_\w*hooks\w*)'"
-)
+_LACKING: Final = re.compile(rf"object has no attribute '({'|'.join(MEMBERS)}|training|_\w*hooks\w*)'")
 """When the module is used."""
 
 
@@ -31,7 +30,7 @@ def explain(scene: Scene) -> Explanation | None:
     ):
         return None
     modules = (step.locals.get("self") for step in reversed(scene.steps))
-    module = next((found for found in modules if isinstance(found, nn.Module) and not _is_initialised(found)), None)
+    module = next((found for found in modules if isinstance(found, nn.Module) and not is_initialized(found)), None)
     owner = next(_inits(module), None) if module is not None else None
     if module is None or owner is None:
         return None
@@ -61,10 +60,6 @@ def explain(scene: Scene) -> Explanation | None:
         place,
         patch,
     )
-
-
-def _is_initialised(module: nn.Module) -> bool:
-    return "_parameters" in vars(module) and "_modules" in vars(module)
 
 
 def _inits(module: nn.Module) -> Iterator[tuple[type, Source, ast.FunctionDef]]:

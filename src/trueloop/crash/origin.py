@@ -17,6 +17,7 @@ from trueloop.crash.explanation import spot
 from trueloop.crash.scene import MISSING, Layer, Scene, Step
 from trueloop.event import Place
 from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import own_modules
 from trueloop.usercode.source import called_name, calls_in, is_self_attribute, source_of
 
 __all__ = ["Built", "Origin", "bound_in", "built", "came", "head", "origin", "setter"]
@@ -173,7 +174,7 @@ def built(scene: Scene, layer: Layer) -> Built | None:
     owner_path, _, attribute = path.rpartition(".")
     owner = layer.model.get_submodule(owner_path) if path else None
     if isinstance(owner, nn.Sequential):
-        position = list(owner._modules).index(attribute)
+        position = list(own_modules(owner)).index(attribute)
         return _matching(_element_calls(scene, layer, owner, owner_path, position), layer.module)
     if owner is None:
         return _matching(_variable_calls(scene, layer.module), layer.module)

@@ -21,15 +21,13 @@ from torch import Tensor, nn
 
 from trueloop.event import Place
 from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import CALL_FRAMES, MEMBERS
 from trueloop.usercode.source import Source, source_of
 
 __all__ = ["MISSING", "Layer", "Scene", "Step"]
 
 MISSING: Final = object()
 """The value of an expression that cannot be known without running it."""
-
-_CALLS: Final = ("_wrapped_call_impl", "_call_impl")
-"""How torch enters a module's forward; the layer's own frame is the next one."""
 
 _VIEWS: Final = frozenset({"T", "mT"})
 """Attributes of tensors that only look at them from another side."""
@@ -119,7 +117,7 @@ def _attribute(base: Any, name: str) -> Any:
     if isinstance(base, ModuleType):
         return vars(base).get(name, MISSING)
     if isinstance(base, nn.Module):
-        for shelf in ("_parameters", "_buffers", "_modules"):
+        for shelf in MEMBERS:
             held = vars(base).get(shelf, {})
             if name in held:
                 return held[name]
@@ -253,7 +251,7 @@ class Scene:
 
     @cached_property
     def layer(self) -> Layer | None:
-        inside = [step for step in self.beyond if step.owner is not None and step.function not in _CALLS]
+        inside = [step for step in self.beyond if step.owner is not None and step.function not in CALL_FRAMES]
         if not inside:
             return None
         module = inside[-1].owner
@@ -285,7 +283,7 @@ class Scene:
         did."""
         for step in reversed(self.beyond):
             container = step.owner
-            if container is None or container is inner or step.function in _CALLS:
+            if container is None or container is inner or step.function in CALL_FRAMES:
                 continue
             if not isinstance(container, nn.Sequential) or step.locals.get("module") is not inner:
                 return "", False

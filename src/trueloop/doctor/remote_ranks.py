@@ -153,7 +153,7 @@ class Far(threading.Thread):
         )
         name = f"trueloop/far/{run}/{attempt}/{vigil.rpartition('-')[2]}"
         until = time.monotonic() + GREETING
-        from torch._C._distributed_c10d import TCPStore  # not there in a torch without torch.distributed
+        from trueloop.torch_private.distributed import TCPStore  # lazy: torch may be built without torch.distributed
 
         try:
             within = timedelta(seconds=ANSWER_WITHIN)

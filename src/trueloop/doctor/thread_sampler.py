@@ -18,9 +18,9 @@ from typing import Final, final
 from trueloop.doctor.process import Work, has_worked, state_of, work_of
 from trueloop.doctor.rank_status import Stand
 from trueloop.event import Place
-from trueloop.taps.internals import BatchUnderWay, batch_under_way
 from trueloop.taps.journal import STACK
 from trueloop.taps.place import is_users, place_in
+from trueloop.torch_private.dataloader import PendingBatch, pending_batch
 
 __all__ = ["Onlooker"]
 
@@ -79,10 +79,10 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _batch(frames: list[FrameType]) -> tuple[BatchUnderWay | None, tuple[int, ...]]:
+def _batch(frames: list[FrameType]) -> tuple[PendingBatch | None, tuple[int, ...]]:
     """The batch that is being fetched, by a loader or by a source of ours, if one is; and the whole numbers that the
     user's functions below were called with: `index` of a dataset's __getitem__ tells one sample from the next."""
-    for find in (batch_under_way, _fetch_of_ours):
+    for find in (pending_batch, _fetch_of_ours):
         for depth, frame in enumerate(frames):
             if (batch := find(frame)) is not None:
                 users = [inner for inner in frames[:depth] if is_users(inner.f_code.co_filename)]
@@ -93,11 +93,11 @@ def _batch(frames: list[FrameType]) -> tuple[BatchUnderWay | None, tuple[int, ..
     return None, ()
 
 
-def _fetch_of_ours(frame: FrameType) -> BatchUnderWay | None:
+def _fetch_of_ours(frame: FrameType) -> PendingBatch | None:
     """A run of ours fetches without a loader when it rehearses, and where the data lie in memory."""
     if frame.f_code.co_name != "fetch" or not frame.f_code.co_filename.startswith(_SOURCES):
         return None
-    return BatchUnderWay(id(frame), 0, frame.f_locals.get("self"), ())
+    return PendingBatch(id(frame), 0, frame.f_locals.get("self"), ())
 
 
 def _samples(dataset: object) -> object:

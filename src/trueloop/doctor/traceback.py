@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
-from trueloop.taps.internals import UNSEEN
+from trueloop.taps.place import UNSEEN
 from trueloop.taps.tap import Patch
 
 __all__ = ["CleanTracebacks", "come_last", "leave", "show", "strip"]

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from trueloop.data.source import tensors_in
 from trueloop.event import IdenticalUnits, ParameterAccount, ParametersAccounted
+from trueloop.torch_private.modules import ConvNd, ConvTransposeNd
+from trueloop.torch_private.tensors import tensor_version
 from trueloop.usercode.ownership import attributes_read, birthplace, cuts_in_forwards, users_classes
 
 __all__ = ["Accounts", "Units", "is_an_expert"]
@@ -147,7 +148,7 @@ def _leaves_behind(output: Any) -> set[int]:
 @torch.no_grad()
 def _print_of(parameter: Tensor) -> tuple[int, float]:
     """Cheap, and different as soon as somebody writes to it, through `.data` too."""
-    return parameter._version, float(parameter.detach().reshape(-1)[:LOOKED_AT].double().sum())
+    return tensor_version(parameter), float(parameter.detach().reshape(-1)[:LOOKED_AT].double().sum())
 
 
 def _is_torchs(module: nn.Module) -> bool:
@@ -238,9 +239,9 @@ class Units:
     def _suspect(self, name: str, weight: Tensor) -> _Suspect | None:
         path = name.rpartition(".")[0]
         owner = self.model.get_submodule(path)
-        if not isinstance(owner, (nn.Linear, _ConvNd)) or weight.dim() < 2 or weight.grad is None:
+        if not isinstance(owner, (nn.Linear, ConvNd)) or weight.dim() < 2 or weight.grad is None:
             return None
-        dim = 1 if isinstance(owner, _ConvTransposeNd) else 0
+        dim = 1 if isinstance(owner, ConvTransposeNd) else 0
         if weight.shape[dim] < 2 or not torch.equal(weight.select(dim, 0), weight.select(dim, -1)):
             return None  # the first and the last unit: nearly always enough to say no
         if not _equal(weight, dim, 0.0) or not _equal(weight.grad, dim, TOLERANCE):

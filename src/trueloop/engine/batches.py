@@ -25,6 +25,7 @@ from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.peers import Peers
 from trueloop.recipe.recipe import Recipe
+from trueloop.torch_private.dataloader import shut_down_workers
 
 __all__ = ["Batches", "EvaluationBatches", "Window", "place_data"]
 
@@ -183,8 +184,8 @@ class Batches:
         """Let the workers go. Not left to the garbage collector: it takes a loader's queues before its workers, who
         then wait in vain."""
         loader, self._loader = self._loader, None
-        if loader is not None and loader.num_workers and loader._iterator is not None:
-            loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+        if loader is not None and loader.num_workers:
+            shut_down_workers(loader)
 
     def keys(self, epoch: int, first: int) -> Iterator[_Key]:
         """This process's share of each batch from `first` to the end of the epoch."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,8 +48,11 @@ def compile_errors(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        dynamo = sys.modules.get("torch._dynamo.exc")
-        if recipe.compile == "off" or dynamo is None or not isinstance(error, dynamo.TorchDynamoException):
+        if recipe.compile == "off":
+            raise
+        from trueloop.torch_private.compiler import is_compiler_error  # lazy: it loads dynamo
+
+        if not is_compiler_error(error):
             raise
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         cure = (

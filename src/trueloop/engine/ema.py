@@ -9,6 +9,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from trueloop.torch_private.foreach import foreach_add_, foreach_copy_, foreach_lerp_, foreach_mul, foreach_sub
+
 __all__ = ["Ema"]
 
 
@@ -34,14 +36,14 @@ class Ema:
     @torch.no_grad()
     def follow(self, step: int) -> None:
         averages, weights = self._weights
-        torch._foreach_lerp_(averages, weights, 1 - self.decay_at(step))
+        foreach_lerp_(averages, weights, 1 - self.decay_at(step))
         self.copy_buffers()
 
     @torch.no_grad()
     def follow_by(self, share: Tensor) -> None:
         """The same, with the share of the weights as a number on the device."""
         averages, weights = self._weights
-        torch._foreach_add_(averages, torch._foreach_mul(torch._foreach_sub(weights, averages), share))
+        foreach_add_(averages, foreach_mul(foreach_sub(weights, averages), share))
         self.copy_buffers()
 
     def decay_at(self, step: int) -> float:
@@ -51,4 +53,4 @@ class Ema:
     @torch.no_grad()
     def copy_buffers(self) -> None:
         if self._buffers[0]:
-            torch._foreach_copy_(*self._buffers)
+            foreach_copy_(*self._buffers)

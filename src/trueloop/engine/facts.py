@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 
 from trueloop.engine.accounts import Accounts, Units
 from trueloop.engine.batches import Window
@@ -41,6 +39,7 @@ from trueloop.event import (
     Stepped,
 )
 from trueloop.hook import Row
+from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import birthplace, class_place, is_users
 
 if TYPE_CHECKING:
@@ -326,8 +325,8 @@ class EngineObserver:
             model=0,
             name=type(model).__name__,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
-            dropouts=sum(isinstance(module, _DropoutNd) and module.p > 0 for module in modules),
-            batch_norms=sum(isinstance(module, _NormBase) and module.running_mean is not None for module in modules),
+            dropouts=sum(isinstance(module, DropoutNd) and module.p > 0 for module in modules),
+            batch_norms=sum(isinstance(module, NormBase) and module.running_mean is not None for module in modules),
             compiled=self.compiled,
             defined=class_place(type(model)),
         )
@@ -404,8 +403,10 @@ def _next_due(every: int, first: int) -> int:
 
 def _is_compiled(loop: Loop) -> bool:
     """Looking into a compiled model, or a compiled part of one, would make torch compile it again."""
+    from trueloop.torch_private.compiler import is_compiled  # lazy: it loads dynamo
+
     return any(
-        type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+        is_compiled(module)
         for module in (loop.forward, *getattr(loop.forward, "children", tuple)(), *loop.model.modules())
     )
 

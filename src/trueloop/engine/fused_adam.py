@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
 __all__ = ["FusedStep", "scaled_rate"]
+from trueloop.torch_private.foreach import fused_adam_, fused_adamw_
+from trueloop.torch_private.optimizers import has_step_hooks
 
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)
 """Whose kernel is known here; of a class made from them, nothing is."""
@@ -84,10 +86,7 @@ class FusedStep:
             self._state is optimizer.state
             and type(optimizer).step is self._step
             and "step" not in optimizer.__dict__
-            and not optimizer._optimizer_step_pre_hooks
-            and not optimizer._optimizer_step_post_hooks
-            and not torch_optimizer._global_optimizer_pre_hooks
-            and not torch_optimizer._global_optimizer_post_hooks
+            and not has_step_hooks(optimizer)
         )
 
     def _ceremony(self, found_inf: Tensor | None) -> None:
@@ -140,8 +139,6 @@ def _gathered(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimize
         state[parameter]["step"] = step
     averages, squares = ([state[p][name] for p in parameters] for name in ("exp_avg", "exp_avg_sq"))
     kernel = (
-        torch._fused_adamw_
-        if isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
-        else torch._fused_adam_
+        fused_adamw_ if isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay") else fused_adam_
     )
     return _Gathered(group, parameters, averages, squares, steps, count, kernel)

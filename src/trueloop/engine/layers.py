@@ -14,13 +14,14 @@ from typing import Any, Final, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
 from trueloop.data.source import tensors_in
+from trueloop.torch_private.foreach import foreach_norm, foreach_sub_
+from trueloop.torch_private.modules import ConvNd
 
 __all__ = ["OWNERS", "LayerLook", "Reading", "dense", "during_forward", "lengths", "weights_of"]
 
-OWNERS: Final = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
+OWNERS: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
 """Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
 
 Saw = Callable[[str, nn.Module, Any, Any], None]
@@ -64,7 +65,7 @@ def lengths(tensors: Sequence[Tensor]) -> Tensor:
     if not tensors:
         return torch.zeros(0)
     wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for tensor in tensors]
-    return torch.stack([norm.float() for norm in torch._foreach_norm(wide)])
+    return torch.stack([norm.float() for norm in foreach_norm(wide)])
 
 
 def weights_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
@@ -172,7 +173,7 @@ class LayerLook:
     def updated(self, step: int) -> Reading:
         """After the update: how far the weights have moved; and the end of the look."""
         if self._before:
-            torch._foreach_sub_(self._before, self._weights)
+            foreach_sub_(self._before, self._weights)
             self._numbers.append(lengths(self._before))
         parts = [*self._numbers, *self._given] or [torch.zeros(0)]
         numbers = torch.cat([part.flatten() for part in parts]).to("cpu", non_blocking=True)

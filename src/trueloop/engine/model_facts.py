@@ -18,11 +18,8 @@ from typing import Any, Final, final
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.data.source import Batch, Facts, Source, Splits, tensors_in
@@ -34,6 +31,14 @@ from trueloop.kernels.linear_cross_entropy import LARGEST_CUDA
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.plan import Kept, ModelFacts
+from trueloop.torch_private.dispatch import (
+    FakeTensorMode,
+    TorchDispatchMode,
+    operator_packet,
+    pytree,
+    unset_fake_temporarily,
+)
+from trueloop.torch_private.tensors import storage_id
 
 __all__ = ["Blank", "blank_splits", "facts_of", "states_per_number"]
 
@@ -134,7 +139,7 @@ def _samples(splits: Splits, count: int) -> Batch:
 
 
 def _without_memory(batch: Batch, mode: FakeTensorMode) -> Batch:
-    inputs, targets = tree_map_only(Tensor, mode.from_tensor, (batch.inputs, batch.targets))
+    inputs, targets = pytree.tree_map_only(Tensor, mode.from_tensor, (batch.inputs, batch.targets))
     return Batch(inputs, targets)
 
 
@@ -238,7 +243,7 @@ class _Look:
 
     def keep(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if (key := storage._cdata) not in self.own and key not in self.seen:
+        if (key := storage_id(storage)) not in self.own and key not in self.seen:
             self.seen.add(key)
             self.bytes[self.block] = self.bytes.get(self.block, 0) + storage.nbytes()
             if self.block is not None and not self._is_stream(tensor):
@@ -275,7 +280,7 @@ def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused
         )
     look, task = _Look(), build_task(recipe, facts)
     there = [*model.parameters(), *model.buffers(), *tensors_in(batch.inputs), *tensors_in(batch.targets)]
-    look.own = {each.untyped_storage()._cdata for each in there}
+    look.own = {storage_id(each.untyped_storage()) for each in there}
     model.train()
     model.zero_grad()
     with ExitStack() as stack:
@@ -317,7 +322,7 @@ class _Operations(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        packet = func._overloadpacket
+        packet = operator_packet(func)
         if str(packet) == "trueloop.linear_cross_entropy":
             self._loss(args, out)
         elif (formula := flop_registry.get(packet)) is not None:
@@ -326,7 +331,7 @@ class _Operations(TorchDispatchMode):
             sizes = [
                 each.untyped_storage().nbytes()
                 for each in tensors_in(out)
-                if each.untyped_storage()._cdata not in self.look.own
+                if storage_id(each.untyped_storage()) not in self.look.own
             ]
             self.look.largest = max(self.look.largest, *sizes, 0)
         return out
@@ -335,7 +340,7 @@ class _Operations(TorchDispatchMode):
         """Its products and its room are out of sight; the gradient of its weight is a gradient already, and no
         activation."""
         hidden, weight, precision = args[0], args[1], args[4]
-        self.look.own.add(out[2].untyped_storage()._cdata)
+        self.look.own.add(storage_id(out[2].untyped_storage()))
         self.look.scores += len(hidden) * len(weight) * precision.itemsize
         self.look.table = weight.numel() * precision.itemsize if precision != weight.dtype else 0
         self.look.compute(2 * hidden.numel() * len(weight) * (1 + args[5] + args[6]))

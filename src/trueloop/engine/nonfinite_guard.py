@@ -21,6 +21,8 @@ from trueloop.data.source import moved
 from trueloop.engine.deferred_read import DeferredRead
 from trueloop.engine.fused_adam import FusedStep
 from trueloop.parallel.gradient import clip, norm_of
+from trueloop.torch_private.foreach import foreach_copy_
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["BufferSnapshot", "Guard", "LossSummary", "Position", "clear_gradients", "clip", "norm_of"]
 
@@ -45,7 +47,7 @@ class BufferSnapshot:
     def __init__(self, model: nn.Module) -> None:
         self._buffers = list(model.buffers())
         self.copies = [buffer.clone() for buffer in self._buffers]
-        self._versions = [buffer._version for buffer in self._buffers]
+        self._versions = [tensor_version(buffer) for buffer in self._buffers]
         # torch's norms write their running statistics without counting it as a change.
         untold = {
             id(b)
@@ -57,15 +59,19 @@ class BufferSnapshot:
 
     def _changed(self) -> list[int]:
         told = zip(self._buffers, self._versions, self._untold, strict=True)
-        return [number for number, (buffer, version, untold) in enumerate(told) if untold or buffer._version != version]
+        return [
+            number
+            for number, (buffer, version, untold) in enumerate(told)
+            if untold or tensor_version(buffer) != version
+        ]
 
     def _copy(self, sources: list[Tensor], into: list[Tensor]) -> None:
         changed = self._changed() if self._buffers else ()
         if changed:
             with torch.no_grad():
-                torch._foreach_copy_([into[number] for number in changed], [sources[number] for number in changed])
+                foreach_copy_([into[number] for number in changed], [sources[number] for number in changed])
             for number in changed:
-                self._versions[number] = self._buffers[number]._version
+                self._versions[number] = tensor_version(self._buffers[number])
 
     def all_change(self) -> None:
         """A step that is played from a recording counts nothing as a change."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
@@ -25,6 +24,7 @@ from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.recipe.recipe import Recipe
+from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["check_before_training", "machine_problems"]
 
@@ -224,10 +224,10 @@ def _sizes(loop: Loop, samples: int) -> list[int]:
 def _values_per_channel(model: nn.Module) -> Iterator[dict[str, int]]:
     """Filled while the model runs: how many values per channel each BatchNorm gets from one sample."""
     values: dict[str, int] = {}
-    names = {module: name for name, module in model.named_modules() if isinstance(module, _BatchNorm)}
+    names = {module: name for name, module in model.named_modules() if isinstance(module, BatchNorm)}
 
     def look(module: nn.Module, given: tuple[Any, ...]) -> None:
-        if isinstance(module, _BatchNorm) and given and isinstance(given[0], Tensor) and given[0].dim() >= 2:
+        if isinstance(module, BatchNorm) and given and isinstance(given[0], Tensor) and given[0].dim() >= 2:
             values[names[module]] = given[0][0, 0].numel()
 
     handles = [module.register_forward_pre_hook(look) for module in names if not isinstance(module, nn.SyncBatchNorm)]

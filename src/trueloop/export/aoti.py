@@ -31,10 +31,9 @@ class Aoti(Exporter):
     notes = ("The file is machine code: load it only if you trust whoever made it, as you would a program.",)
 
     def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
-        from torch._inductor import aoti_compile_and_package
-
         from trueloop.export.device import exact, torch_device
         from trueloop.export.traced import quietly, traced
+        from trueloop.torch_private.inductor import aoti_compile_and_package
 
         _refuse_no_toolkit(given.device)
         graph, ports = traced(program, given)
@@ -43,9 +42,8 @@ class Aoti(Exporter):
         return ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
-        from torch._inductor import aoti_load_package
-
         from trueloop.export.device import TorchRunner, number_of, torch_device
+        from trueloop.torch_private.inductor import aoti_load_package
 
         place = torch_device(device)
         if place.type == "cpu":

@@ -32,6 +32,7 @@ from trueloop.observers.roster import (
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, GraphCut, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.graph import nodes
+from trueloop.torch_private.tensors import tensor_version
 from trueloop.usercode.ownership import attributes_read, cuts_in_forwards
 
 __all__ = ["AccountsObserver"]
@@ -309,9 +310,9 @@ def _print_of(parameter: Tensor) -> _Print:
             or not parameter.is_floating_point()
         ):
             return _Print(
-                parameter._version, 0.0
+                tensor_version(parameter), 0.0
             )  # a sharded parameter is not read: that would make other processes wait
-        return _Print(parameter._version, float(parameter.detach().reshape(-1)[:LOOKED_AT].double().sum()))
+        return _Print(tensor_version(parameter), float(parameter.detach().reshape(-1)[:LOOKED_AT].double().sum()))
 
 
 def _is_torchs(module: nn.Module) -> bool:

@@ -19,6 +19,7 @@ from trueloop.observers.roster import KnownModel, Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, LossCall, ModuleCall, tensors_in
 from trueloop.taps.graph import node_name, nodes, through_views
+from trueloop.torch_private.autograd import saved
 
 __all__ = ["CollapseObserver"]
 
@@ -160,7 +161,7 @@ def _squashes(node: Any, shape: torch.Size) -> bool:
     """Does the operation map different scores to one number? A softmax over a single score does so by mistake."""
     name = node_name(node).rstrip("0123456789")
     if name == "SoftmaxBackward":
-        dimension = (int(node._saved_dim) + 2**63) % 2**64 - 2**63  # -1 is kept as 2**64 - 1
+        dimension = (int(saved(node, "dim")) + 2**63) % 2**64 - 2**63  # -1 is kept as 2**64 - 1
         return shape[dimension] > 1
     return name in _ENDS
 

@@ -14,8 +14,8 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import RunEnd
-from trueloop.taps.internals import compiler_said
 from trueloop.taps.place import is_users
+from trueloop.torch_private.compiler import compiler_notes
 
 __all__ = ["CompilingObserver"]
 
@@ -35,11 +35,11 @@ class CompilingObserver(Observer):
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
-        graphs, breaks, failures = compiler_said()
+        graphs, breaks, failures = compiler_notes()
         self._before = (graphs, len(breaks), {code: len(reasons) for code, reasons in failures.items()})
 
     def run_ended(self, end: RunEnd) -> None:
-        graphs, breaks, failures = compiler_said()
+        graphs, breaks, failures = compiler_notes()
         graphs_before, breaks_before, failures_before = self._before
         made = graphs - graphs_before if graphs >= graphs_before else graphs  # fewer: the compiler was reset
         if not made:

@@ -32,8 +32,8 @@ from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LoaderStart
 from trueloop.taps.chance import Chance, Part, Seedings, is_generator, parts_of, reseed, seed_everything
 from trueloop.taps.fork import CannotFork, in_a_copy
-from trueloop.taps.internals import become_worker
 from trueloop.taps.place import is_users
+from trueloop.torch_private.dataloader import become_worker
 from trueloop.usercode.source import source_of
 
 __all__ = ["DatasetObserver"]

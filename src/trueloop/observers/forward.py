@@ -15,8 +15,6 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
 from trueloop.event import Forward, ModelSeen, Place, SteppedWhileEvaluating
@@ -35,6 +33,7 @@ from trueloop.taps.calls import (
     tensors_in,
 )
 from trueloop.taps.note import FORWARD, write_note
+from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import draws_in_training
 
 __all__ = ["ForwardObserver"]
@@ -364,11 +363,11 @@ def _identical(before: list[weakref.ref[Tensor]] | None, inputs: list[Tensor]) -
 
 
 def _keeps_statistics(layer: nn.Module) -> bool:
-    return isinstance(layer, _NormBase) and layer.track_running_stats
+    return isinstance(layer, NormBase) and layer.track_running_stats
 
 
 def _drops(layer: nn.Module) -> bool:
-    if isinstance(layer, _DropoutNd):
+    if isinstance(layer, DropoutNd):
         return layer.p > 0
     if isinstance(layer, nn.RNNBase):
         return layer.dropout > 0 and layer.num_layers > 1

@@ -20,6 +20,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltOptimizer, StepCall
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["FrozenObserver"]
 
@@ -96,7 +97,9 @@ class FrozenObserver(Observer):
         if number not in self._marks:
             return
         looks, frozen = self._looks.pop(number, []), self._frozen(call.optimizer, number)
-        self._marks[number] = {id(p): (weakref.ref(p.grad), p.grad._version) for p in frozen if p.grad is not None}
+        self._marks[number] = {
+            id(p): (weakref.ref(p.grad), tensor_version(p.grad)) for p in frozen if p.grad is not None
+        }
         changes = [
             (look, parameter, change)
             for look in looks
@@ -147,7 +150,7 @@ def _looks(optimizer: Optimizer, marks: dict[int, _Mark]) -> list[_Look]:
             continue
         with torch.no_grad():
             zero = not gradient.is_sparse and not bool(gradient.any())
-        if zero or mark[1] == gradient._version:
+        if zero or mark[1] == tensor_version(gradient):
             found.append(_Look(weakref.ref(parameter), _numbers(parameter), "zero" if zero else "stale"))
     return found
 

@@ -8,7 +8,6 @@ from typing import Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from trueloop.event import FrozenStatisticsMoved
@@ -16,6 +15,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import StepCall
+from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["FrozenStatisticsObserver"]
 
@@ -56,7 +56,7 @@ class FrozenStatisticsObserver(Observer):
         moved: list[tuple[str, float]] = []
         for look in before[1] if before is not None else ():
             layer = look.layer()
-            if isinstance(layer, _BatchNorm) and _is_frozen(layer) and layer.running_mean is not None:
+            if isinstance(layer, BatchNorm) and _is_frozen(layer) and layer.running_mean is not None:
                 # Weights that move all the same belong to an average of another network, or to another optimizer.
                 change = (
                     (layer.running_mean - look.mean).abs().max().item()
@@ -75,7 +75,7 @@ class FrozenStatisticsObserver(Observer):
         looks = [
             _Look(weakref.ref(layer), name, layer.running_mean.clone(), _weights(layer))
             for name, layer in model.named_modules()
-            if isinstance(layer, _BatchNorm) and _is_frozen(layer) and layer.running_mean is not None
+            if isinstance(layer, BatchNorm) and _is_frozen(layer) and layer.running_mean is not None
         ]
         if looks:
             self._looks[key] = (call.index, looks)
@@ -87,7 +87,7 @@ def _trains(model: nn.Module, optimizer: Optimizer) -> bool:
     return model.training and any(id(parameter) in own for parameter in parameters_of(optimizer))
 
 
-def _is_frozen(layer: _BatchNorm) -> bool:
+def _is_frozen(layer: BatchNorm) -> bool:
     """It has weights, none of which needs a gradient, and it keeps statistics, which it takes from the batches."""
     weights = [weight for weight in (layer.weight, layer.bias) if weight is not None]
     return (
@@ -98,6 +98,6 @@ def _is_frozen(layer: _BatchNorm) -> bool:
     )
 
 
-def _weights(layer: _BatchNorm) -> Tensor:
+def _weights(layer: BatchNorm) -> Tensor:
     with torch.no_grad():
         return torch.cat([weight.detach().reshape(-1) for weight in (layer.weight, layer.bias) if weight is not None])

@@ -22,6 +22,7 @@ from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ClipCall, StepCall, UnscaleCall
 from trueloop.taps.graph import reduction_of
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["GradientObserver"]
 
@@ -38,14 +39,14 @@ _Mark = tuple[weakref.ref[Tensor], int] | None
 
 def _mark(parameter: Tensor) -> _Mark:
     gradient = parameter.grad
-    return None if gradient is None else (weakref.ref(gradient), gradient._version)
+    return None if gradient is None else (weakref.ref(gradient), tensor_version(gradient))
 
 
 def _same(mark: _Mark, parameter: Tensor) -> bool:
     gradient = parameter.grad
     if mark is None or gradient is None:
         return mark is None and gradient is None
-    return mark[0]() is gradient and mark[1] == gradient._version
+    return mark[0]() is gradient and mark[1] == tensor_version(gradient)
 
 
 class _Ledger:

@@ -12,6 +12,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BuiltOptimizer, RunEnd, StepCall
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["IdleObserver"]
 
@@ -44,7 +45,7 @@ class IdleObserver(Observer):
         last = list(parameters_of(built.optimizer))[-1:]  # the one nearest to the loss
         for parameter in last:
             name = type(built.optimizer).__name__
-            waiting = _Waiting(weakref.ref(parameter), parameter._version, name, built.place)
+            waiting = _Waiting(weakref.ref(parameter), tensor_version(parameter), name, built.place)
             self._waiting[self.roster.optimizer(built.optimizer).number] = waiting
 
     def step_started(self, call: StepCall) -> None:
@@ -62,7 +63,7 @@ class IdleObserver(Observer):
             parameter = waiting.parameter()
             if parameter is not None and parameter.grad is not None:
                 waiting.training = waiting.training or (not waiting.backwards and self._is_trained(parameter))
-                waiting.moved = waiting.moved or parameter._version != waiting.version
+                waiting.moved = waiting.moved or tensor_version(parameter) != waiting.version
                 waiting.backwards += 1
                 waiting.backward_place = call.place
 

@@ -12,13 +12,14 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
 from trueloop.event import GradientsMeasured, LayerGradient
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ClipCall, InnerCall, StepCall
+from trueloop.torch_private.foreach import foreach_norm
+from trueloop.torch_private.modules import ConvNd
 
 __all__ = ["NormsObserver"]
 
@@ -36,7 +37,7 @@ FOLLOWED: Final = 4
 MEMORY: Final = 0.9
 """Weight of the past in the loss's usual size."""
 
-_OWNERS: Final = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
+_OWNERS: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
 """Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
 
 
@@ -155,6 +156,6 @@ def _lengths(tensors: Sequence[Tensor]) -> list[float]:
             here = [(position, tensor) for position, tensor in enumerate(tensors) if tensor.device == device]
             # half precision overflows long before a norm is large
             wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for _, tensor in here]
-            norms = torch.stack([norm.float() for norm in torch._foreach_norm(wide)]).tolist()
+            norms = torch.stack([norm.float() for norm in foreach_norm(wide)]).tolist()
             found.update(zip((position for position, _ in here), norms, strict=True))
     return [found[position] for position in range(len(tensors))]

@@ -28,6 +28,7 @@ from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, LossCall,
 from trueloop.taps.graph import node_name
 from trueloop.taps.note import FORWARD, note_on
 from trueloop.taps.rows import bad_rows
+from trueloop.torch_private.autograd import saved
 from trueloop.usercode.source import called_name, source_of
 
 __all__ = ["NotFiniteObserver"]
@@ -334,7 +335,7 @@ def _between(loss: Tensor) -> list[Any]:
 def _saved(node: Any, name: str) -> Tensor | None:
     """A tensor that a node keeps for its backward."""
     try:
-        value = getattr(node, f"_saved_{name}", None)
+        value = saved(node, name)
     except RuntimeError:  # it has been freed
         return None
     return value if isinstance(value, Tensor) else None
@@ -358,7 +359,7 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
         elif name == "Div":
             bad, subject = other is not None and bool((other == 0).any()), other
         elif name == "Pow":
-            exponent = getattr(node, "_saved_exponent", 1)
+            exponent = saved(node, "exponent", 1)
             partial = isinstance(exponent, float) and not exponent.is_integer()
             bad = taken is not None and bool(
                 ((taken < 0) & partial).any() or (isinstance(exponent, (int, float)) and exponent < 0)
@@ -366,7 +367,7 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
         elif name in ("Acos", "Asin"):
             bad = taken is not None and bool((taken.abs() > 1).any())
         elif name == "Mean":
-            bad, subject = 0 in getattr(node, "_saved_self_sym_sizes", ()), None
+            bad, subject = 0 in saved(node, "self_sym_sizes", ()), None
         else:
             continue
         if bad:
@@ -381,7 +382,7 @@ def _steep_node(loss: Tensor, place: Place | None) -> Origin | None:
     for node in _between(loss):
         name = _plain(node)
         taken = _saved(node, "result") if name in _STEEP else None
-        exponent = getattr(node, "_saved_exponent", 1) if name == "Pow" else 1
+        exponent = saved(node, "exponent", 1) if name == "Pow" else 1
         if name == "Pow" and isinstance(exponent, (int, float)) and exponent < 1:
             taken = _saved(node, "self")
         if taken is not None and bool((taken == 0).any()):

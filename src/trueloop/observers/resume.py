@@ -24,6 +24,7 @@ from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltSchedule, FileRead, Restored, StateLoad, StepCall
 from trueloop.taps.contents import KeptOptimizer, contents_of, kept_optimizers, path_of, settings_of, weights_in
 from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import EXTRA_STATE
 
 __all__ = ["ResumeObserver"]
 
@@ -178,7 +179,7 @@ def _is_whole(module: nn.Module, state: Mapping[str, object]) -> bool:
     fine-tuning begins."""
     parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
-    others = {name for name in state if not name.endswith("_extra_state")} - parameters - buffers
+    others = {name for name in state if not name.endswith(EXTRA_STATE)} - parameters - buffers
     return parameters <= state.keys() and not others
 
 

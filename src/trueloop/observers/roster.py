@@ -13,7 +13,8 @@ from torch.optim import Optimizer
 from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltOptimizer, ModuleCall, StepCall
-from trueloop.taps.internals import is_shard
+from trueloop.torch_private.modules import WRAPPED_MODULE, own_modules
+from trueloop.torch_private.tensors import is_shard
 from trueloop.usercode.ownership import assigned_place, birthplace, class_place, users_classes
 
 __all__ = [
@@ -141,9 +142,10 @@ def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
 def unwrapped(module: nn.Module) -> nn.Module:
     """The user's model inside a compiled one or a data-parallel wrapper."""
     if type(module).__module__.startswith("torch."):
-        for attribute in ("_orig_mod", "module"):
+        for attribute in (WRAPPED_MODULE, "module"):
             # Asking the module itself for what it lacks is slow; and what TorchScript has instead of a dictionary
             # cannot `get`.
-            if attribute in module._modules and (inner := module._modules[attribute]) is not None:
+            children = own_modules(module)
+            if attribute in children and (inner := children[attribute]) is not None:
                 return unwrapped(inner)
     return module

@@ -15,7 +15,8 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import Joined, RunEnd, StateLoad, StateSave, StateTaken
-from trueloop.taps.internals import OptimizedModule
+from trueloop.torch_private.compiler import OptimizedModule
+from trueloop.torch_private.modules import WRAPPED_MODULE
 
 __all__ = ["PrefixObserver", "SavedFilesObserver"]
 
@@ -92,7 +93,7 @@ def _path_of(file: object) -> str:
 def _prefix_of(module: nn.Module) -> str:
     """What a wrapper puts before the names of the module inside it: 'module.', '_orig_mod.', or both."""
     if isinstance(module, OptimizedModule):
-        return "_orig_mod." + _prefix_of(module._orig_mod)
+        return f"{WRAPPED_MODULE}." + _prefix_of(getattr(module, WRAPPED_MODULE))
     return "module." if isinstance(module, (DataParallel, DistributedDataParallel)) else ""
 
 

@@ -9,14 +9,13 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
 
 from trueloop.event import FirstLayerInput
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, unwrapped
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import InnerCall, ModuleCall, StepCall, tensors_in
+from trueloop.torch_private.modules import ConvNd, NormBase
 
 __all__ = ["ScalesObserver"]
 
@@ -30,8 +29,8 @@ MOST_COLUMNS: Final = 4096
 SMALLEST_SIDE: Final = 16
 """Pixels on a side from which as many columns as a square image has pixels are taken for one."""
 
-_NORMS: Final = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
-_TOUCHING: Final = (nn.Linear, nn.Bilinear, _ConvNd, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, *_NORMS)
+_NORMS: Final = (NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
+_TOUCHING: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, *_NORMS)
 """Layers after which a tensor is no longer what the data says."""
 
 
@@ -106,7 +105,7 @@ class ScalesObserver(Observer):
         ):
             return
         weight = getattr(module, "weight", None)
-        if not isinstance(module, (nn.Linear, _ConvNd)) or weight is None or not weight.requires_grad:
+        if not isinstance(module, (nn.Linear, ConvNd)) or weight is None or not weight.requires_grad:
             return
         with torch.no_grad():
             facts = _facts(fed.detach(), _is_image(module, fed, call))

@@ -18,6 +18,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import StateLoad, StateSave, StateTaken, tensors_in
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateObserver"]
 
@@ -52,7 +53,7 @@ class StateObserver(Observer):
         for tensor, _ in zip(floats, range(SAMPLE), strict=False):
             key = id(tensor)
             ref = weakref.ref(tensor, lambda _, key=key: known.pop(key, None))  # type: ignore[misc]
-            known[key] = _Taken(ref, tensor._version, self.bus.step, taken.place, module)
+            known[key] = _Taken(ref, tensor_version(tensor), self.bus.step, taken.place, module)
 
     def state_loading(self, load: StateLoad) -> None:
         if isinstance(load.state, dict):
@@ -85,7 +86,7 @@ class StateObserver(Observer):
 
     def _moved(self, tensor: Tensor, taken: _Taken) -> bool:
         """Its version says so; an optimizer that writes through `.data` leaves it, but holds the weight."""
-        if tensor._version != taken.version:
+        if tensor_version(tensor) != taken.version:
             return True
         module = taken.module()
         held = self.roster.held_ids()

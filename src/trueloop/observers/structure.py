@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
-from torch.nn.modules.loss import _Loss
 from torch.nn.parameter import is_lazy
 
 from trueloop.event import HiddenPart, LooseTensor, ModelExamined, Place
@@ -24,6 +23,8 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, assigned_place, unwrapped, users_classes
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModuleCall, StepCall
+from trueloop.torch_private.modules import APPLY, Loss
+from trueloop.torch_private.tensors import tensor_version
 from trueloop.usercode.source import Source, is_self_attribute, source_of
 
 __all__ = ["StructureObserver"]
@@ -39,7 +40,7 @@ LONGEST: Final = 256
 _OWN: Final = frozenset(vars(nn.Module()))
 """Attributes that every module has: where PyTorch itself keeps parameters, buffers, children and hooks."""
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
-_BY_HAND: Final = frozenset({"_apply", "to", "cuda", "state_dict", "get_extra_state", "__getstate__"})
+_BY_HAND: Final = frozenset({APPLY, "to", "cuda", "state_dict", "get_extra_state", "__getstate__"})
 """A class that writes one of these takes care of its own tensors."""
 _TAKEN_ALONG: Final = frozenset(
     {"to", "cuda", "cpu", "type_as", "device", "dtype", "shape", "size", "item", "tolist", "dim", "numel", "ndim"}
@@ -122,9 +123,9 @@ class StructureObserver(Observer):
             for attribute, value in vars(module).items():
                 if type(value) is Tensor:
                     mark = self._marks.setdefault(module, {}).setdefault(
-                        attribute, (weakref.ref(value), value._version)
+                        attribute, (weakref.ref(value), tensor_version(value))
                     )
-                    if mark[0]() is not value or mark[1] != value._version:
+                    if mark[0]() is not value or mark[1] != tensor_version(value):
                         self._rebuilt.setdefault(module, set()).add(attribute)
 
     def _loose(self, root: nn.Module) -> Iterator[LooseTensor]:
@@ -164,7 +165,7 @@ def _storage(tensor: Tensor) -> int:
 
 def _is_criterion(module: nn.Module) -> bool:
     named = type(module).__name__.endswith(("Loss", "Criterion"))
-    return (named or isinstance(module, _Loss)) and next(module.parameters(), None) is None
+    return (named or isinstance(module, Loss)) and next(module.parameters(), None) is None
 
 
 def _parts(value: object, depth: int = 1) -> Iterator[tuple[object, int]]:

@@ -21,6 +21,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, birthplace
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModuleCall, ModuleMove, ParameterSet, StepCall
+from trueloop.torch_private.modules import own_parameters
 from trueloop.usercode.source import source_of
 
 __all__ = ["TiesObserver"]
@@ -41,7 +42,7 @@ class _Slot:
 
     def holds(self) -> nn.Parameter | None:
         module = self.module()
-        return None if module is None else module._parameters.get(self.name)
+        return None if module is None else own_parameters(module).get(self.name)
 
     def is_in(self, module: nn.Module, name: str) -> bool:
         return self.name == name and self.module() is module

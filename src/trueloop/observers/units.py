@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.optim import Optimizer
 
 from trueloop.event import IdenticalUnits, Place
@@ -23,6 +22,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, birthplace, class_place, parameters_of, users_classes
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import InnerCall, ModuleCall, StepCall
+from trueloop.torch_private.modules import ConvNd, ConvTransposeNd, own_parameters
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["UnitsObserver"]
@@ -76,12 +76,12 @@ class UnitsObserver(Observer):
     def _taste(self, module: nn.Module, args: tuple[object, ...]) -> None:
         if (
             self._fed.get(module)
-            or not isinstance(module, (nn.Linear, _ConvNd))
+            or not isinstance(module, (nn.Linear, ConvNd))
             or not args
             or not isinstance(args[0], Tensor)
         ):
             return
-        weight = module._parameters.get(
+        weight = own_parameters(module).get(
             "weight"
         )  # as an attribute it may be computed, and computing it may change it: spectral_norm
         with torch.no_grad():
@@ -178,9 +178,9 @@ def _dims_of_units(model: nn.Module, name: str, weight: Tensor) -> tuple[int, ..
     """The dimension that counts the units of a layer; for a matrix of the user's own, whichever of the two it may
     be."""
     owner = model.get_submodule(name.rpartition(".")[0])
-    if isinstance(owner, _ConvTransposeNd):
+    if isinstance(owner, ConvTransposeNd):
         return (1,) if weight.shape[1] > 1 else ()
-    if isinstance(owner, (nn.Linear, _ConvNd)):
+    if isinstance(owner, (nn.Linear, ConvNd)):
         return (0,) if weight.shape[0] > 1 else ()
     if weight.dim() == 2 and min(weight.shape) > 1 and next(users_classes(owner), None) is not None:
         return (0, 1)

@@ -21,6 +21,7 @@ from trueloop.observers.roster import KnownOptimizer, Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ClipCall, StepCall, UnscaleCall
 from trueloop.taps.graph import scaler_of
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["UnscaleObserver"]
 
@@ -143,7 +144,7 @@ def _sample(known: KnownOptimizer) -> list[Tensor]:
 
 
 def _marks(known: KnownOptimizer) -> _Marks:
-    return tuple((id(gradient), gradient._version) for gradient in _sample(known))
+    return tuple((id(gradient), tensor_version(gradient)) for gradient in _sample(known))
 
 
 def _length(known: KnownOptimizer) -> float | None:

@@ -19,6 +19,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, ModuleCall, StepCall, tensors_in
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["WrapperObserver"]
 
@@ -57,7 +58,7 @@ class _Wrapped:
         return (
             []
             if inner is None
-            else [(id(p.grad), -1 if p.grad is None else p.grad._version) for p in inner.parameters()]
+            else [(id(p.grad), -1 if p.grad is None else tensor_version(p.grad)) for p in inner.parameters()]
         )
 
 

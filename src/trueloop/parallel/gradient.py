@@ -8,6 +8,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from trueloop.torch_private.foreach import foreach_mul_, foreach_norm
+
 __all__ = ["clip", "norm_of", "shorten"]
 
 TINY: Final = 1e-6
@@ -21,7 +23,7 @@ def norm_of(parameters: Sequence[Tensor]) -> Tensor:
         return torch.zeros((), device=parameters[0].device if parameters else None)
     if any(gradient.is_sparse for gradient in gradients):
         gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    norms: tuple[Tensor, ...] = torch._foreach_norm(gradients)
+    norms: tuple[Tensor, ...] = foreach_norm(gradients)
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 
@@ -33,4 +35,4 @@ def clip(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
 
 def shorten(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     if gradients:
-        torch._foreach_mul_(gradients, torch.clamp(limit / (norm + TINY), max=1.0))
+        foreach_mul_(gradients, torch.clamp(limit / (norm + TINY), max=1.0))

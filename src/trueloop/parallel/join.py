@@ -20,7 +20,7 @@ from trueloop.parallel.answer import LOST, WAIT, seconds_to_wait
 from trueloop.parallel.route import INTERFACE, route_to
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Store
+    from trueloop.torch_private.distributed import Store
 
 __all__ = ["joined"]
 
@@ -74,8 +74,9 @@ def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store
     store of its own, a fast one may find that of the meeting before, which is about to end: each attempt, and each
     meeting, has a name of its own.
     """
-    from torch._C._distributed_c10d import PrefixStore  # not there in a torch without torch.distributed
     from torch.distributed.rendezvous import rendezvous
+
+    from trueloop.torch_private.distributed import PrefixStore  # lazy: torch may be built without torch.distributed
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     while True:

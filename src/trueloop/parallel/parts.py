@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Shard
 
 from trueloop.parallel.gradient import shorten
+from trueloop.torch_private.foreach import foreach_norm
 
 __all__ = ["clip_parts", "divided", "divided_form", "in_one_form", "norm_of_parts", "own", "part_of", "where", "whole"]
 
@@ -56,7 +57,7 @@ def norm_of_parts(parameters: Sequence[Tensor], device: torch.device) -> Tensor:
             split.setdefault(_groups(parameter.grad), []).append(own(parameter.grad))
     total = torch.zeros((), dtype=torch.float64, device=device)
     for groups, gradients in split.items():
-        square = torch.stack(torch._foreach_norm(gradients)).double().square().sum()
+        square = torch.stack(foreach_norm(gradients)).double().square().sum()
         for group in groups:
             dist.all_reduce(square, group=group)
         total += square

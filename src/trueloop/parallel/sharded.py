@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from trueloop.parallel.parts import (
     clip_parts,
@@ -33,6 +32,7 @@ from trueloop.parallel.parts import (
 from trueloop.parallel.peers import Alone, Group
 from trueloop.parallel.strategy import Strategy
 from trueloop.parallel.tensor import TensorPlan, plan_tensors, split_layers
+from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["Sharded"]
 
@@ -161,6 +161,6 @@ class Sharded(Strategy):
 
 def _policy(precision: str, model: nn.Module) -> MixedPrecisionPolicy:
     """What autocast computes with can be gathered so; but BatchNorm wants its weights as wide as its statistics."""
-    if precision != "bf16" or any(isinstance(module, _BatchNorm) for module in model.modules()):
+    if precision != "bf16" or any(isinstance(module, BatchNorm) for module in model.modules()):
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)

@@ -25,6 +25,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from trueloop.errors import BadRecipe
+from trueloop.torch_private.modules import has_forward_hooks, own_modules
 
 __all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
 
@@ -87,10 +88,7 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
         if type(module) is not nn.Sequential or "forward" in vars(module):
             continue
         first: tuple[str, nn.Linear] | None = None
-        for (
-            key,
-            child,
-        ) in module._modules.items():  # each as often as it is called: named_children leaves out what came before
+        for key, child in own_modules(module).items():
             at = f"{name}.{key}" if name else key
             if type(child) is nn.Linear and _is_plain(child, uses):
                 if first is not None and (why := _why_not(first[1].out_features, ranks)):
@@ -112,7 +110,7 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
 def _is_plain(layer: nn.Linear, uses: Counter[int]) -> bool:
     """Its own weights alone, and nobody listens to what it sees."""
     alone = all(uses[id(parameter)] == 1 for parameter in layer.parameters())
-    return alone and "forward" not in vars(layer) and not layer._forward_hooks and not layer._forward_pre_hooks
+    return alone and "forward" not in vars(layer) and not has_forward_hooks(layer)
 
 
 def _why_not(numbers: int, ranks: int) -> str:

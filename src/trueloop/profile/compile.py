@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from traceback import FrameSummary
 
-from torch._dynamo import utils as compiler
-
 from trueloop.event import Place
 from trueloop.results.profile import Compiled, CompilerNote
-from trueloop.taps.internals import compiler_said
 from trueloop.taps.place import is_users
+from trueloop.torch_private.compiler import compile_seconds, compiler_notes
 
 __all__ = ["compile_facts"]
 
 
 def compile_facts() -> Compiled | None:
     """None if nothing was compiled."""
-    graphs, breaks, failures = compiler_said()
+    graphs, breaks, failures = compiler_notes()
     if not graphs and not breaks:
         return None
     recompiles = tuple(
@@ -26,17 +24,10 @@ def compile_facts() -> Compiled | None:
     )
     return Compiled(
         graphs=graphs,
-        seconds=_seconds(),
+        seconds=compile_seconds(),
         breaks=tuple(CompilerNote(reason.split("\n")[0], _place(stack)) for reason, stack in breaks),
         recompiles=recompiles,
     )
-
-
-def _seconds() -> float:
-    """Of the outermost of the compiler's own measures."""
-    times: dict[str, list[float]] = getattr(compiler, "compilation_time_metrics", {})
-    outer = next((name for name in ("_compile.compile_inner", "entire_frame_compile") if name in times), None)
-    return sum(times[outer]) if outer else 0.0
 
 
 def _place(stack: list[FrameSummary]) -> Place | None:

@@ -24,7 +24,6 @@ from typing import Any, Final, final
 
 import torch
 from torch import nn
-from torch._C._autograd import _profiler_enabled
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
@@ -40,6 +39,8 @@ from trueloop.results.profile import HotLine, Loading, Updating
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BatchDrawn, BuiltLoader, BuiltOptimizer, LoaderStart, ModuleCall, tensors_in
 from trueloop.taps.registry import TapRegistry
+from trueloop.torch_private.modules import is_compiled_in_place
+from trueloop.torch_private.profiler import dump_memory_snapshot, profiler_enabled, record_memory_history
 
 __all__ = ["STEPS", "WINDOW", "Observer"]
 
@@ -131,7 +132,9 @@ class Observer:
             self.remove()  # not when the last step ended: hooks cannot be taken out while they are being called
         elif call.grad and not any(known() is call.module for known in self.models):
             self.models.append(weakref.ref(call.module))
-            self.compiled = self.compiled or call.compiled or any(_is_compiled(part) for part in call.module.modules())
+            self.compiled = (
+                self.compiled or call.compiled or any(is_compiled_in_place(part) for part in call.module.modules())
+            )
         if call.grad and not self.batch_size:
             first = next(tensors_in([*call.args, *call.kwargs.values()]), None)
             self.batch_size = len(first) if first is not None and first.dim() else 0
@@ -228,7 +231,7 @@ class Observer:
             self.lines = sampler.lines(self.clock.pieces)
 
     def _profiled(self) -> Generator[None, None, None]:
-        if _profiler_enabled():
+        if profiler_enabled():
             self.notes.append("the script uses PyTorch's profiler itself: operations and modules were not looked at")
             return
         cuda = self._device().type == "cuda"
@@ -236,7 +239,7 @@ class Observer:
         self.clock.pieces.clear()
         self.clock.recording = True
         if self.snapshot is not None and cuda:
-            torch.cuda.memory._record_memory_history()
+            record_memory_history(True)
         window.start()
         first = self.taken
         try:
@@ -246,8 +249,8 @@ class Observer:
             self.clock.recording = False
             window.stop()
             if self.snapshot is not None and cuda:
-                torch.cuda.memory._dump_snapshot(str(self.snapshot))  # type: ignore[no-untyped-call]
-                torch.cuda.memory._record_memory_history(enabled=None)
+                dump_memory_snapshot(self.snapshot)
+                record_memory_history(False)
         self.seen = window.seen(self.clock.pieces, self.taken - first)
         if self.trace is not None:
             window.save(self.trace)
@@ -350,10 +353,6 @@ def _length(dataset: Any) -> int:
         return len(dataset)
     except (TypeError, NotImplementedError):  # it is made as it is read
         return 0
-
-
-def _is_compiled(module: nn.Module) -> bool:
-    return module._compiled_call_impl is not None
 
 
 def _before_fork(observer: Observer | None) -> None:

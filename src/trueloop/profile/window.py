@@ -16,12 +16,12 @@ from time import perf_counter_ns, time_ns
 from typing import Any, Final, final
 
 import torch
-from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from trueloop.profile.clock import Piece
 from trueloop.profile.scope import Scope
 from trueloop.results.profile import Host, ModuleCost, Operation, Phase, Span
+from trueloop.torch_private.profiler import DeviceType
 
 __all__ = ["Seen", "Window"]
 

@@ -18,14 +18,14 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.profile.scope import Scope
 from trueloop.results.profile import Phase, Work
 from trueloop.taps.bus import Bus
-from trueloop.taps.internals import LoaderIterator
 from trueloop.taps.tap import Patch
+from trueloop.torch_private.dataloader import LoaderIterator
+from trueloop.torch_private.dispatch import TorchDispatchMode, operator_packet, operator_schema
 
 __all__ = ["Counted", "WorkCounter", "uses_tf32"]
 
@@ -119,7 +119,7 @@ class WorkCounter(TorchDispatchMode):
         return __next__
 
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
-        name = func._overloadpacket.__name__
+        name = operator_packet(func).__name__
         made = list(_tensors(out)) or list(_written(func, args, kwargs))
         if _is_view(func) or not made:
             return
@@ -129,7 +129,7 @@ class WorkCounter(TorchDispatchMode):
             return
         taken = [*_tensors(args), *_tensors(kwargs)]
         moved = sum(map(_size, taken)) + sum(map(_size, made))
-        formula = flop_registry.get(func._overloadpacket)
+        formula = flop_registry.get(operator_packet(func))
         flops = int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
         row = self.operations[name]
         row.calls, row.flops, row.bytes = row.calls + 1, row.flops + flops, row.bytes + moved
@@ -221,7 +221,9 @@ class WorkCounter(TorchDispatchMode):
 
 @cache
 def _is_view(func: Any) -> bool:
-    return any(value.alias_info is not None and not value.alias_info.is_write for value in func._schema.returns)
+    return any(
+        value.alias_info is not None and not value.alias_info.is_write for value in operator_schema(func).returns
+    )
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
@@ -232,7 +234,7 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
 
 @cache
 def _outlets(func: Any) -> tuple[tuple[int, str], ...]:
-    arguments = enumerate(func._schema.arguments)
+    arguments = enumerate(operator_schema(func).arguments)
     return tuple(
         (at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write
     )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from trueloop.quantize.scheme import CONVOLUTIONS, TABLES, Calibration, Scheme
 from trueloop.quantize.stored import Int8, replaced, with_stored
+from trueloop.torch_private.tensors import int8_matmul
 
 __all__ = ["Int8Dynamic"]
 
@@ -67,6 +68,6 @@ class _Dynamic(nn.Module):
         rows = given.reshape(-1, given.shape[-1])
         steps = (rows.abs().amax(1, keepdim=True) / 127).clamp(min=LEAST)
         whole = (rows / steps).round().clamp(-127, 127).to(torch.int8)
-        summed = torch._int_mm(whole, values.t()).to(scale.dtype) * steps * scale.reshape(1, -1)
+        summed = int8_matmul(whole, values.t()).to(scale.dtype) * steps * scale.reshape(1, -1)
         answered = summed if self.bias is None else summed + self.bias
         return answered.reshape(*given.shape[:-1], len(values))

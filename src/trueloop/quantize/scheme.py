@@ -20,6 +20,7 @@ from trueloop.engine.randomness import fence
 from trueloop.errors import MissingExtra
 from trueloop.export.exporter import installed
 from trueloop.export.subject import Subject
+from trueloop.torch_private.dispatch import PYTREE_LOGGER
 
 __all__ = ["Calibration", "Scheme", "known_layers", "nbytes_of"]
 
@@ -113,7 +114,7 @@ class Scheme(ABC):
 
 def _import_quietly() -> None:
     """torch logs how torchao registers its own types with it; what goes wrong is raised."""
-    logger = logging.getLogger("torch.utils._pytree")
+    logger = logging.getLogger(PYTREE_LOGGER)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 from trueloop.data.source import Batch, Source, size_of, tensors_in
 from trueloop.engine.randomness import seed_all
 from trueloop.engine.stop import ignore_signals
+from trueloop.torch_private.dataloader import shut_down_workers
 
 __all__ = ["Samples", "read_samples"]
 
@@ -121,7 +122,7 @@ def _read_elsewhere(source: Source, some: Sequence[Tensor], seed: int) -> Iterat
                 raise Unreadable(read.failure)
             yield read
     finally:
-        iterator._shutdown_workers()  # type: ignore[attr-defined]
+        shut_down_workers(iterator)
 
 
 def _as_it_is(read: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch.jit._builtins import _find_builtin, _register_builtin
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.note import ACTIVATION, write_note
@@ -32,10 +31,7 @@ class ActivationTap(Tap):
 
     def install(self) -> None:
         for name in _NAMES:
-            builtin = _find_builtin(getattr(torch, name))  # type: ignore[no-untyped-call]
             self._patches += [Patch(torch, name, self._wrap), Patch(Tensor, name, self._wrap)]
-            if builtin is not None:  # TorchScript knows torch.softmax by identity
-                _register_builtin(getattr(torch, name), builtin)
 
     def remove(self) -> None:
         for patch in self._patches:

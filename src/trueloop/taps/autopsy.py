@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from trueloop.event import Place
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import here, is_users
+from trueloop.torch_private.modules import BUFFERS, COMPILED_CALL, FORWARD_HOOKS
 
 __all__ = ["Origin", "Replay", "autocast_now", "bounds", "not_finite"]
 
@@ -58,7 +59,6 @@ _STEEP_AT_ZERO: Final = (
     "atan2",
 )
 """Operations whose slope has no value at zero."""
-_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +218,12 @@ def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
         name: copy.copy(value) if isinstance(value, (dict, list, set, deque)) else value
         for name, value in attributes.items()
     }
-    copies["_buffers"] = {name: None if b is None else b.detach().clone() for name, b in attributes["_buffers"].items()}
-    for hooks in _HOOKS:
+    copies[BUFFERS] = {name: None if b is None else b.detach().clone() for name, b in attributes[BUFFERS].items()}
+    for hooks in FORWARD_HOOKS:
         copies[hooks] = type(attributes[hooks])(
             (key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook)
         )
-    copies["_compiled_call_impl"] = None
+    copies[COMPILED_CALL] = None
     return copies
 
 

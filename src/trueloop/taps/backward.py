@@ -10,9 +10,9 @@ from torch import Tensor
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall
-from trueloop.taps.internals import steps_running
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.optimizers import steps_running
 
 __all__ = ["BackwardTap"]
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from trueloop.event import Event
 from trueloop.taps.calls import MOMENTS, ModuleCall, RunEnd
-from trueloop.taps.internals import dispatch_modes, is_transformed, tracing_state
 from trueloop.taps.journal import Journal
+from trueloop.torch_private.dispatch import dispatch_modes, is_transformed, tracing_state
 
 __all__ = ["DEEP_BACKWARDS", "DEEP_STEPS", "Bus", "StopTheRun"]
 

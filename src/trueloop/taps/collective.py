@@ -22,10 +22,10 @@ from torch.nn.parallel import DistributedDataParallel
 from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltWrapper, CollectiveCall, Joined
-from trueloop.taps.internals import compiler_listens, forget_collective, show_collective
 from trueloop.taps.journal import STACK, Journal
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.compiler import compiler_callback, forget_collective, register_collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ class CollectiveTap(Tap):
         for name in FUNCTIONS:
             if hasattr(c10d, name):
                 original = getattr(c10d, name)
-                show_collective(original, self._patch_both(name, self._wrap_collective).wrapper)
+                register_collective(original, self._patch_both(name, self._wrap_collective).wrapper)
         self._patches += [
             Patch(DistributedDataParallel, "__init__", self._wrap_wrapping),
             Patch(DistributedDataParallel, "forward", self._wrap_forward),
@@ -151,7 +151,11 @@ class CollectiveTap(Tap):
         """Nothing to write down: no ranks, part of another collective, or not the run's own doing."""
         bus = self.bus
         return (
-            _is_compiling() or compiler_listens() is not None or bus.journal is None or self._inside or bus.is_foreign()
+            _is_compiling()
+            or compiler_callback() is not None
+            or bus.journal is None
+            or self._inside
+            or bus.is_foreign()
         )
 
     def _members(self, group: Any) -> tuple[str, tuple[int, ...]] | None:

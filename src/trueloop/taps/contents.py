@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from trueloop.event import Contents, SavedCounter
+from trueloop.torch_private.optimizers import SCHEDULER_KEYS
 
 __all__ = ["KeptOptimizer", "contents_of", "kept_optimizers", "path_of", "settings_of", "weights_in"]
 
@@ -146,7 +147,7 @@ def _is_optimizer(value: object) -> bool:
 def _is_schedule(value: object) -> bool:
     if not isinstance(value, Mapping) or not isinstance(value.get("last_epoch"), int):
         return False
-    return any(name in value for name in ("base_lrs", "_last_lr", "num_bad_epochs", "_step_count"))
+    return any(name in value for name in ("base_lrs", "num_bad_epochs", *SCHEDULER_KEYS))
 
 
 def _is_scaler(value: object) -> bool:

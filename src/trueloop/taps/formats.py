@@ -15,6 +15,7 @@ from torch import Tensor
 
 from trueloop.taps.graph import node_name
 from trueloop.taps.note import SCALED, note_on
+from trueloop.torch_private.autograd import result_metadata, saved
 
 __all__ = ["HALVES", "FormatSurvey", "factor_by_hand", "formats_in"]
 
@@ -58,7 +59,7 @@ def formats_in(roots: Sequence[Any], limit: int = 20_000) -> FormatSurvey:
             continue
         name = _plain(node)
         if name not in _HANDS_ON:
-            formats.update(kind for result in node._input_metadata if (kind := result.dtype) in HALVES)
+            formats.update(kind for result in result_metadata(node) if (kind := result.dtype) in HALVES)
             whole = whole and not name.startswith(_OUT_OF_SIGHT)
         scaler = scaler or note_on(node, SCALED)
         for behind, _ in following:
@@ -89,7 +90,7 @@ def _constant(node: Any, name: str) -> float:
     sides = [behind for behind, _ in node.next_functions]
     if sum(side is not None for side in sides) != 1 or (name == "Div" and sides[0] is None):
         return 1.0
-    value = getattr(node, "_saved_self" if sides[0] is None else "_saved_other", None)
+    value = saved(node, "self" if sides[0] is None else "other")
     if isinstance(value, Tensor):
         value = value.detach().item() if value.numel() == 1 else None
     if not isinstance(value, (int, float)):

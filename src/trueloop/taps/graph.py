@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from torch import Tensor
 
 from trueloop.taps.note import SCALED, WALKED, note_on
+from trueloop.torch_private.autograd import result_metadata, saved
 
 __all__ = [
     "LEAF",
@@ -107,7 +108,7 @@ def reduction_of(loss: Tensor) -> LossShape:
             else:
                 divided = True
         elif name not in _VIEWS or not following:
-            mean = name == "Mean" or getattr(node, "_saved_reduction", None) == _MEAN
+            mean = name == "Mean" or saved(node, "reduction") == _MEAN
             return LossShape(mean, divided, amp)
         node = following[0]
     return LossShape(False, divided, amp)
@@ -210,7 +211,7 @@ def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None
 
 def _shape(node: Any, number: int) -> tuple[int, ...]:
     """The shape of one output of an operation."""
-    return tuple(int(size) for size in node._input_metadata[number].shape)
+    return tuple(int(size) for size in result_metadata(node)[number].shape)
 
 
 def _became_square(side: tuple[int, ...], result: tuple[int, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from torch import Tensor, nn
 
 from trueloop.taps.graph import is_view, node_name
-from trueloop.taps.internals import saved_result
+from trueloop.torch_private.autograd import saved_result
 
 __all__ = ["Activation", "hidden_activations"]
 

@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader
 from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BatchDrawn, LoaderStart
-from trueloop.taps.internals import LoaderIterator, stacks_samples
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.dataloader import LoaderIterator, stacks_samples
 
 __all__ = ["LoaderTap"]
 

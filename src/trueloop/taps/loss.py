@@ -20,6 +20,7 @@ from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.tensors import view_base
 
 __all__ = ["LOSSES", "LossTap"]
 
@@ -117,7 +118,7 @@ class LossTap(Tap):
 
     def _kind_of(self, tensor: Tensor) -> _Kind | None:
         """Whether it is a prediction, or a view of one."""
-        for candidate in (tensor, tensor._base):
+        for candidate in (tensor, view_base(tensor)):
             known = None if candidate is None else self._predictions.get(id(candidate))
             if known is not None and known[0]() is candidate:
                 return known[1]

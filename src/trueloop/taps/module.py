@@ -17,9 +17,10 @@ from torch import nn
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import InnerCall, ModuleCall
-from trueloop.taps.internals import is_compiled, show_compiler
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.compiler import is_compiled, set_known_module_call
+from trueloop.torch_private.modules import is_initialized
 
 __all__ = ["ModuleTap"]
 
@@ -43,12 +44,12 @@ class ModuleTap(Tap):
     def wake(self) -> None:
         if self._patch is None:
             self._patch = Patch(nn.Module, "__call__", self._wrap)
-            self._known_to_compiler = show_compiler(self._patch.wrapper)
+            self._known_to_compiler = set_known_module_call(self._patch.wrapper)
 
     def sleep(self) -> None:
         if self._patch is not None:
             self._patch.undo()
-            show_compiler(self._known_to_compiler)
+            set_known_module_call(self._known_to_compiler)
             self._patch = None
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,9 +65,7 @@ class ModuleTap(Tap):
                 if hears_inner and output is not None:
                     bus.tell("inner_call_ended", InnerCall(module, args, output))
                 return output
-            if "_parameters" not in vars(
-                module
-            ):  # its class forgot super().__init__(), and this call is about to say so
+            if not is_initialized(module):  # its class forgot super().__init__(): this call is about to raise
                 return original(module, *args, **kwargs)
             output = None
             self._start(module, args, kwargs)

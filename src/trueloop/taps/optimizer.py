@@ -15,9 +15,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BuiltOptimizer, StepCall
-from trueloop.taps.internals import compiler_listens, hide_from_compiler, steps_running
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
+from trueloop.torch_private.optimizers import steps_running
 
 __all__ = ["OptimizerTap"]
 
@@ -59,7 +60,7 @@ class OptimizerTap(Tap):
 
     def _before(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bus = self.bus
-        if _is_compiling() or compiler_listens() is not None or bus.busy:
+        if _is_compiling() or compiler_callback() is not None or bus.busy:
             return
         if self._calls:
             del self._calls[steps_running() - 1 :]  # an earlier step raised, and the user went on
@@ -74,7 +75,7 @@ class OptimizerTap(Tap):
 
     def _after(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bus = self.bus
-        if _is_compiling() or compiler_listens() is not None or bus.busy:
+        if _is_compiling() or compiler_callback() is not None or bus.busy:
             return
         call = self._calls.pop() if self._calls else None
         bus.in_step = len(self._calls)

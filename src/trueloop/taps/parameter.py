@@ -14,6 +14,7 @@ from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ParameterSet
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
+from trueloop.torch_private.modules import LOAD_FRAME
 
 __all__ = ["ParameterTap"]
 
@@ -45,4 +46,4 @@ class ParameterTap(Tap):
 
 def _is_loading() -> bool:
     """`load_state_dict(assign=True)` sets attributes, as a user does."""
-    return sys._getframe(3).f_code.co_name == "_load_from_state_dict"
+    return sys._getframe(3).f_code.co_name == LOAD_FRAME

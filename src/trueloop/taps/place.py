@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from types import CodeType, FrameType
+from typing import Final
 
 from trueloop.event import Place
-from trueloop.taps.internals import UNSEEN
 from trueloop.usercode.ownership import claim, is_users
 
-__all__ = ["caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
+__all__ = ["UNSEEN", "caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
+
+UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
+"""The file name of our wrappers' code. `warnings` skips frames whose file name contains these two words when it counts a
+stacklevel, so a warning points to the same line as without trueloop."""
 
 _places: dict[tuple[CodeType, int], Place] = {}
 

@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import HOOKS
 from trueloop.usercode.source import source_of
 
 __all__ = ["CannotReplay", "Inputs", "ReplayCopy", "Trace", "mapped"]
@@ -34,7 +35,6 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 LARGEST: Final = 64 * 2**20
 """Bytes of buffers and other tensors that are copied at most; parameters beyond it are shared, not copied."""
-_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class CannotReplay(Exception):
@@ -190,7 +190,7 @@ def _memo(model: nn.Module) -> dict[int, Any]:
     if _bytes(iter(list(model.parameters()))) > LARGEST:
         memo |= {id(parameter): parameter for parameter in model.parameters()}
     for module in model.modules():
-        for hooks in (vars(module)[name] for name in _HOOKS):
+        for hooks in (vars(module)[name] for name in HOOKS):
             memo[id(hooks)] = type(hooks)((key, hook) for key, hook in hooks.items() if _is_torchs(hook))
     return memo
 

@@ -15,6 +15,8 @@ from trueloop.taps.calls import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCa
 from trueloop.taps.note import SCALED, SCALER_OFF, write_note
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.torch_private.optimizers import unscales_in_step
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["ScalerTap"]
 
@@ -79,7 +81,7 @@ class ScalerTap(Tap):
                 return original(scaler, optimizer, *args, **kwargs)
             taken, version = bus.step, _version(optimizer)
             result = original(scaler, optimizer, *args, **kwargs)
-            hidden = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+            hidden = unscales_in_step(optimizer)
             skipped = None if hidden else bus.step == taken and _version(optimizer) == version
             bus.tell("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
             return result
@@ -100,4 +102,4 @@ def _version(optimizer: Optimizer) -> int:
     """Of the first parameter with a gradient: a compiled step is not counted by the hooks, but it moves this."""
     parameters = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
     first = next(parameters, None)
-    return -1 if first is None else int(first._version)
+    return -1 if first is None else int(tensor_version(first))

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 import torch
 
 from trueloop.taps.bus import Bus
-from trueloop.taps.internals import UNSEEN, compiler_listens, forget_builtin, hide_from_compiler, record_builtin
+from trueloop.taps.place import UNSEEN
+from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
+from trueloop.torch_private.torchscript import copy_builtin, forget_builtin
 
 __all__ = ["Patch", "Tap", "passes_by"]
 
@@ -52,7 +54,7 @@ class Patch:
         self._own = name in vars(owner)
         self._original = getattr(owner, name)
         self.wrapper = _disguised(wrap(self._original), self._original, owner, name)
-        record_builtin(self._original, self.wrapper)
+        copy_builtin(self._original, self.wrapper)
         setattr(owner, name, self.wrapper)
 
     def undo(self) -> None:
@@ -83,7 +85,7 @@ def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str
 
 def passes_by(bus: Bus) -> bool:
     """Should a wrapper call the original and nothing else? Asked first of all, so that the compiler sees a constant."""
-    return _is_compiling() or compiler_listens() is not None or bus.ignores()
+    return _is_compiling() or compiler_callback() is not None or bus.ignores()
 
 
 hide_from_compiler(passes_by.__code__)

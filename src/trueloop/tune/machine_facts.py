@@ -28,6 +28,7 @@ from trueloop.profile.ceilings import machine_name
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Place
+from trueloop.torch_private.tensors import has_bf16_instructions
 
 __all__ = ["Here", "look_around"]
 
@@ -130,7 +131,7 @@ def _native_bf16(device: torch.device) -> bool:
     }
     if platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64") or not flags & BF16_FLAGS:
         return False
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return has_bf16_instructions()
 
 
 def _why_no_compiler(device: torch.device) -> str:

@@ -27,6 +27,7 @@ from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
 from trueloop.recipe.recipe import Recipe
+from trueloop.torch_private.modules import DropoutNd
 from trueloop.tune.subject import Subject
 from trueloop.tune.timing import Enough
 
@@ -123,7 +124,7 @@ def stilled(model: nn.Module) -> None:
     """No dropout: neither as a layer nor as a number that torch's own layers, or most people's, keep under that
     name."""
     for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
+        if isinstance(module, DropoutNd):
             module.p = 0.0
         for name in ("dropout", "dropout_p", "drop", "attn_dropout", "resid_dropout"):
             if isinstance(vars(module).get(name), float):

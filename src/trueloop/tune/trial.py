@@ -104,7 +104,9 @@ def work(spec: Spec, line: Line) -> None:
     request = DataRequest(Path(spec.data) if spec.data else None, spec.download)
     subject = Subject(variant(spec, spec.changes), request)
     if subject.recipe.compile != "off":
-        torch._dynamo.config.recompile_limit = RECOMPILES
+        from trueloop.torch_private.compiler import set_recompile_limit  # lazy: it loads dynamo
+
+        set_recompile_limit(RECOMPILES)
     every = whole_replays(spec.log_every or calibrated(subject), subject.recipe)
     desk = _Trial(spec, subject, line, mark, began, every)
     ending = drive(subject, every, desk)

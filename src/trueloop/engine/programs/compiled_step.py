@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 import torch
 from torch import Tensor
 from torch.func import functional_call, functionalize, grad_and_value
-from torch.utils import _pytree as pytree
 
 from trueloop.data.source import Batch
 from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds
 from trueloop.engine.randomness import fence
 from trueloop.errors import BadRecipe
+from trueloop.torch_private.dispatch import pytree
 
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop
@@ -50,12 +50,9 @@ Compiler = Callable[[torch.fx.GraphModule, list[Tensor]], Function]
 
 def inductor(graph: torch.fx.GraphModule, places: list[Tensor]) -> Function:
     """torch's compiler, by its inner entry, which takes a graph and puts nothing around it."""
-    from torch._inductor import config  # here: it takes seconds to come, and few runs want it
-    from torch._inductor.compile_fx import compile_fx_inner
+    from trueloop.torch_private.inductor import compile_graph  # lazy: importing it takes seconds
 
-    with config.patch(fallback_random=True):  # what is drawn besides dropout is drawn as torch does
-        called: Any = compile_fx_inner(graph, places)
-    return called  # type: ignore[no-any-return]
+    return compile_graph(graph, places)  # type: ignore[no-any-return]
 
 
 @final
@@ -189,15 +186,10 @@ class CompiledStep:
         return function
 
     def _compiled(self, function: Callable[..., Any], given: list[Tensor]) -> Function:
-        import torch._inductor.lowering  # here: it takes seconds to come, and few runs want it; some decompositions take it as given
-        from torch._inductor.decomposition import select_decomp_table
-        from torch.fx.experimental.proxy_tensor import make_fx
+        from trueloop.torch_private.inductor import trace_graph  # lazy: importing it takes seconds
 
         try:
-            trace: Any = make_fx(
-                functionalize(function), dict(select_decomp_table()), "fake", _allow_non_fake_inputs=True
-            )
-            graph = _without_idle_copies(trace(*given))
+            graph = _without_idle_copies(trace_graph(functionalize(function), given))
             self._plain_products = platform.machine() in ("aarch64", "arm64") and not _convolves(graph)
             with torch.no_grad():
                 return self.compiler(

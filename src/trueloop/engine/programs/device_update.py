@@ -15,6 +15,18 @@ from torch import Tensor
 
 from trueloop.engine.fused_adam import FusedStep, scaled_rate
 from trueloop.errors import BadRecipe
+from trueloop.torch_private.foreach import (
+    foreach_add,
+    foreach_add_,
+    foreach_div,
+    foreach_mul,
+    foreach_mul_,
+    foreach_sqrt,
+    foreach_sub,
+    foreach_sub_,
+    fused_adamw_,
+    fused_sgd_,
+)
 
 __all__ = ["DeviceUpdate", "adam_step"]
 
@@ -64,7 +76,7 @@ class DeviceUpdate:
             self.direct.step(held, rate)
         else:
             for each in self.direct.gathered():
-                group, decoupled = each.group, each.kernel is torch._fused_adamw_
+                group, decoupled = each.group, each.kernel is fused_adamw_
                 self._formula(
                     each.parameters, [parameter.grad for parameter in each.parameters], each.averages, each.squares, each.count,
                     scaled_rate(rate, group), held, tuple(group["betas"]), group["eps"], group["weight_decay"], decoupled,
@@ -79,7 +91,7 @@ class DeviceUpdate:
                 if group["momentum"]
                 else []
             )
-            torch._fused_sgd_(
+            fused_sgd_(
                 parameters, [parameter.grad for parameter in parameters], momenta,
                 weight_decay=group["weight_decay"], momentum=group["momentum"], lr=scaled_rate(rate, group), dampening=0.0,
                 nesterov=group["nesterov"], maximize=False, is_first_step=False, grad_scale=None, found_inf=held,
@@ -125,14 +137,14 @@ def adam_step(
     first, second = 1 - betas[0] ** steps, (1 - betas[1] ** steps).sqrt()
     given: Any = [torch.where(held > 0, torch.zeros_like(gradient), gradient) for gradient in gradients]
     if decay and decoupled:
-        torch._foreach_mul_(parameters, 1 - rate * taken * decay)
+        foreach_mul_(parameters, 1 - rate * taken * decay)
     elif decay:
-        given = torch._foreach_add(given, parameters, alpha=decay)
-    torch._foreach_add_(averages, torch._foreach_mul(torch._foreach_sub(given, averages), taken * (1 - betas[0])))
-    torch._foreach_add_(
+        given = foreach_add(given, parameters, alpha=decay)
+    foreach_add_(averages, foreach_mul(foreach_sub(given, averages), taken * (1 - betas[0])))
+    foreach_add_(
         squares,
-        torch._foreach_mul(torch._foreach_sub(torch._foreach_mul(given, given), squares), taken * (1 - betas[1])),
+        foreach_mul(foreach_sub(foreach_mul(given, given), squares), taken * (1 - betas[1])),
     )
-    below = torch._foreach_add(torch._foreach_div(torch._foreach_sqrt(squares), second), eps)
-    change = torch._foreach_div(torch._foreach_mul(averages, rate * taken / first), below)
-    torch._foreach_sub_(parameters, change)
+    below = foreach_add(foreach_div(foreach_sqrt(squares), second), eps)
+    change = foreach_div(foreach_mul(averages, rate * taken / first), below)
+    foreach_sub_(parameters, change)

@@ -1,0 +1,33 @@
+"""Dispatch modes, fake tensors, operator schemas, pytrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed", "operator_packet",
+    "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily",
+]  # fmt: skip
+
+# TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily: real
+# tensors inside it. pytree: flattens nested containers of tensors. 2.11+
+
+is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_stack
+"""Not None inside torch.func: vmap, grad, jvp ... 2.11+"""
+tracing_state: Final[Callable[[], Any]] = torch._C._get_tracing_state
+"""Not None inside torch.jit.trace. 2.11+"""
+dispatch_modes: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
+"""The number of active dispatch modes (fake tensors, flop counters). 2.11+"""
+operator_schema: Final[Callable[[Any], Any]] = attrgetter("_schema")
+"""Arguments and results of an operator, with what it writes and what aliases. 2.11+"""
+operator_packet: Final[Callable[[Any], Any]] = attrgetter("_overloadpacket")
+"""`aten.add` of `aten.add.Tensor`: the key of torch's flop formulas. 2.11+"""
+PYTREE_LOGGER: Final = "torch.utils._pytree"
+"""The logger that reports types registered twice. 2.11+"""

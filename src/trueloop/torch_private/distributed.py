@@ -1,0 +1,9 @@
+"""Key-value stores. Import this file where it is used: a torch built without torch.distributed lacks them."""
+
+from __future__ import annotations
+
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+
+__all__ = ["PrefixStore", "Store", "TCPStore"]
+
+# torch.distributed has these three too, where a type checker cannot see them. 2.11+

@@ -1,0 +1,23 @@
+"""Profiler state, CUDA memory snapshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch._C._autograd import DeviceType
+from torch._C._autograd import _profiler_enabled as profiler_enabled
+
+__all__ = ["DeviceType", "dump_memory_snapshot", "profiler_enabled", "record_memory_history"]
+
+# profiler_enabled: is a profiler active in this process? DeviceType: where an event of a profile ran. 2.11+
+
+
+def record_memory_history(on: bool) -> None:
+    """Starts or stops recording every CUDA allocation with its stack. 2.11+"""
+    torch.cuda.memory._record_memory_history(enabled="all" if on else None)
+
+
+def dump_memory_snapshot(file: Path) -> None:
+    """Writes the recorded allocations for https://pytorch.org/memory_viz. 2.11+"""
+    torch.cuda.memory._dump_snapshot(str(file))  # type: ignore[no-untyped-call]
