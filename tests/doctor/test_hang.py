@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Checked, check_script
+from tests.waiting import until
 from trueloop.doctor.hang import HANG_AFTER
 from trueloop.finding import Finding
 from trueloop.session import hang_watch
@@ -107,12 +108,13 @@ def test_a_rank_stuck_in_a_worker_is_named_with_dataset_and_process_and_leaves_n
     assert "it waits for one batch, in train.py:12 (data of Damaged, by worker process " in found.message
     worker = int(found.message.partition("worker process ")[2].split()[0])
     assert f"{worker} (asleep))" in found.message
-    assert not Path(f"/proc/{worker}/fd").exists(), "a worker that hangs does not outlive its rank"
+    until(lambda: not Path(f"/proc/{worker}/fd").exists(), "a worker that hangs does not outlive its rank")
 
 
 STOPPED = """\
+open(f"{rank}.pid", "w").write(str(os.getpid()))
 if rank == 1:
-    subprocess.Popen(["sh", "-c", f"sleep 5; kill -9 {os.getpid()}"])
+    subprocess.Popen(["sh", "-c", f"while test -e /proc/$(cat 0.pid)/exe; do sleep 0.1; done; kill -9 {os.getpid()}"])
     time.sleep(1)
     os.kill(os.getpid(), signal.SIGSTOP)
 dist.all_reduce(x)
@@ -123,10 +125,10 @@ def test_of_a_stopped_rank_the_others_say_since_when_it_is_silent_and_its_last_p
     checked = _checked(tmp_path, STOPPED)
     (found,) = checked.findings
     assert found.message.startswith(
-        "Rank 0 waits in all_reduce #2 (train.py:13), and rank 1 never comes: its process is stopped (SIGSTOP)"
+        "Rank 0 waits in all_reduce #2 (train.py:14), and rank 1 never comes: its process is stopped (SIGSTOP)"
     )
     assert "nothing is heard of it since " in found.message
-    assert "when it was at train.py:11, after all_reduce #1 (train.py:8)" in found.message
+    assert "when it was at train.py:12, after all_reduce #1 (train.py:8)" in found.message
     assert checked.verdict.notes == ("the report of rank 1 is missing: its process is stopped",)
     assert checked.verdict.outcome.reason == "hung"
 

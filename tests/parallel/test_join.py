@@ -133,9 +133,9 @@ def test_what_waits_in_the_depths_is_ended_with_a_sentence(tmp_path: Path) -> No
 
 
 def test_who_has_met_is_not_ended() -> None:
-    with join._bounded(0.05, ""):
+    with join._bounded(1.0, ""):
         pass
-    time.sleep(0.1)
+    time.sleep(1.1)
 
 
 # -- how long --

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from tests.conftest import in_child
+from tests.waiting import until
 from trueloop.profile import ceilings as measuring
 from trueloop.profile.clock import Piece
 from trueloop.profile.memory import Kept, own_parameters
@@ -142,7 +143,7 @@ def sampled(*, taken: bool = False) -> tuple[int, str, bool]:
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter_ns()
-    while time.perf_counter_ns() - began < 60_000_000:
+    while len(sampler.looks) < (2 if taken else 5):
         sum(range(100))
     sampler.stop()
     pieces: list[Piece] = [("python", began, time.perf_counter_ns())]
@@ -175,7 +176,7 @@ def test_outside_of_the_main_thread_another_thread_looks() -> None:
     def work() -> None:
         sampler = Sampler()
         sampler.start()
-        time.sleep(0.05)
+        until(lambda: len(sampler.looks) >= 2, "another thread has looked twice")
         sampler.stop()
         found.append(len(sampler.looks))
 

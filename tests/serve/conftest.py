@@ -12,5 +12,5 @@ from tests.serve.made import Served, served
 @pytest.fixture(scope="session")
 def pictures() -> Iterator[Served]:
     """Takes small pictures; requests up to 100 kB, within a second."""
-    with served(body=100_000, timeout=1.0, queue=16, pixels=10_000) as server:
+    with served(body=100_000, timeout=2.0, queue=16, pixels=10_000) as server:
         yield server

@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from tests.conftest import in_child
+from tests.waiting import until
 from trueloop.taps.fork import CannotFork, in_a_copy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made on Linux only")
@@ -108,12 +110,12 @@ def test_no_child_is_left_behind() -> None:
     def count() -> int:
         with pytest.raises(CannotFork):
             in_a_copy(lambda: in_a_copy(_never, 60), 0.3)
-        time.sleep(0.1)
-        parents = [
-            path.read_text().rpartition(")")[2].split()[1]
-            for path in Path("/proc").glob("[0-9]*/stat")
-            if path.exists()
-        ]
-        return parents.count(str(os.getpid()))
+        until(lambda: not _children(), "no child is left")
+        return len(_children())
 
     assert in_child(count) == 0
+
+
+def _children() -> list[str]:
+    children = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children")
+    return children.read_text(encoding="utf-8").split()
