@@ -29,7 +29,7 @@ class Places(nn.Module):
         return self.vectors(tokens) + self.places.weight[: tokens.shape[1]]  # type: ignore[no-any-return]
 
 
-class CompiledStep(nn.Module):
+class Whole(nn.Module):
     """Takes rows of one length only."""
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ def test_the_length_of_rows_is_free_up_to_what_the_model_holds() -> None:
 
 
 def test_a_length_that_the_model_fixes_is_told() -> None:
-    (port,) = _ports(CompiledStep, _tokens())
+    (port,) = _ports(Whole, _tokens())
     assert port.shape == (None, 6)
-    made = subject(CompiledStep, _tokens())
+    made = subject(Whole, _tokens())
     given = made.given(made.program(), inside=True)
     assert _fixed(given, (port,)) == ("The length of input is fixed at 6: the model takes no other.",)
 

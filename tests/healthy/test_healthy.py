@@ -1,4 +1,4 @@
-"""CompiledStep healthy programs of every kind of training: not one error or warning among them."""
+"""Complete healthy programs of every kind of training: not one error or warning among them."""
 
 from __future__ import annotations
 

@@ -79,14 +79,14 @@ words = nn.Embedding(50, 64, sparse=True)
 half = nn.Linear(64, 1, bias=False).bfloat16()
 model = nn.ModuleList([convolution, frozen, words, half])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-class CompiledStep(nn.Module):
+class Whole(nn.Module):
     def __init__(self):
         super().__init__()
         self.parts = model
     def forward(self, images, ids):
         hidden = frozen(convolution(images).mean((2, 3))) + words(ids)
         return half(hidden.bfloat16()).float()
-whole = CompiledStep()
+whole = Whole()
 for _ in range(5):
     optimizer.zero_grad()
     whole(torch.randn(2, 3, 8, 8), torch.tensor([1, 2])).square().mean().backward()

@@ -98,7 +98,7 @@ def test_nothing_is_left_behind() -> None:
 def test_modules_have_their_names_in_the_model() -> None:
     model = nn.ModuleDict({"body": nn.Sequential(nn.Linear(2, 2), nn.ReLU())})
 
-    class CompiledStep(nn.Module):
+    class Whole(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -115,10 +115,10 @@ def test_modules_have_their_names_in_the_model() -> None:
 
     scope = Scope(enter, lambda token: entered.append(f"/{token}"))
     scope.install()
-    CompiledStep()(torch.ones(1, 2))
+    Whole()(torch.ones(1, 2))
     assert scope.inside is None
     scope.remove()
-    CompiledStep()(torch.ones(1, 2))
+    Whole()(torch.ones(1, 2))
     body = "model.body"
     assert entered == ["", body, f"{body}.0", f"/{body}.0", f"{body}.1", f"/{body}.1", f"/{body}", "/"]
     assert scope.kinds[f"{body}.1"] == "ReLU"

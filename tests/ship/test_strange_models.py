@@ -147,7 +147,7 @@ class Lost(Plain):
 
 
 class Overflowing(Plain):
-    """CompiledStep weights, and answers that are none."""
+    """Whole weights, and answers that are none."""
 
     def forward(self, rows: Tensor) -> Tensor:
         return super().forward(rows.abs() * 1e30) * 1e30
@@ -342,7 +342,7 @@ def test_layers_that_answer_with_ragged_tensors_are_passed_over() -> None:
         def forward(self, rows: Tensor) -> Tensor:
             return torch.nested.nested_tensor([rows[0], rows[0, :2]], layout=torch.jagged)
 
-    class CompiledStep(nn.Module):
+    class Whole(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.ragged, self.plain = Ragged(), Plain()
@@ -352,6 +352,6 @@ def test_layers_that_answer_with_ragged_tensors_are_passed_over() -> None:
             scores: Tensor = self.plain(rows)
             return scores
 
-    observed = Observed(subject(CompiledStep, splits(ROWS)).program()).eval()
+    observed = Observed(subject(Whole, splits(ROWS)).program()).eval()
     assert len(observed.answer([ROWS])) == 1
     assert observed.calls == ["plain.layer"]

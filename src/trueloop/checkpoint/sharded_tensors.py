@@ -29,7 +29,7 @@ def dtype_of(spread: Spread, shown: str) -> torch.dtype:
 def put_together(
     spreads: Mapping[str, Spread], files: Iterable[tuple[str, Mapping[str, Tensor]]], shown: str
 ) -> dict[str, dict[str, Tensor]]:
-    """CompiledStep tensors by group and name, from (file, what it holds), one file at a time."""
+    """Full tensors by group and name, from (file, what it holds), one file at a time."""
     wholes = {key: torch.empty(spread.shape, dtype=dtype_of(spread, shown)) for key, spread in spreads.items()}
     inside: dict[str, list[tuple[str, Piece]]] = {}
     for key, spread in spreads.items():
@@ -98,7 +98,7 @@ class InFiles(Blocks):
 
 @final
 class InMemory(Blocks):
-    """CompiledStep tensors, by key."""
+    """Full tensors, by key."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors

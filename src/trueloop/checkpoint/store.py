@@ -47,7 +47,7 @@ class Store(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """CompiledStep checkpoints, oldest first."""
+        """Complete checkpoints, oldest first."""
 
     def write(self, name: str, about: Mapping[str, Any], files: Mapping[str, Writer]) -> str:
         """All or nothing; where it is now. Raises CannotSave."""

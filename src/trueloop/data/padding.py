@@ -41,7 +41,7 @@ def padded(items: Sequence[tuple[Any, Any]], pad: float = 0, ignore: int = IGNOR
 
 
 def _tensor(value: Any, number: int, which: str) -> Tensor:
-    """CompiledStep numbers become int64; others (frames, samples of sound, quantities) keep their type."""
+    """Integers become int64; others (frames, samples of sound, quantities) keep their type."""
     try:
         if isinstance(value, str):
             raise TypeError

@@ -28,7 +28,7 @@ from trueloop.errors import BadData
 __all__ = ["Target", "read_table", "read_target"]
 
 FEW: Final = 20
-"""CompiledStep numbers with at most this many different values are class numbers; with more they are quantities."""
+"""Integers with at most this many different values are class numbers; with more they are quantities."""
 FEWEST: Final = 10
 """Rows without which a table cannot be split into three parts that mean anything."""
 MOST_CATEGORIES: Final = 64

@@ -186,7 +186,7 @@ def _is_plain(target: Tensor) -> bool:
 
 
 def _of_classes(loss: float, target: Tensor, ignored: int | None) -> _Look | None:
-    """CompiledStep numbers, each a class; of two classes also as floats."""
+    """Integers, each a class; of two classes also as floats."""
     values = _thinned(target.flatten()).cpu()
     if target.is_floating_point():
         if ignored is not None or not bool(((values == 0) | (values == 1)).all()):

@@ -45,7 +45,7 @@ COMPARISONS: Final = 64
 """Comparisons of predictions that are looked at before one gives up: an accuracy that is ever taken shows in the first
 few."""
 MOST_CLASSES: Final = 1000
-"""CompiledStep numbers above this are amounts, not classes."""
+"""Integers above this are amounts, not classes."""
 LEAST_SHARE: Final = 0.5
 """The share of an even split that the rarest number must have, for rounded predictions to be read as classes: counts
 have thin tails."""

@@ -109,7 +109,7 @@ class Float8(Stored):
 
 
 def rounded(weight: Tensor, block: tuple[int, ...], most: int) -> tuple[Tensor, Tensor]:
-    """CompiledStep numbers from -most to most, and what one is worth in each block, by torchao."""
+    """Integers from -most to most, and what one is worth in each block, by torchao."""
     from torchao.quantization import MappingType, choose_qparams_affine, quantize_affine
 
     if math.prod(block) == 1:  # which torchao takes for one block of all

@@ -42,7 +42,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["InputsNotNormalized"]
 
 BRIGHT: Final = 50
-"""CompiledStep numbers up to this may be counts, grades or colours of a palette; pixels of real images reach further in
+"""Integers up to this may be counts, grades or colours of a palette; pixels of real images reach further in
 any batch."""
 BYTE: Final = 255
 """The largest number of a byte."""

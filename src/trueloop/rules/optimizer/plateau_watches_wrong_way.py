@@ -47,7 +47,7 @@ __all__ = ["PlateauWatchesWrongWay"]
 ENOUGH: Final = 4
 """Values before one says which way they go."""
 COUNTED: Final = 6
-"""CompiledStep numbers in a row, from 0 or 1 on, that need no name to be a counter: no count of hits grows by one each
+"""Integers in a row, from 0 or 1 on, that need no name to be a counter: no count of hits grows by one each
 epoch for so long."""
 KEPT: Final = 500
 """Values that are kept of one schedule, from the first: more would tell the same."""
@@ -111,7 +111,7 @@ class _Told:
         return len(self.values) >= ENOUGH and sum(steps) > 0 and sum(s > 0 for s in steps) > sum(s < 0 for s in steps)
 
     def counts(self) -> bool:
-        """CompiledStep numbers, each as far from the last as the one before."""
+        """Integers, each as far from the last as the one before."""
         gaps = {later - earlier for earlier, later in pairwise(self.values)}
         return len(self.values) >= ENOUGH and self.all_whole and len(gaps) == 1 and min(gaps) >= 1
 
