@@ -15,9 +15,9 @@ from tests.conftest import Checked
 from trueloop.event import Event, LossComputed
 from trueloop.observers.loss import LossObserver
 from trueloop.observers.roster import Roster
-from trueloop.taps.autopsy import Replay
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall
+from trueloop.taps.nonfinite_replay import Replay
 
 functional = nn.functional
 

@@ -22,7 +22,7 @@ from trueloop.observers.transfers import CopiesObserver, ReadsObserver
 from trueloop.observers.update_path import UpdatePathObserver
 from trueloop.observers.waiting import ENOUGH, FIRST_STEP, WaitingObserver
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import ROWS, BatchDrawn, DeviceCopy, DeviceRead, LoaderStart, RunEnd, StepCall
+from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, DeviceRead, LoaderStart, RunEnd, StepCall
 
 HERE = Place("train.py", 7, "train")
 END = RunEnd("finished")
@@ -116,7 +116,7 @@ def test_a_pause_of_the_watch_is_no_step(clock: list[int]) -> None:
     draws(bench, clock, FIRST_STEP + 10)
     clock[0] += 10**12
     bench.bus.step += 60
-    bench.tell("woke", None)
+    bench.tell("watching_resumed", None)
     draws(bench, clock, 3)
     bench.tell("run_ended", END)
     del kept
@@ -141,7 +141,7 @@ def reads(every: int, optimizers: int = 1, rounds: int = 16) -> list[Event]:
     """A loop that reads a value in each so-many-th round."""
     bench = Bench(ReadsObserver, optimizers)
     for number in range(rounds):
-        if number % every == 0 and any(bench.bus.step in row for row in ROWS):
+        if number % every == 0 and any(bench.bus.step in row for row in TRANSFER_WINDOWS):
             bench.tell("device_read", DeviceRead("item", "cuda", HERE, 2_000_000))
         bench.step()
     bench.tell("run_ended", END)
@@ -163,9 +163,9 @@ def test_a_read_every_other_round_is_not(clock: list[int]) -> None:
 
 
 def test_each_row_is_told_by_itself(clock: list[int]) -> None:
-    assert len(reads(1, rounds=60)) == len(ROWS)
-    assert len(reads(1, rounds=ROWS[0][0] + 4)) == 1
-    assert reads(1, rounds=ROWS[0][0] + 3) == []  # two rounds only
+    assert len(reads(1, rounds=60)) == len(TRANSFER_WINDOWS)
+    assert len(reads(1, rounds=TRANSFER_WINDOWS[0][0] + 4)) == 1
+    assert reads(1, rounds=TRANSFER_WINDOWS[0][0] + 3) == []  # two rounds only
 
 
 def test_a_run_on_the_host_tells_no_reads(clock: list[int]) -> None:
@@ -254,7 +254,9 @@ def test_on_a_device_each_line_that_reads_is_seen(tmp_path: Path, monkeypatch: p
     assert checked.at() == {("sync-in-every-step", line) for line in expected}
 
 
-@pytest.mark.parametrize("steps", [ROWS[0][0], ROWS[0][3], ROWS[0][-1] + 1, ROWS[0][-1] + 5])
+@pytest.mark.parametrize(
+    "steps", [TRANSFER_WINDOWS[0][0], TRANSFER_WINDOWS[0][3], TRANSFER_WINDOWS[0][-1] + 1, TRANSFER_WINDOWS[0][-1] + 5]
+)
 def test_whenever_the_run_ends_tensors_are_put_back(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
 
@@ -271,7 +273,7 @@ def test_whenever_the_run_ends_tensors_are_put_back(steps: int, monkeypatch: pyt
         after = dict(vars(torch.Tensor))
         return {name for name in before.keys() | after.keys() if before.get(name) is not after.get(name)}, reading
 
-    assert in_child(work) == (set(), steps in ROWS[0])
+    assert in_child(work) == (set(), steps in TRANSFER_WINDOWS[0])
 
 
 def test_a_torch_for_the_host_alone_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ class _Listener:
 def _heard(use: Callable[[Bus], None]) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
         listener, bus = _Listener(), Bus(lambda _: None)
-        bus.connect([listener])
+        bus.subscribe([listener])
         tap = ModuleTap(bus)
         tap.install()
         use(bus)

@@ -43,7 +43,7 @@ class Outer(torch.optim.Optimizer):
 def _heard(use: Any) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
         listener, bus = _Listener(), Bus(lambda _: None)
-        bus.connect([listener])
+        bus.subscribe([listener])
         taps = [OptimizerTap(bus, lambda: None), BackwardTap(bus)]
         for tap in taps:
             tap.install()

@@ -23,8 +23,8 @@ class _Listener:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def woke(self, nothing: None) -> None:
-        self.heard.append("woke")
+    def watching_resumed(self, nothing: None) -> None:
+        self.heard.append("watching_resumed")
 
     def module_call_ended(self, call: object) -> None:
         self.heard.append("call")
@@ -40,7 +40,7 @@ class _Loop:
     def __init__(self, budget: float | None, last_step: int | None = None) -> None:
         self.listener = _Listener()
         self.bus = Bus(lambda _: None)
-        self.bus.connect([self.listener])
+        self.bus.subscribe([self.listener])
         self.registry = TapRegistry(self.bus, budget, last_step)
         self.registry.install()
         self.model = nn.Linear(2, 1)
@@ -74,7 +74,7 @@ def test_the_first_window_is_watched_then_comes_a_pause_then_a_window() -> None:
 
     first, pause, window = in_child(work)
     assert first == ["call", "step"] * FIRST_WINDOW
-    assert pause == ["woke"]
+    assert pause == ["watching_resumed"]
     assert window == ["call", "step"] * WINDOW
 
 
@@ -99,7 +99,7 @@ def test_a_new_pass_over_data_wakes_it() -> None:
         loop.registry.remove()
         return heard
 
-    assert in_child(work) == ["woke", "loader", "call"]
+    assert in_child(work) == ["watching_resumed", "loader", "call"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_deep_looks_end_after_the_first_steps_and_come_again_when_asked() -> Non
             deep.append(loop.bus.deep)
             loop.run(1)
             if step == DEEP_STEPS:
-                loop.bus.look_deep()
+                loop.bus.allow_deep_steps()
         loop.registry.remove()
         return deep
 
@@ -205,5 +205,5 @@ def test_deep_looks_end_after_some_backwards_though_no_optimizer_steps() -> None
         bus.count_backward()
     assert all(deep)
     ended = bus.deep
-    bus.look_deep()
+    bus.allow_deep_steps()
     assert [ended, bus.deep] == [False, True]

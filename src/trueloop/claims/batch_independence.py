@@ -22,7 +22,7 @@ from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.event import BatchIndependenceTested, Place
 from trueloop.results.proof import Cause, Proof
-from trueloop.taps.mixing import Meeting, where_samples_meet
+from trueloop.taps.mixing import MixingPoint, find_sample_mixing
 from trueloop.taps.replay_copy import CannotReplay, ReplayCopy
 from trueloop.usercode.ownership import birthplace, class_place
 
@@ -139,7 +139,7 @@ class BatchIndependence(Claim):
         said = f"with the other samples of a batch replaced, {worst.name} gives another output ({worst.change:.0%} of their spread){where}"
         return self.fails(said, facts | {"layer": worst.layer}, place=worst.defined)
 
-    def _ordered(self, meeting: Meeting | None) -> tuple[Cause, ...]:
+    def _ordered(self, meeting: MixingPoint | None) -> tuple[Cause, ...]:
         """The kind of the operation says which is the likeliest."""
         operation = meeting.operation if meeting else ""
         first = next((cause for words, cause in _KINDS.items() if any(word in operation for word in words)), OVER_BATCH)
@@ -291,20 +291,20 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 # -- where they meet --
 
 
-def _meeting(model: nn.Module, trial: _Trial) -> Meeting | None:
+def _meeting(model: nn.Module, trial: _Trial) -> MixingPoint | None:
     """The operation in which samples first meet: None, if the forward cannot be followed."""
     size = trial.size
     own = [*range(size - 1), 0]
     plain, others, changed = (some(trial.inputs, rows, size) for rows in (range(size), _replaced(size), own))
     try:
-        return where_samples_meet(
+        return find_sample_mixing(
             ReplayCopy(model), ((plain,), {}), ((others,), {}), ((changed,), {}), kept=size - 1, samples=size
         )
     except CannotReplay:
         return None
 
 
-def _place(model: nn.Module, meeting: Meeting | None) -> Place | None:
+def _place(model: nn.Module, meeting: MixingPoint | None) -> Place | None:
     if meeting is None:
         return _of_class(model)
     return meeting.place or birthplace(model, meeting.layer.partition(" (")[0]) or _of_class(model)

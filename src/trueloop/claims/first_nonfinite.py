@@ -21,8 +21,8 @@ from trueloop.engine.task import Task
 from trueloop.event import Backward, Event, NotFinite
 from trueloop.hook import Hook, Row
 from trueloop.results.proof import Cause, Proof
-from trueloop.taps.autopsy import Origin, Replay, autocast_now
-from trueloop.taps.rows import bad_rows
+from trueloop.taps.batch_samples import bad_rows
+from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now
 from trueloop.usercode.ownership import birthplace
 
 __all__ = ["FirstNonfinite"]

@@ -22,8 +22,8 @@ from trueloop.data.source import moved
 from trueloop.engine.randomness import fence
 from trueloop.event import DatasetRedrawn, Place
 from trueloop.results.proof import Cause, Proof
-from trueloop.taps.chance import Seedings, seed_everything
-from trueloop.taps.fork import CannotFork, in_a_copy
+from trueloop.taps.fork import CannotFork, run_in_fork
+from trueloop.taps.random_sources import SeedRecorder, seed_everything
 from trueloop.usercode.ownership import class_place
 
 __all__ = ["WorkersDrawDifferently"]
@@ -188,7 +188,7 @@ def _asked(part: _Part) -> _Draws:
         return _Draws(random=True)
 
     def deaf() -> tuple[list[int], list[tuple[str, str]], Place | None]:
-        seedings, made = Seedings(deaf=True), []
+        seedings, made = SeedRecorder(deaf=True), []
         seedings.install()
         for seed in (1, 2):
             seed_everything(seed)
@@ -196,7 +196,7 @@ def _asked(part: _Part) -> _Draws:
         return made, seedings.notes, seedings.place
 
     try:
-        made, calls, place = in_a_copy(deaf, SECONDS)
+        made, calls, place = run_in_fork(deaf, SECONDS)
     except CannotFork as error:
         return _Draws(problem=str(error))
     # One seed for all; with a seed for each number, a sample is meant to stay as it is.

@@ -23,7 +23,7 @@ from trueloop.doctor.ranks import Rank
 from trueloop.doctor.remote_ranks import LONGEST_QUESTION, Far, heard_from_afar
 from trueloop.doctor.thread_sampler import Onlooker
 from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStalled
-from trueloop.taps.journal import Journal
+from trueloop.taps.collective_log import CollectiveLog
 from trueloop.usercode.source import shown_path
 
 __all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
@@ -54,7 +54,7 @@ class Watchdog(threading.Thread):
     def __init__(
         self,
         me: Rank,
-        journal: Journal,
+        journal: CollectiveLog,
         bench: Bench,
         hang_after: float,
         end: Callable[[tuple[RankFact, ...]], None],

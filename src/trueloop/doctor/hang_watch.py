@@ -79,7 +79,7 @@ class _Vigil:
     def __init__(self, me: Rank, hang_after: float, show: Callable[[Finding], None], exit_code: int) -> None:
         self._me, self._hang_after, self._show, self._exit_code = me, hang_after, show, exit_code
         self._bus = Bus(lambda _: None)
-        self._bus.meeting, self._bus.when_joined = me.folder, self._begin
+        self._bus.ranks_folder, self._bus.on_joined = me.folder, self._begin
         self._bench = Bench(select((RULE,), ()), Settings())
         self.record: Callable[[str], None] = lambda _: None
         self._telling = False
@@ -89,8 +89,10 @@ class _Vigil:
         _watching.append(self)
 
     def _begin(self) -> None:
-        assert self._bus.journal is not None
-        self._watchdog = Watchdog(self._me, self._bus.journal, self._bench, self._hang_after, self._hung, far=True)
+        assert self._bus.collective_log is not None
+        self._watchdog = Watchdog(
+            self._me, self._bus.collective_log, self._bench, self._hang_after, self._hung, far=True
+        )
         self._watchdog.start()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -129,7 +131,7 @@ class _Vigil:
         error: BaseException | None = None,
         known: tuple[RankFact, ...] = (),
     ) -> Verdict:
-        journal = self._bus.journal
+        journal = self._bus.collective_log
         failure = "" if error is None else f"{type(error).__name__}: {error}".partition("\n")[0]
         calls = CollectivesCalled(0, None, self._me.number, () if journal is None else journal.calls(), ended, failure)
         return Verdict((), _UNWATCHED, (), Outcome(ended), facts=(calls, *known))

@@ -33,7 +33,7 @@ from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
 from trueloop.results.check import Unjudged, Verdict
 from trueloop.rules.catalogue import find_rule
-from trueloop.taps.journal import read_journal
+from trueloop.taps.collective_log import read_collective_log
 
 __all__ = ["Rank", "announce", "is_first", "meeting", "merged", "own_folder", "stay_to_tell", "told", "told_once"]
 
@@ -165,7 +165,7 @@ class Rank:
     def last_seen(self, number: int) -> CollectivesCalled:
         """The collectives of a rank that has not ended, or not told."""
         ended: Literal["died", "running"] = "died" if self.has_died(number) else "running"
-        return CollectivesCalled(0, None, number, read_journal(number, self.folder), ended, "")
+        return CollectivesCalled(0, None, number, read_collective_log(number, self.folder), ended, "")
 
     def stand_of(self, number: int) -> Stand | None:
         """Where a rank was when its watching thread looked last; None if it has not."""

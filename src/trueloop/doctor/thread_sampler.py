@@ -18,7 +18,7 @@ from typing import Final, final
 from trueloop.doctor.process import Work, has_worked, state_of, work_of
 from trueloop.doctor.rank_status import Stand
 from trueloop.event import Place
-from trueloop.taps.journal import STACK
+from trueloop.taps.collective_log import STACK
 from trueloop.taps.place import is_users, place_in
 from trueloop.torch_private.dataloader import PendingBatch, pending_batch
 

@@ -106,8 +106,8 @@ class Watch:
             raise Misuse("This watch has ended, and its verdict stands: call trueloop.watch() for another one.")
         _running = self
         announce()
-        self._bus.meeting = meeting()
-        self._bus.when_joined = self._watch_for_hangs
+        self._bus.ranks_folder = meeting()
+        self._bus.on_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         self._hear(
@@ -131,7 +131,7 @@ class Watch:
             return self.verdict
         if self._watchdog is not None:
             self._watchdog.leave()
-        self._bus.last_words(RunEnd(outcome.reason, error))
+        self._bus.publish_run_end(RunEnd(outcome.reason, error))
         self._registry.remove()
         self._tracebacks.remove()
         _running = None if _running is self else _running
@@ -189,9 +189,9 @@ class Watch:
 
     def _watch_for_hangs(self) -> None:
         me = Rank.here()
-        if self._on_hang is None or self._bus.meeting is None or self._bus.journal is None or me is None:
+        if self._on_hang is None or self._bus.ranks_folder is None or self._bus.collective_log is None or me is None:
             return
-        self._watchdog = Watchdog(me, self._bus.journal, self.bench, self._hang_after, self._end_hung)
+        self._watchdog = Watchdog(me, self._bus.collective_log, self.bench, self._hang_after, self._end_hung)
         self._watchdog.start()
 
     def _may_end(self) -> bool:
@@ -228,7 +228,7 @@ class Watch:
                 and not is_excused(finding, self.settings)
                 and self._on_error(finding)
             ):
-                self._bus.stop_asked = f"--fail-fast: {finding.code}"
+                self._bus.stop_reason = f"--fail-fast: {finding.code}"
 
     # -- verdict --
 

@@ -30,7 +30,7 @@ from trueloop.observers.roster import (
     users_classes,
 )
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import BackwardCall, GraphCut, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
+from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
 from trueloop.taps.graph import nodes
 from trueloop.torch_private.tensors import tensor_version
 from trueloop.usercode.ownership import attributes_read, cuts_in_forwards
@@ -121,7 +121,7 @@ class AccountsObserver(Observer):
         if module not in self._graphed and any(tensor.grad_fn is not None for tensor in tensors_in(output, limit=4)):
             self._graphed.add(module)
 
-    def graph_cut(self, cut: GraphCut) -> None:
+    def tensor_detached(self, cut: DetachCall) -> None:
         if self._cuts_left > 0:
             self._cuts_left -= 1
             self._cuts.setdefault((cut.place, cut.function), set()).update(_leaves_behind([cut.tensor]))

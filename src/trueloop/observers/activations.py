@@ -18,7 +18,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall
-from trueloop.taps.hidden import Activation, hidden_activations
+from trueloop.taps.hidden_activations import Activation, hidden_activations
 from trueloop.usercode.ownership import built_place
 
 __all__ = ["ActivationsObserver"]

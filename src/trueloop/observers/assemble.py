@@ -33,4 +33,4 @@ def assemble(bus: Bus, wanted: frozenset[type[Event]]) -> None:
     """Connect the roster, and each observer that emits something wanted, to the bus."""
     roster = Roster(bus)
     observers = [observer(bus, roster) for observer in all_observers() if wanted & set(observer.emits)]
-    bus.connect([roster, *observers])
+    bus.subscribe([roster, *observers])

@@ -29,6 +29,7 @@ from torch.utils.data.distributed import DistributedSampler
 from trueloop.event import BatchInspected, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
+from trueloop.taps.batch_samples import are_windows, digests, integers, likeness, rows_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import (
     BatchDrawn,
@@ -42,8 +43,7 @@ from trueloop.taps.calls import (
     StepCall,
     tensors_in,
 )
-from trueloop.taps.note import BATCH, write_note
-from trueloop.taps.rows import are_windows, digests, integers, likeness, rows_of
+from trueloop.taps.graph_notes import BATCH, write_note
 
 __all__ = ["BatchesObserver"]
 

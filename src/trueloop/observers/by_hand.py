@@ -62,7 +62,7 @@ class ByHandObserver(Observer):
         self._left: dict[int, _Left] = {}
         """By the number of the optimizer."""
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._left.clear()
 
     def step_ended(self, call: StepCall) -> None:

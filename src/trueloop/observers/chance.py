@@ -21,7 +21,7 @@ from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, LossCall, RunEnd
 from trueloop.taps.graph import through_factors
-from trueloop.taps.note import LOOKED, note_on, write_note
+from trueloop.taps.graph_notes import LOOKED, read_note, write_note
 
 __all__ = ["ChanceObserver"]
 
@@ -117,7 +117,7 @@ class ChanceObserver(Observer):
             return
         (site, look), self._waiting = self._waiting, None
         loss = call.tensors[0] if len(call.tensors) == 1 else None
-        if isinstance(loss, Tensor) and any(note_on(node, LOOKED) is look for node in through_factors(loss)):
+        if isinstance(loss, Tensor) and any(read_note(node, LOOKED) is look for node in through_factors(loss)):
             site.add(look)
 
     def run_ended(self, end: RunEnd) -> None:

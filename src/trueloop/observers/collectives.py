@@ -24,7 +24,7 @@ class CollectiveObserver(Observer):
         self.rank = joined.rank
 
     def run_ended(self, end: RunEnd) -> None:
-        journal = self.bus.journal
+        journal = self.bus.collective_log
         if self.rank is None or journal is None:
             return
         reason = cast(Literal["finished", "cut", "exception", "interrupted", "exit", "hung"], end.reason)

@@ -106,7 +106,7 @@ class CourseObserver(Observer):
                 swing=course.swing,
                 below_zero=self._below_zero,
                 closures=self._closures,
-                optimizers=sum(taken > 0 for taken in self.bus.taken.values()),
+                optimizers=sum(taken > 0 for taken in self.bus.steps_taken.values()),
                 bootstrapped=self._bootstrapped,
             )
         )

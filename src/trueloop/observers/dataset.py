@@ -30,9 +30,17 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, assigned_place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LoaderStart
-from trueloop.taps.chance import Chance, Part, Seedings, is_generator, parts_of, reseed, seed_everything
-from trueloop.taps.fork import CannotFork, in_a_copy
+from trueloop.taps.fork import CannotFork, run_in_fork
 from trueloop.taps.place import is_users
+from trueloop.taps.random_sources import (
+    Part,
+    RandomStates,
+    SeedRecorder,
+    is_generator,
+    parts_of,
+    reseed,
+    seed_everything,
+)
 from trueloop.torch_private.dataloader import become_worker
 from trueloop.usercode.source import source_of
 
@@ -94,7 +102,7 @@ class DatasetObserver(Observer):
         self._asked.add(question)
         answer, refused = _Answer(), ""
         try:
-            answer = in_a_copy(lambda: _Rehearsal(loader).answer(), SECONDS, with_cuda=_forks(loader))
+            answer = run_in_fork(lambda: _Rehearsal(loader).answer(), SECONDS, with_cuda=_forks(loader))
         except CannotFork as error:
             refused = str(error)
         self.bus.emit(
@@ -158,7 +166,7 @@ class _Rehearsal:
 
     def answer(self) -> _Answer:
         answer = _Answer(samples=len(self.keys))
-        if self.keys and (took := in_a_copy(self._timed, SECONDS)) > SLOW:
+        if self.keys and (took := run_in_fork(self._timed, SECONDS)) > SLOW:
             raise CannotFork(f"a sample takes {took:.2f} s, too long to draw it again and again")
         if self.loader.num_workers:
             self._compare_workers(answer)
@@ -187,10 +195,10 @@ class _Rehearsal:
             for part in self.generators if other else ():
                 reseed(part.value, NEXT_SEED)
             if deaf:
-                Seedings(deaf=True).install()
+                SeedRecorder(deaf=True).install()
             if init and self.loader.worker_init_fn is not None:
                 self.loader.worker_init_fn(number)
-            before = Chance([part.value for part in self.generators])
+            before = RandomStates([part.value for part in self.generators])
             drawn = _Drawn(
                 [_digest(self.dataset[key]) for key in self.keys], [_digest(self.dataset[key]) for key in self.keys]
             )
@@ -198,7 +206,7 @@ class _Rehearsal:
             drawn.generators = [index for index, part in enumerate(self.generators) if id(part.value) in moved]
             return drawn
 
-        drawn: _Drawn = in_a_copy(work, SECONDS)
+        drawn: _Drawn = run_in_fork(work, SECONDS)
         return drawn
 
     def _compare_workers(self, answer: _Answer) -> None:
@@ -238,19 +246,19 @@ class _Rehearsal:
             "worker_init_fn",
             getattr(function, "__name__", "worker_init_fn"),
         )
-        answer.cause_place = in_a_copy(lambda: _seeding_line(function), SECONDS) or _place_of_function(function)
+        answer.cause_place = run_in_fork(lambda: _seeding_line(function), SECONDS) or _place_of_function(function)
 
     # -- a constant seed --
 
     def _look_for_constant_seed(self, answer: _Answer) -> None:
-        seeding: Seedings = in_a_copy(self._listen_for_seeds, SECONDS)
-        if seeding.notes and in_a_copy(self._is_random_without_seeds, SECONDS):
+        seeding: SeedRecorder = run_in_fork(self._listen_for_seeds, SECONDS)
+        if seeding.notes and run_in_fork(self._is_random_without_seeds, SECONDS):
             answer.alike, answer.cause, answer.cause_place = "samples", "seed", seeding.place
             answer.cause_name = "{}({})".format(*seeding.notes[0])
 
-    def _listen_for_seeds(self) -> Seedings:
+    def _listen_for_seeds(self) -> SeedRecorder:
         """The seedings of a sample, if they are those of every sample and leave nothing to the global generators."""
-        heard = Seedings()
+        heard = SeedRecorder()
         heard.install()
         told, samples = [], []
         for base in (SEED, NEXT_SEED):
@@ -264,7 +272,7 @@ class _Rehearsal:
         return heard
 
     def _is_random_without_seeds(self) -> bool:
-        deaf = Seedings(deaf=True)
+        deaf = SeedRecorder(deaf=True)
         seed_everything(SEED)
         deaf.install()
         return _digest(self.dataset[self.keys[0]]) != _digest(self.dataset[self.keys[0]])
@@ -277,7 +285,7 @@ class _Rehearsal:
         for key in self.keys:
             self.dataset[key]  # what is made at the first draw and kept is there now
             parts = list(parts_of(self.dataset, rows))
-            chance = Chance([part.value for part in parts if is_generator(part.value)])
+            chance = RandomStates([part.value for part in parts if is_generator(part.value)])
             stored = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
             first = _Sample(self.dataset[key])
             chance.put_back()
@@ -447,7 +455,7 @@ def _place_of_function(function: Any) -> Place | None:
 
 def _seeding_line(init: Callable[[int], object]) -> Place | None:
     """The line that seeds when a worker starts."""
-    heard = Seedings()
+    heard = SeedRecorder()
     heard.install()
     init(0)
     return heard.place

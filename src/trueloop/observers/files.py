@@ -13,7 +13,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import FileRead, StateSave
-from trueloop.taps.contents import contents_of, path_of
+from trueloop.taps.checkpoint_contents import contents_of, path_of
 
 __all__ = ["FilesObserver"]
 

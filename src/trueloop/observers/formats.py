@@ -21,8 +21,8 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BuiltScaler
-from trueloop.taps.formats import FormatSurvey, factor_by_hand, formats_in
-from trueloop.taps.note import SCALER_OFF, note_on
+from trueloop.taps.dtypes import DtypeSurvey, dtypes_in, manual_loss_scale
+from trueloop.taps.graph_notes import SCALER_OFF, read_note
 
 __all__ = ["FormatsObserver"]
 
@@ -74,10 +74,10 @@ class FormatsObserver(Observer):
     # -- the graph --
 
     def _look(self, call: BackwardCall, roots: list[Any]) -> tuple[BackwardDtypes, frozenset[int]]:
-        met = formats_in(roots)
+        met = dtypes_in(roots)
         held = self.roster.held_ids()
         trained = {leaf: kind for leaf, kind in met.leaves.items() if leaf in held}
-        off = next((ref for root in roots if (ref := note_on(root, SCALER_OFF)) is not None), None)
+        off = next((ref for root in roots if (ref := read_note(root, SCALER_OFF)) is not None), None)
         scaler = _living(met.scaler or off)
         device = call.tensors[0].device.type
         event = BackwardDtypes(
@@ -124,11 +124,11 @@ class FormatsObserver(Observer):
         return (zeros / entries, small / entries) if entries else None
 
 
-def _scaling(call: BackwardCall, met: FormatSurvey, roots: list[Any]) -> Literal["scaler", "manual", "none"]:
+def _scaling(call: BackwardCall, met: DtypeSurvey, roots: list[Any]) -> Literal["scaler", "manual", "none"]:
     if met.scaler is not None:
         return "scaler"
     given = call.gradients not in (None, (None,))
-    return "manual" if given or any(factor_by_hand(root) >= FACTOR for root in roots) else "none"
+    return "manual" if given or any(manual_loss_scale(root) >= FACTOR for root in roots) else "none"
 
 
 def _autocast(device: str) -> str:

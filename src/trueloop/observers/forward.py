@@ -32,7 +32,7 @@ from trueloop.taps.calls import (
     StepCall,
     tensors_in,
 )
-from trueloop.taps.note import FORWARD, write_note
+from trueloop.taps.graph_notes import FORWARD, write_note
 from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import draws_in_training
 
@@ -176,7 +176,7 @@ class ForwardObserver(Observer):
 
     # -- what happens around the calls --
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._backwards += 1  # unseen training may lie between the last call and the next
         for calls in self._since_step.values():
             calls.clear()

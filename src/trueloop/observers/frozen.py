@@ -71,7 +71,7 @@ class FrozenObserver(Observer):
         number = self.bus.ordinal("optimizer", built.optimizer)
         self._trained[number] = {id(p) for p in parameters_of(built.optimizer) if p.requires_grad}
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._marks.clear()
         self._looks.clear()
 

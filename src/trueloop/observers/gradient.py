@@ -133,7 +133,7 @@ class GradientObserver(Observer):
         self._found: Literal["new", "same", "none", "cleared"] = "new"
         self._step_places: dict[int, Place | None] = {}
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._ledgers.clear()
 
     def _all(self) -> list[_Ledger]:

@@ -12,7 +12,7 @@ from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, LossCall, StepCall
 from trueloop.taps.graph import through_factors
-from trueloop.taps.note import KEPT, note_on, write_note
+from trueloop.taps.graph_notes import KEPT, read_note, write_note
 
 __all__ = ["GraphsObserver"]
 
@@ -74,7 +74,7 @@ class GraphsObserver(Observer):
             return
         life = self._new_life(call.place, training=True)
         for node in through_factors(loss):
-            computed = note_on(node, KEPT)
+            computed = read_note(node, KEPT)
             if isinstance(computed, _Life):  # from here on it counts as a loss that went through a backward
                 computed.end()
             node.metadata[KEPT] = life

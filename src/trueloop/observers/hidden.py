@@ -23,7 +23,7 @@ from trueloop.event import LogFiltered, LossHidden, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import BackwardCall, FiniteAsked, LossCall, NanReplaced
+from trueloop.taps.calls import BackwardCall, FiniteCheck, LossCall, NanReplaced
 from trueloop.usercode.source import source_of
 
 __all__ = ["HiddenObserver"]
@@ -57,7 +57,7 @@ class HiddenObserver(Observer):
 
     # -- left out --
 
-    def finite_asked(self, asked: FiniteAsked) -> None:
+    def finite_checked(self, asked: FiniteCheck) -> None:
         may_read = self._may_read(asked.tensor) or self._waits(asked.place)
         if asked.tensor.is_floating_point() and may_read and _not_finite(asked.tensor):
             self._suspect = _Suspect(asked.place, "value" if asked.tensor.grad_fn is None else "loss")

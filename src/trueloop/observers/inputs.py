@@ -17,10 +17,10 @@ from torch import Tensor
 from trueloop.event import InputNotFinite, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
-from trueloop.taps.autopsy import not_finite
+from trueloop.taps.batch_samples import bad_rows
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BatchDrawn, DecisionCall, LoaderStart, LossCall, ModuleCall, tensors_in
-from trueloop.taps.rows import bad_rows
+from trueloop.taps.nonfinite_replay import not_finite
 
 __all__ = ["InputsObserver"]
 

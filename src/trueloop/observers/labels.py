@@ -14,9 +14,9 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 from trueloop.event import LabelsCompared, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
+from trueloop.taps.batch_samples import digests, integers
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, RunEnd
-from trueloop.taps.rows import digests, integers
 
 __all__ = ["LabelsObserver"]
 

@@ -19,7 +19,7 @@ from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.graph import node_name, through_views
-from trueloop.taps.note import ACTIVATION, note_on
+from trueloop.taps.graph_notes import ACTIVATION, read_note
 
 __all__ = ["LossObserver"]
 
@@ -243,7 +243,7 @@ def _behind(scores: Tensor, *, far: bool) -> tuple[tuple[str, ...], Activation]:
             for inner in through_views(following)
         ]
     names = tuple(map(node_name, nodes))
-    note = next((note for node in nodes if (note := note_on(node, ACTIVATION)) is not None), None)
+    note = next((note for node in nodes if (note := read_note(node, ACTIVATION)) is not None), None)
     if note is None and far and nodes:
         note = _note_further(nodes[-1])
     return names, note or (None, "")
@@ -255,7 +255,7 @@ def _note_further(node: Any) -> Activation | None:
         if not following:
             return None
         node = following[0]
-        note: Activation | None = note_on(node, ACTIVATION)
+        note: Activation | None = read_note(node, ACTIVATION)
         if note is not None and "Softmax" in node_name(node):
             return note
     return None

@@ -22,12 +22,12 @@ from torch.optim import Optimizer
 from trueloop.event import NotFinite, Place
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of, unwrapped
-from trueloop.taps.autopsy import Origin, Replay, autocast_now, bounds, not_finite
+from trueloop.taps.batch_samples import bad_rows
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, LossCall, ModuleCall, StepCall, tensors_in
 from trueloop.taps.graph import node_name
-from trueloop.taps.note import FORWARD, note_on
-from trueloop.taps.rows import bad_rows
+from trueloop.taps.graph_notes import FORWARD, read_note
+from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now, bounds, not_finite
 from trueloop.torch_private.autograd import saved
 from trueloop.usercode.source import called_name, source_of
 
@@ -323,7 +323,7 @@ def _between(loss: Tensor) -> list[Any]:
     met, waiting = ([root], deque([root])) if root is not None else ([], deque())
     while waiting and len(met) < WALK:
         node = waiting.popleft()
-        if note_on(node, FORWARD) is not None and node is not root:
+        if read_note(node, FORWARD) is not None and node is not root:
             continue
         for following, _ in node.next_functions:
             if following is not None and following not in met:

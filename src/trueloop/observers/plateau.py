@@ -51,7 +51,7 @@ class PlateauObserver(Observer):
                 mode=str(schedule.mode),
                 patience=int(schedule.patience),
                 learning_rates=tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.is_cpu),
-                optimizer_steps=self.bus.taken[self.bus.ordinal("optimizer", schedule.optimizer)],
+                optimizer_steps=self.bus.steps_taken[self.bus.ordinal("optimizer", schedule.optimizer)],
                 built=self._built.get(schedule),
             )
         )

@@ -80,7 +80,7 @@ class RebuiltObserver(Observer):
         return line if line is not None and line.first() is first else None
 
     def _tell(self, built: BuiltOptimizer, line: _Line, first: Tensor) -> None:
-        steps = self.bus.taken[line.optimizer]
+        steps = self.bus.steps_taken[line.optimizer]
         if not steps or line.told >= TOLD:
             return
         line.told += 1

@@ -23,7 +23,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, class_place, unwrapped
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BatchDrawn, LossCall, ModuleCall, tensors_in
-from trueloop.taps.mixing import Meeting, Summaries, changed, where_samples_meet, where_the_future_shows
+from trueloop.taps.mixing import MixingPoint, Summaries, changed, find_future_leak, find_sample_mixing
 from trueloop.taps.replay_copy import CannotReplay, Inputs, ReplayCopy, mapped
 from trueloop.usercode.source import called_name, calls_in, source_of
 
@@ -202,7 +202,7 @@ class ReplayObserver(Observer):
         if not first:
             return
         change = _distance(first, after)
-        meeting = where_samples_meet(twin, plain, others, own, kept, few) if change > WORTH_A_TRACE else None
+        meeting = find_sample_mixing(twin, plain, others, own, kept, few) if change > WORTH_A_TRACE else None
         if meeting is not None and not _is_a_mistake(meeting, case.proof, (few, *first[0].shape)):
             return
         if meeting is None and change > WORTH_A_TRACE and case.proof != "loader":
@@ -247,7 +247,7 @@ class ReplayObserver(Observer):
             change = min(
                 change, _distance(first, _of_past(twin.run(later, summaries.put_back()), given, time, position))
             )
-        meeting = where_the_future_shows(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
+        meeting = find_future_leak(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
         self.bus.emit(
             CausalityTested(
                 step=self.bus.step,
@@ -414,7 +414,7 @@ def _with_another_future(given: Tensor, time: int, position: int) -> Tensor:
     return replaced
 
 
-def _is_a_mistake(meeting: Meeting, proof: _Proof, output: tuple[int, ...]) -> bool:
+def _is_a_mistake(meeting: MixingPoint, proof: _Proof, output: tuple[int, ...]) -> bool:
     """By what is proved of the dimensions, must this operation not bring samples together?"""
     if meeting.operation in _STATISTICS or "Norm" in meeting.layer:
         return False
@@ -432,7 +432,7 @@ def _is_a_mistake(meeting: Meeting, proof: _Proof, output: tuple[int, ...]) -> b
 # -- the line --
 
 
-def _where(meeting: Meeting | None, model: nn.Module) -> Place | None:
+def _where(meeting: MixingPoint | None, model: nn.Module) -> Place | None:
     if meeting is not None and meeting.place is not None:
         return meeting.place
     if meeting is not None:

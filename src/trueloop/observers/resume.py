@@ -22,7 +22,14 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltSchedule, FileRead, Restored, StateLoad, StepCall
-from trueloop.taps.contents import KeptOptimizer, contents_of, kept_optimizers, path_of, settings_of, weights_in
+from trueloop.taps.checkpoint_contents import (
+    SavedOptimizer,
+    contents_of,
+    path_of,
+    saved_optimizers,
+    settings_of,
+    weights_in,
+)
 from trueloop.taps.place import is_users
 from trueloop.torch_private.modules import EXTRA_STATE
 
@@ -38,7 +45,7 @@ class _File:
 
     path: str
     contents: Contents
-    optimizers: tuple[KeptOptimizer, ...]
+    optimizers: tuple[SavedOptimizer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class ResumeObserver(Observer):
 
     def file_read(self, read: FileRead) -> None:
         self._tensors = {key: entry for key, entry in self._tensors.items() if entry[0]() is not None}
-        file = _File(path_of(read.file), contents_of(read.value), tuple(kept_optimizers(read.value)))
+        file = _File(path_of(read.file), contents_of(read.value), tuple(saved_optimizers(read.value)))
         for tensor in islice(weights_in(read.value), REMEMBERED):
             self._tensors[id(tensor)] = (weakref.ref(tensor), file)
 
@@ -110,7 +117,7 @@ class ResumeObserver(Observer):
         self._schedules = [ref for ref in self._schedules if ref() is not None]
         self._schedules.append(weakref.ref(built.scheduler))
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._loaded.clear()  # their first step may have gone by unseen
 
     # -- the first step --
@@ -193,7 +200,7 @@ def _kinds(optimizer: Optimizer) -> frozenset[str]:
     return frozenset(name for entry in entries for name, kept in entry.items() if kept is not None)
 
 
-def _fits(kept: KeptOptimizer, optimizer: Optimizer) -> bool:
+def _fits(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
     """Was that state made for parameters of these very shapes, in this order?"""
     shapes = [tuple(parameter.shape) for parameter in parameters_of(optimizer)]
     if len(shapes) != len(kept.shapes):
@@ -201,7 +208,7 @@ def _fits(kept: KeptOptimizer, optimizer: Optimizer) -> bool:
     return all(shape is None or shape in (own, ()) for shape, own in zip(kept.shapes, shapes, strict=True))
 
 
-def _same_settings(kept: KeptOptimizer, optimizer: Optimizer) -> bool:
+def _same_settings(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
     groups = optimizer.param_groups
     if kept.kinds != _kinds(optimizer) or len(kept.settings) != len(groups):
         return False

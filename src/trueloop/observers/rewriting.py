@@ -15,7 +15,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, StepCall, tensors_in
-from trueloop.taps.chance import parts_of
+from trueloop.taps.random_sources import parts_of
 
 __all__ = ["RewritingObserver"]
 

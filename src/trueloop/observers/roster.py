@@ -73,7 +73,7 @@ class Roster:
         if number not in self.models and next(module.parameters(), None) is not None:
             self.models[number] = KnownModel(weakref.ref(module), number, type(module).__name__, self.bus.step)
             self._asked = None
-            self.bus.look_deep()
+            self.bus.allow_deep_steps()
             self._look_for_shards(module.parameters())
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
@@ -97,7 +97,7 @@ class Roster:
 
     def _look_for_shards(self, parameters: Iterator[Tensor]) -> None:
         if "torch.distributed.tensor" in sys.modules and any(is_shard(parameter) for parameter in parameters):
-            self.bus.keep_off_shards()
+            self.bus.skip_shard_readers()
 
     # -- answers --
 

@@ -19,7 +19,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import StepCall
-from trueloop.taps.formats import HALVES
+from trueloop.taps.dtypes import HALVES
 
 __all__ = ["RoundingObserver"]
 

@@ -60,7 +60,7 @@ class ScalerObserver(Observer):
         super().__init__(bus, roster)
         self._counts: WeakKeyDictionary[GradScaler, _Count] = WeakKeyDictionary()
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         for count in self._counts.values():
             count.known_scale = None
 

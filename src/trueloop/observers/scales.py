@@ -21,7 +21,7 @@ __all__ = ["ScalesObserver"]
 
 NUMBERS: Final = 1 << 15
 """Numbers of a batch that are looked at, evenly spaced."""
-ROWS: Final = 16
+TRANSFER_WINDOWS: Final = 16
 """Rows of a table from which the spread of a column can be told at all,"""
 MOST_ROWS: Final = 256
 """and those that are looked at."""
@@ -168,7 +168,7 @@ def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
 
 def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float] | None]:
     """The columns with the smallest and with the largest spread."""
-    if table.dim() != 2 or table.shape[0] < ROWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
+    if table.dim() != 2 or table.shape[0] < TRANSFER_WINDOWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
         return None, None
     rows = table[:: -(-table.shape[0] // MOST_ROWS)].float()
     low, high = torch.quantile(rows, torch.tensor([0.1, 0.9], device=rows.device), dim=0)

@@ -116,7 +116,7 @@ class ScheduleObserver(Observer):
             optimizer = getattr(scheduler, "optimizer", None)
             if optimizer is not None:
                 record.optimizer = self.bus.ordinal("optimizer", optimizer)
-            record.taken_before, record.passes_before = self.bus.taken[record.optimizer], self._passes
+            record.taken_before, record.passes_before = self.bus.steps_taken[record.optimizer], self._passes
             weakref.finalize(scheduler, self._thrown_away, record).atexit = False
         record.length = _length(scheduler)
         return record
@@ -126,7 +126,7 @@ class ScheduleObserver(Observer):
             self._know(part, None, in_view=False).inner = True
 
     def _taken(self, record: _Record) -> int:
-        return self.bus.taken[record.optimizer] - record.taken_before
+        return self.bus.steps_taken[record.optimizer] - record.taken_before
 
     def _thrown_away(self, record: _Record) -> None:
         record.ended = self._end_of(record)

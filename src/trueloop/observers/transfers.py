@@ -16,13 +16,13 @@ from trueloop.event import BatchesCopied, DeviceReads, Place, ReadLine
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import ROWS, BatchDrawn, DeviceCopy, DeviceRead, RunEnd, StepCall, tensors_in
+from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, DeviceRead, RunEnd, StepCall, tensors_in
 
 __all__ = ["CopiesObserver", "ReadsObserver"]
 
 ROUNDS: Final = 3
 """Steps in a row, from each of which the same thing must be seen."""
-_LAST: Final = ROWS[-1][-1]
+_LAST: Final = TRANSFER_WINDOWS[-1][-1]
 
 
 class _Row:
@@ -53,7 +53,7 @@ class ReadsObserver(Observer):
 
     def __init__(self, bus: Bus, roster: Roster) -> None:
         super().__init__(bus, roster)
-        self._last = {row[-1] for row in ROWS}
+        self._last = {row[-1] for row in TRANSFER_WINDOWS}
         self._begin()
 
     def _begin(self) -> None:
@@ -68,7 +68,7 @@ class ReadsObserver(Observer):
 
     def step_ended(self, call: StepCall) -> None:
         step = self.bus.step
-        if step > _LAST or not any(step in row for row in ROWS):
+        if step > _LAST or not any(step in row for row in TRANSFER_WINDOWS):
             return
         number = self.roster.optimizer(call.optimizer).number
         self._row.ended.append((number, step, perf_counter_ns()))
@@ -77,7 +77,7 @@ class ReadsObserver(Observer):
         if step in self._last:
             self._tell()
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._begin()
 
     def run_ended(self, end: RunEnd) -> None:
@@ -132,7 +132,7 @@ class CopiesObserver(Observer):
         self._told: set[int] = set()
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
-        if self.bus.step > ROWS[0][-1]:
+        if self.bus.step > TRANSFER_WINDOWS[0][-1]:
             return
         if drawn.number is not None and drawn.number not in self._told:
             self._drawn = {

@@ -59,7 +59,7 @@ class UnscaleObserver(Observer):
         self._suspected = False
         self._told = 0
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         self._scaled.clear()
 
     # -- marks --

@@ -107,7 +107,7 @@ class UpdatesObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         for number, record in self._records.items():
-            optimizer, steps = record.optimizer(), self.bus.taken[number] - record.began
+            optimizer, steps = record.optimizer(), self.bus.steps_taken[number] - record.began
             if optimizer is not None and steps > record.told:
                 self._tell(optimizer, number, record, steps, None)
 

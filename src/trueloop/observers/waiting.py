@@ -76,7 +76,7 @@ class WaitingObserver(Observer):
             rounds.place = start.place
             rounds.forget()
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         for rounds in self._open.values():
             rounds.forget()
 

@@ -76,7 +76,7 @@ class WrapperObserver(Observer):
         known[key] = _Wrapped(built)
         weakref.finalize(built.wrapper, known.pop, key, None).atexit = False
 
-    def woke(self, nothing: None) -> None:
+    def watching_resumed(self, nothing: None) -> None:
         for wrapped in self._wrapped.values():
             wrapped.together, wrapped.called_inside = True, None
 

@@ -82,7 +82,7 @@ class Observer:
         self.bus = Bus(_unheard)
         self.clock = Clock(waited)
         self.steps, self.window_steps, self.to_end, self.trace, self.snapshot = steps, window, to_end, trace, snapshot
-        self.bus.connect([self.clock, self])
+        self.bus.subscribe([self.clock, self])
         self.registry = TapRegistry(self.bus, None, None)
         self.traffic = Traffic(self.bus, self.clock)
         self.models: list[weakref.ref[nn.Module]] = []

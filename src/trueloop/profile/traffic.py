@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trueloop.profile.clock import Clock
 from trueloop.taps.bus import Bus
-from trueloop.taps.tap import Patch, passes_by
+from trueloop.taps.tap import Patch, is_unwatched
 
 __all__ = ["Traffic"]
 
@@ -40,7 +40,7 @@ class Traffic:
             self._patches.pop().undo()
 
     def _quiet(self) -> bool:
-        return passes_by(self.bus) or self.bus.in_step > 0
+        return is_unwatched(self.bus) or self.bus.in_step > 0
 
     def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:

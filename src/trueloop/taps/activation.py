@@ -12,10 +12,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.taps.bus import Bus
-from trueloop.taps.note import ACTIVATION, write_note
+from trueloop.taps.graph_notes import ACTIVATION, write_note
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["ActivationTap"]
 
@@ -23,26 +22,18 @@ _NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp", "clip")
 
 
 class ActivationTap(Tap):
-    moments = ("loss_called",)  # nobody is told: the loss observer reads the notes
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("loss_called",)  # nobody is told: the loss observer reads the notes
 
     def install(self) -> None:
         for name in _NAMES:
-            self._patches += [Patch(torch, name, self._wrap), Patch(Tensor, name, self._wrap)]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+            self.patches += [Patch(torch, name, self._wrap), Patch(Tensor, name, self._wrap)]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus
 
         def activation(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if not passes_by(bus) and bus.deep and isinstance(output, Tensor):
+            if not is_unwatched(bus) and bus.deep and isinstance(output, Tensor):
                 write_note(output, ACTIVATION, (here(2), _layer_calling()))
             return output
 

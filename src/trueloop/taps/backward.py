@@ -11,30 +11,25 @@ from torch import Tensor
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.optimizers import steps_running
 
 __all__ = ["BackwardTap"]
 
 
 class BackwardTap(Tap):
-    moments = ("backward_started", "backward_ended", "gradients_taken", "module_call_ended")
+    topics = ("backward_started", "backward_ended", "gradients_taken", "module_call_ended")
     # module calls are among them because a recomputed forward (activation checkpointing) must be told from a real one
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._number = 0
 
     def install(self) -> None:
-        self._patches = [
+        self.patches = [
             Patch(torch.autograd, "backward", self._wrap_backward),
             Patch(torch.autograd, "grad", self._wrap_grad),
         ]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
 
     def _call(self, tensors: object, gradients: object, retain: bool | None, create: bool) -> BackwardCall:
         self._number += 1
@@ -59,16 +54,16 @@ class BackwardTap(Tap):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if passes_by(bus) or bus.in_backward:
+            if is_unwatched(bus) or bus.in_backward:
                 return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             call = self._call(tensors, grad_tensors, retain_graph, create_graph)
-            bus.tell("backward_started", call)
+            bus.publish("backward_started", call)
             bus.in_backward = True
             try:
                 result = original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             finally:
                 bus.in_backward = False
-            bus.tell("backward_ended", call)
+            bus.publish("backward_ended", call)
             bus.count_backward()
             return result
 
@@ -86,9 +81,9 @@ class BackwardTap(Tap):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if passes_by(bus) or bus.in_backward:
+            if is_unwatched(bus) or bus.in_backward:
                 return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
-            bus.tell("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
+            bus.publish("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
             bus.in_backward = True
             try:
                 return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)

@@ -20,8 +20,8 @@ from torch.utils.data import DataLoader
 from trueloop.event import Place
 
 __all__ = [
-    "MOMENTS",
-    "ROWS",
+    "TOPICS",
+    "TRANSFER_WINDOWS",
     "BackwardCall",
     "BatchDrawn",
     "BuiltLoader",
@@ -32,12 +32,12 @@ __all__ = [
     "ClipCall",
     "CollectiveCall",
     "DecisionCall",
+    "DetachCall",
     "DeviceCopy",
     "DeviceRead",
     "DropoutCall",
     "FileRead",
-    "FiniteAsked",
-    "GraphCut",
+    "FiniteCheck",
     "InnerCall",
     "Joined",
     "LoaderStart",
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-ROWS: Final = (range(4, 16), range(32, 44))
+TRANSFER_WINDOWS: Final = (range(4, 16), range(32, 44))
 """Steps, counted over all optimizers, on which traffic between host and device is told: past the first looks of the
 observers, inside the steps that are watched whatever the budget, long enough for three rounds of a loop with three
 optimizers; and once more, so that what a script does in its first steps only is not taken for its habit."""
@@ -125,7 +125,7 @@ class LossCall:
 
 
 @dataclass(slots=True)
-class GraphCut:
+class DetachCall:
     """The user took a tensor out of its graph; told on deep steps only."""
 
     function: str
@@ -152,7 +152,7 @@ class DecisionCall:
 
 
 @dataclass(slots=True)
-class FiniteAsked:
+class FiniteCheck:
     """A line of the user's asked a single value whether it is a number: isnan, isinf, isfinite."""
 
     tensor: Tensor
@@ -416,16 +416,16 @@ class RunEnd:
     exception: BaseException | None = field(default=None)
 
 
-MOMENTS: Final = (
+TOPICS: Final = (
     "parameter_set",  # ParameterSet
     "module_call_started",  # ModuleCall: kwargs known, output not
     "module_call_ended",  # ModuleCall
     "inner_call_ended",  # InnerCall
     "loss_called",  # LossCall
-    "graph_cut",  # GraphCut: on deep steps
+    "tensor_detached",  # DetachCall: on deep steps
     "prediction_compared",  # PredictionCompared: only after a listener asked for it
     "decision_made",  # DecisionCall
-    "finite_asked",  # FiniteAsked
+    "finite_checked",  # FiniteCheck
     "nan_replaced",  # NanReplaced
     "backward_started",  # BackwardCall
     "backward_ended",  # BackwardCall
@@ -461,7 +461,7 @@ MOMENTS: Final = (
     "wrapper_called",  # DistributedDataParallel: with a graph
     "collective_called",  # CollectiveCall
     "collective_ended",  # CollectiveCall: it was left, by whichever way
-    "woke",  # None: the observers slept for some steps; what they remember of the last one is out of date
+    "watching_resumed",  # None: the observers slept for some steps; what they remember of the last one is out of date
     "run_ended",  # RunEnd
 )
 """Every moment, in the order of a training loop."""

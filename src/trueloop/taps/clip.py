@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ClipCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["ClipTap"]
 
@@ -20,31 +19,23 @@ _FUNCTIONS: Final = ("clip_grad_norm_", "clip_grad_value_")
 
 
 class ClipTap(Tap):
-    moments = ("clip_started", "clip_ended")
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("clip_started", "clip_ended")
 
     def install(self) -> None:
-        self._patches = [Patch(owner, name, self._wrap) for owner in (utils, clip_grad) for name in _FUNCTIONS]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(owner, name, self._wrap) for owner in (utils, clip_grad) for name in _FUNCTIONS]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
 
         def clip(parameters: Tensor | Iterable[Tensor], limit: float, *args: Any, **kwargs: Any) -> Any:
-            if passes_by(bus):
+            if is_unwatched(bus):
                 return original(parameters, limit, *args, **kwargs)
             # parameters() is a generator: it can be read only once, so both readers get the same tuple
             tensors = (parameters,) if isinstance(parameters, Tensor) else tuple(parameters)
             call = ClipCall(function, tensors, float(limit), here(2))
-            bus.tell("clip_started", call)
+            bus.publish("clip_started", call)
             result = original(tensors, limit, *args, **kwargs)
-            bus.tell("clip_ended", call)
+            bus.publish("clip_ended", call)
             return result
 
         def clip_grad_norm_(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:

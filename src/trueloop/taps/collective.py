@@ -22,9 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltWrapper, CollectiveCall, Joined
-from trueloop.taps.journal import STACK, Journal
+from trueloop.taps.collective_log import STACK, CollectiveLog
 from trueloop.taps.place import is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.compiler import compiler_callback, forget_collective, register_collective
 
 if TYPE_CHECKING:
@@ -63,11 +63,10 @@ _is_compiling = torch.compiler.is_compiling
 
 
 class CollectiveTap(Tap):
-    moments = ("group_joined", "collective_called", "collective_ended", "wrapper_built", "wrapper_called")
+    topics = ("group_joined", "collective_called", "collective_ended", "wrapper_built", "wrapper_called")
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._watches_backward = False
         self._inside = False
         """A collective is under way: what it calls is part of it."""
@@ -85,7 +84,7 @@ class CollectiveTap(Tap):
             if hasattr(c10d, name):
                 original = getattr(c10d, name)
                 register_collective(original, self._patch_both(name, self._wrap_collective).wrapper)
-        self._patches += [
+        self.patches += [
             Patch(DistributedDataParallel, "__init__", self._wrap_wrapping),
             Patch(DistributedDataParallel, "forward", self._wrap_forward),
             Patch(DistributedDataParallel, "_sync_buffers", self._wrap_buffers),
@@ -96,15 +95,15 @@ class CollectiveTap(Tap):
     def _patch_both(self, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> Patch:
         """A function of torch.distributed is found under two names, by users and by torch itself."""
         first = Patch(dist.distributed_c10d, name, wrap)
-        self._patches.append(first)
+        self.patches.append(first)
         if hasattr(dist, name):
-            self._patches.append(Patch(dist, name, lambda _: first.wrapper))
+            self.patches.append(Patch(dist, name, lambda _: first.wrapper))
         return first
 
     def remove(self) -> None:
-        for patch in reversed(self._patches):
+        for patch in self.patches:
             forget_collective(patch.wrapper)
-            patch.undo()
+        super().remove()
 
     # -- joining --
 
@@ -118,15 +117,15 @@ class CollectiveTap(Tap):
         return init_process_group
 
     def _join(self) -> None:
-        if self.bus.journal is not None or dist.get_world_size() < 2:
+        if self.bus.collective_log is not None or dist.get_world_size() < 2:
             return
         try:
-            self.bus.journal = Journal(dist.get_rank(), self.bus.meeting)
+            self.bus.collective_log = CollectiveLog(dist.get_rank(), self.bus.ranks_folder)
         except OSError:
             self.bus.fail("the collectives of this rank could not be written down")
             return
-        self.bus.tell("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
-        self.bus.when_joined()
+        self.bus.publish("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
+        self.bus.on_joined()
 
     # -- what is called --
 
@@ -153,7 +152,7 @@ class CollectiveTap(Tap):
         return (
             _is_compiling()
             or compiler_callback() is not None
-            or bus.journal is None
+            or bus.collective_log is None
             or self._inside
             or bus.is_foreign()
         )
@@ -183,9 +182,9 @@ class CollectiveTap(Tap):
         places = _users_lines()
         record = self._enter(name, group, places, tensor)
         call = None
-        if kwargs is not None and not passes_by(self.bus):
+        if kwargs is not None and not is_unwatched(self.bus):
             call = CollectiveCall(name, args, kwargs, group[1], places[0] if places else None)
-            self.bus.tell("collective_called", call)
+            self.bus.publish("collective_called", call)
         self._inside = whole
         failed = True
         try:
@@ -194,21 +193,21 @@ class CollectiveTap(Tap):
         finally:
             self._inside = False
             if call is not None:
-                self.bus.tell("collective_ended", call)
-            if record is not None and self.bus.journal is not None:
-                self.bus.journal.leave(record, failed=failed)
+                self.bus.publish("collective_ended", call)
+            if record is not None and self.bus.collective_log is not None:
+                self.bus.collective_log.leave(record, failed=failed)
 
     def _enter(
         self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], tensor: Any
     ) -> tuple[Any, ...] | None:
-        journal = self.bus.journal
+        journal = self.bus.collective_log
         assert journal is not None
         size, dtype = (tensor.numel(), str(tensor.dtype)) if isinstance(tensor, Tensor) else (None, "")
         try:
             return journal.enter(name, group, places, size=size, dtype=dtype, direct=name in FUNCTIONS)
         except OSError:  # a full disk must not end somebody's training
             self.bus.fail("the collectives of this rank could no longer be written down")
-            self.bus.journal = None
+            self.bus.collective_log = None
             return None
 
     # -- what DistributedDataParallel calls in C++ --
@@ -222,9 +221,9 @@ class CollectiveTap(Tap):
             self._watch_backward()
             with self._written(WRAPPING, members, None):
                 original(wrapper, *args, **kwargs)
-            if not passes_by(self.bus):
+            if not is_unwatched(self.bus):
                 lines = _users_lines()
-                self.bus.tell("wrapper_built", BuiltWrapper(wrapper, members[1], lines[0] if lines else None))
+                self.bus.publish("wrapper_built", BuiltWrapper(wrapper, members[1], lines[0] if lines else None))
 
         return __init__
 
@@ -233,7 +232,7 @@ class CollectiveTap(Tap):
             if self._passes() or not torch.is_grad_enabled():
                 return original(wrapper, *args, **kwargs)
             if self.bus.awake:
-                self.bus.tell("wrapper_called", wrapper)
+                self.bus.publish("wrapper_called", wrapper)
             if wrapper.require_backward_grad_sync:
                 group = wrapper.process_group
                 self._prepared[group.group_name] = group
@@ -260,7 +259,7 @@ class CollectiveTap(Tap):
         """From the first wrapper on: a run without one has nothing to watch there."""
         if not self._watches_backward:
             self._watches_backward = True
-            self._patches.append(Patch(torch.autograd, "backward", self._wrap_backward))
+            self.patches.append(Patch(torch.autograd, "backward", self._wrap_backward))
 
     def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:

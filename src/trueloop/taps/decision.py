@@ -9,9 +9,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import DecisionCall
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["DecisionTap"]
 
@@ -19,29 +18,21 @@ _FUNCTIONS: Final = ("argmax", "max", "topk")
 
 
 class DecisionTap(Tap):
-    moments = ("decision_made",)
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("decision_made",)
 
     def install(self) -> None:
-        self._patches = [Patch(owner, name, self._wrap) for owner in (torch, Tensor) for name in _FUNCTIONS]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(owner, name, self._wrap) for owner in (torch, Tensor) for name in _FUNCTIONS]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
 
         def decide(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if passes_by(bus) or bus.call is not None:  # inside a model it is part of the model
+            if is_unwatched(bus) or bus.call is not None:  # inside a model it is part of the model
                 return output
             scores = args[0] if args else kwargs.get("input")
             if isinstance(scores, Tensor) and (function != "max" or isinstance(output, tuple)):
-                bus.tell("decision_made", DecisionCall(function, scores))
+                bus.publish("decision_made", DecisionCall(function, scores))
             return output
 
         return decide

@@ -11,10 +11,9 @@ from typing import Any, Final
 from torch import nn
 from torch.nn import functional
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import DropoutCall
 from trueloop.taps.place import is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["DropoutTap"]
 
@@ -23,25 +22,17 @@ _ON_BY_DEFAULT: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 
 
 class DropoutTap(Tap):
-    moments = ("dropout_called", "module_call_ended")
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("dropout_called", "module_call_ended")
 
     def install(self) -> None:
-        self._patches = [Patch(functional, name, self._wrap) for name in _FUNCTIONS]
-        self._patches.append(Patch(functional, "scaled_dot_product_attention", self._wrap_attention))
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(functional, name, self._wrap) for name in _FUNCTIONS]
+        self.patches.append(Patch(functional, "scaled_dot_product_attention", self._wrap_attention))
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, by_default = self.bus, original.__name__ in _ON_BY_DEFAULT
 
         def dropout(input: Any, p: float = 0.5, training: bool = by_default, inplace: bool = False) -> Any:
-            if training and not passes_by(bus) and bus.call is not None and p > 0:
+            if training and not is_unwatched(bus) and bus.call is not None and p > 0:
                 self._note(original.__name__, p)
             return original(input, p, training, inplace)
 
@@ -53,7 +44,7 @@ class DropoutTap(Tap):
         def scaled_dot_product_attention(
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
         ) -> Any:
-            if not passes_by(bus) and bus.call is not None and dropout_p > 0:
+            if not is_unwatched(bus) and bus.call is not None and dropout_p > 0:
                 self._note("scaled_dot_product_attention", dropout_p)
             return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
@@ -68,7 +59,7 @@ class DropoutTap(Tap):
         if call.training or not is_users(caller.f_code.co_filename):
             return  # a layer of a library's asks its own mode, and may have been left in train mode on purpose
         names = tuple(frame.f_code.co_qualname for frame in _outwards(caller) if is_users(frame.f_code.co_filename))
-        self.bus.tell("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
+        self.bus.publish("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -27,7 +27,7 @@ if sys.platform == "linux":
     import fcntl
     import resource
 
-__all__ = ["CannotFork", "in_a_copy"]
+__all__ = ["CannotFork", "run_in_fork"]
 
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _READ: Final = 1
@@ -45,7 +45,7 @@ class CannotFork(Exception):
     """The question could not be asked, or not be answered; says why."""
 
 
-def in_a_copy(work: Callable[[], Any], seconds: float, *, with_cuda: bool = False) -> Any:
+def run_in_fork(work: Callable[[], Any], seconds: float, *, with_cuda: bool = False) -> Any:
     """What `work` returns in a forked copy of the process; it has so many seconds. Inside a copy, another one may be
     made.
 

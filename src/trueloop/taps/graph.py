@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 
-from trueloop.taps.note import SCALED, WALKED, note_on
+from trueloop.taps.graph_notes import SCALED, WALKED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
 
 __all__ = [
@@ -103,7 +103,7 @@ def reduction_of(loss: Tensor) -> LossShape:
             break
         name, following = _plain(node), _next(node)
         if name in ("Mul", "Div") and len(following) == 1:
-            if note_on(node, SCALED):
+            if read_note(node, SCALED):
                 amp = True
             else:
                 divided = True
@@ -128,7 +128,7 @@ def through_factors(loss: Tensor) -> Iterator[Any]:
 
 def scaler_of(loss: Tensor) -> Any:
     """The GradScaler that multiplied the loss; None without one."""
-    notes = (note_on(node, SCALED) for node in through_factors(loss))
+    notes = (read_note(node, SCALED) for node in through_factors(loss))
     return next((scaler() for scaler in notes if scaler is not None), None)
 
 

@@ -13,7 +13,7 @@ from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BatchDrawn, LoaderStart
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.dataloader import LoaderIterator, stacks_samples
 
 __all__ = ["LoaderTap"]
@@ -24,32 +24,27 @@ paid for ever."""
 
 
 class LoaderTap(Tap):
-    moments = ("loader_started", "batch_drawn")
+    topics = ("loader_started", "batch_drawn")
 
     def __init__(self, bus: Bus, on_start: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
         self._on_start = on_start
         """Told also while the bus sleeps: a new pass may be a validation, and worth waking up for."""
-        self._patches: list[Patch] = []
         self._loaders: WeakKeyDictionary[Any, tuple[ref[DataLoader[Any]], int]] = WeakKeyDictionary()
         """Whose iterator it is; the iterator itself does not say."""
 
     def install(self) -> None:
-        self._patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
-        if self.bus.hears("batch_drawn"):
-            self._patches.append(Patch(LoaderIterator, "__next__", self._wrap_next))
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]
+        if self.bus.has_subscribers("batch_drawn"):
+            self.patches.append(Patch(LoaderIterator, "__next__", self._wrap_next))
 
     def _wrap_iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __iter__(loader: DataLoader[Any]) -> Any:
             if not self.bus.is_foreign():
                 place = here(2)
                 self._on_start(place)
-                if not passes_by(self.bus):
-                    self.bus.tell("loader_started", LoaderStart(loader, place))
+                if not is_unwatched(self.bus):
+                    self.bus.publish("loader_started", LoaderStart(loader, place))
             iterator = original(loader)
             self._loaders[iterator] = (ref(loader), self.bus.ordinal("loader", loader))
             return iterator
@@ -58,7 +53,7 @@ class LoaderTap(Tap):
 
     def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:
-            if passes_by(self.bus):
+            if is_unwatched(self.bus):
                 return original(iterator)
             computed = thread_time_ns() if self.bus.step < TIMED_STEPS else None
             began = perf_counter_ns()
@@ -69,7 +64,7 @@ class LoaderTap(Tap):
             drawn = BatchDrawn(
                 None if loader is None else loader(), batch, stacks_samples(iterator), waited, computed, number
             )
-            self.bus.tell("batch_drawn", drawn)
+            self.bus.publish("batch_drawn", drawn)
             return batch
 
         return __next__

@@ -19,7 +19,7 @@ from torch.nn import functional
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.tensors import view_base
 
 __all__ = ["LOSSES", "LossTap"]
@@ -44,20 +44,15 @@ _PREDICTORS: Final[dict[str, _Kind]] = {"argmax": "argmax", "max": "argmax", "ro
 
 
 class LossTap(Tap):
-    moments = ("loss_called", "prediction_compared")
+    topics = ("loss_called", "prediction_compared")
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._predictions: dict[int, tuple[weakref.ref[Tensor], _Kind]] = {}
         self._watches_predictions = False
 
     def install(self) -> None:
-        self._patches = [Patch(functional, name, self._wrap) for name in LOSSES]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(functional, name, self._wrap) for name in LOSSES]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
@@ -65,16 +60,16 @@ class LossTap(Tap):
 
         def loss(*args: Any, **kwargs: Any) -> Any:
             began = (
-                0 if passes_by(bus) else perf_counter_ns()
+                0 if is_unwatched(bus) else perf_counter_ns()
             )  # a clock inside of what is compiled would break the graph
             output = original(*args, **kwargs)
-            if passes_by(bus) or bus.in_backward:
+            if is_unwatched(bus) or bus.in_backward:
                 return output
             options = dict(zip(names, args, strict=False)) | kwargs
             scores, target = options.pop("input", None), options.pop("target", None)
             if type(output) is Tensor and isinstance(scores, Tensor) and isinstance(target, Tensor):
                 call = LossCall(function, scores, target, options, output, here(2), began)
-                bus.tell("loss_called", call)
+                bus.publish("loss_called", call)
                 if call.watch_predictions and not self._watches_predictions:
                     self._watch_predictions()
             return output
@@ -86,16 +81,16 @@ class LossTap(Tap):
     def _watch_predictions(self) -> None:
         self._watches_predictions = True
         for name in _PREDICTORS:
-            self._patches += [Patch(owner, name, self._wrap_predictor) for owner in (torch, Tensor)]
-        self._patches += [Patch(torch, "eq", self._wrap_equal), Patch(Tensor, "eq", self._wrap_equal)]
-        self._patches.append(Patch(Tensor, "__eq__", self._wrap_equal))
+            self.patches += [Patch(owner, name, self._wrap_predictor) for owner in (torch, Tensor)]
+        self.patches += [Patch(torch, "eq", self._wrap_equal), Patch(Tensor, "eq", self._wrap_equal)]
+        self.patches.append(Patch(Tensor, "__eq__", self._wrap_equal))
 
     def _wrap_predictor(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, kind = self.bus, _PREDICTORS[original.__name__]
 
         def predict(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
-            if not passes_by(bus):
+            if not is_unwatched(bus):
                 made = output[1] if isinstance(output, tuple) else None if original.__name__ == "max" else output
                 if isinstance(made, Tensor):
                     key, predictions = id(made), self._predictions
@@ -108,10 +103,10 @@ class LossTap(Tap):
         bus = self.bus
 
         def equal(*args: Any, **kwargs: Any) -> Any:
-            if not passes_by(bus) and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
+            if not is_unwatched(bus) and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
                 for made, other in (args, args[::-1]):
                     if (kind := self._kind_of(made)) is not None:
-                        bus.tell("prediction_compared", PredictionCompared(kind, other, here(2)))
+                        bus.publish("prediction_compared", PredictionCompared(kind, other, here(2)))
             return original(*args, **kwargs)
 
         return equal

@@ -20,7 +20,7 @@ from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.replay_copy import Inputs, ReplayCopy, Trace
 
-__all__ = ["Meeting", "Summaries", "changed", "where_samples_meet", "where_the_future_shows"]
+__all__ = ["MixingPoint", "Summaries", "changed", "find_future_leak", "find_sample_mixing"]
 
 RECORDED: Final = 128 * 2**20
 """Bytes of intermediate values that are kept for one comparison at most."""
@@ -33,7 +33,7 @@ _REARRANGING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class MixingPoint:
     """The operation in which values meet."""
 
     operation: str
@@ -50,7 +50,7 @@ class Meeting:
 
 @dataclass(slots=True)
 class _Step:
-    meeting: Meeting
+    point: MixingPoint
     made: Tensor
 
 
@@ -68,10 +68,10 @@ class Recording(Trace):
             return
         self._room -= made.numel() * made.element_size()
         first = next(tensors_in((args, kwargs)), made)
-        meeting = Meeting(
+        point = MixingPoint(
             name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made)
         )
-        self.steps.append(_Step(meeting, made.detach().clone()))
+        self.steps.append(_Step(point, made.detach().clone()))
 
 
 class Comparison(Trace):
@@ -88,7 +88,7 @@ class Comparison(Trace):
         if made is None or not self._together or len(self.masks) >= len(self._recording.steps):
             return
         step = self._recording.steps[len(self.masks)]
-        self._together = step.meeting.operation == name and step.made.shape == made.shape
+        self._together = step.point.operation == name and step.made.shape == made.shape
         if self._together:  # a forward that takes another way for other values can only be followed so far
             self.masks.append(changed(step.made, made))
 
@@ -131,28 +131,26 @@ def changed(before: Tensor, after: Tensor) -> Tensor:
     return differs | (torch.isfinite(before) != torch.isfinite(after))
 
 
-def where_samples_meet(
+def find_sample_mixing(
     twin: ReplayCopy, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int
-) -> Meeting | None:
+) -> MixingPoint | None:
     """Inputs of three runs: as they were, with the other samples replaced, with the kept sample replaced."""
     recording = Recording()
     twin.run(plain, recording)
     by_others, by_own = Comparison(recording), Comparison(recording)
     twin.run(others, by_others)
     twin.run(own, by_own)
-    rearranged: Meeting | None = None
+    rearranged: MixingPoint | None = None
     for step, theirs, its in zip(recording.steps, by_others.masks, by_own.masks, strict=False):
         if bool((theirs & its).any()):
-            return rearranged or step.meeting
+            return rearranged or step.point
         moved = theirs.dim() > 0 and theirs.shape[0] == samples and bool(theirs[kept].any())
-        if moved and step.meeting.operation in _REARRANGING:
-            rearranged = step.meeting
+        if moved and step.point.operation in _REARRANGING:
+            rearranged = step.point
     return rearranged
 
 
-def where_the_future_shows(
-    twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int
-) -> Meeting | None:
+def find_future_leak(twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int) -> MixingPoint | None:
     """Inputs of two runs: as they were, and with everything after the position replaced."""
     recording = Recording()
     twin.run(plain, recording)
@@ -160,12 +158,12 @@ def where_the_future_shows(
     twin.run(later, comparison)
     for step, mask in zip(recording.steps, comparison.masks, strict=False):
         times = [dim for dim, size in enumerate(mask.shape) if size == length]
-        if not times or step.meeting.operation in _REARRANGING:
+        if not times or step.point.operation in _REARRANGING:
             continue
-        if len(times) > 1 and "softmax" not in step.meeting.operation:
+        if len(times) > 1 and "softmax" not in step.point.operation:
             continue  # scores of all pairs: they are masked afterwards
         if bool(mask.narrow(times[-2] if len(times) > 1 else times[0], 0, position + 1).any()):
-            return step.meeting
+            return step.point
     return None
 
 

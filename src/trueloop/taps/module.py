@@ -18,7 +18,7 @@ from torch import nn
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import InnerCall, ModuleCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.compiler import is_compiled, set_known_module_call
 from trueloop.torch_private.modules import is_initialized
 
@@ -26,14 +26,13 @@ __all__ = ["ModuleTap"]
 
 
 class ModuleTap(Tap):
-    moments = ("module_call_started", "module_call_ended", "inner_call_ended")
+    topics = ("module_call_started", "module_call_ended", "inner_call_ended")
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patch: Patch | None = None
         self._known_to_compiler: object = None
         self._number = 0
-        self._hears_inner = bus.hears("inner_call_ended")
+        self._watches_inner = bus.has_subscribers("inner_call_ended")
 
     def install(self) -> None:
         self.wake()
@@ -42,28 +41,27 @@ class ModuleTap(Tap):
         self.sleep()
 
     def wake(self) -> None:
-        if self._patch is None:
-            self._patch = Patch(nn.Module, "__call__", self._wrap)
-            self._known_to_compiler = set_known_module_call(self._patch.wrapper)
+        if not self.patches:
+            self.patches = [Patch(nn.Module, "__call__", self._wrap)]
+            self._known_to_compiler = set_known_module_call(self.patches[0].wrapper)
 
     def sleep(self) -> None:
-        if self._patch is not None:
-            self._patch.undo()
+        if self.patches:
+            super().remove()
             set_known_module_call(self._known_to_compiler)
-            self._patch = None
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        bus, hears_inner = self.bus, self._hears_inner
+        bus, watches_inner = self.bus, self._watches_inner
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if bus.call is not None and not bus.deep:  # inside a model: nearly all calls of a run
                 return original(module, *args, **kwargs)
-            if passes_by(bus) or bus.in_backward:
+            if is_unwatched(bus) or bus.in_backward:
                 return original(module, *args, **kwargs)
             if bus.call is not None:
                 output = original(module, *args, **kwargs)
-                if hears_inner and output is not None:
-                    bus.tell("inner_call_ended", InnerCall(module, args, output))
+                if watches_inner and output is not None:
+                    bus.publish("inner_call_ended", InnerCall(module, args, output))
                 return output
             if not is_initialized(module):  # its class forgot super().__init__(): this call is about to raise
                 return original(module, *args, **kwargs)
@@ -91,13 +89,13 @@ class ModuleTap(Tap):
         )
         self._number += 1
         self.bus.call = call
-        self.bus.tell("module_call_started", call)
+        self.bus.publish("module_call_started", call)
 
     def _end(self, output: Any) -> None:
         call, self.bus.call = self.bus.call, None
         if call is not None:
             call.output, call.failed = output, output is None
-            self.bus.tell("module_call_ended", call)
+            self.bus.publish("module_call_ended", call)
 
 
 def _inside_update_bn() -> bool:

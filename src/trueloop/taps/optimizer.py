@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BuiltOptimizer, StepCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
 from trueloop.torch_private.optimizers import steps_running
 
@@ -26,35 +26,33 @@ _is_compiling = torch.compiler.is_compiling
 
 
 class OptimizerTap(Tap):
-    moments = ("optimizer_built", "step_started", "step_ended")
+    topics = ("optimizer_built", "step_started", "step_ended")
 
     def __init__(self, bus: Bus, after_step: Callable[[], None]) -> None:
         super().__init__(bus)
         self._after_step = after_step
         """Called when a step has been counted: the budget decides here who sleeps."""
         self._handles: list[Any] = []
-        self._patches: list[Patch] = []
-        self._taken: Counter[int] = bus.taken
+        self._taken: Counter[int] = bus.steps_taken
         """Steps by the number of the optimizer."""
         self._calls: list[StepCall | None] = []
         """The steps under way, outermost first: an optimizer may wrap another. None for one that began while the bus
         slept."""
 
     def install(self) -> None:
-        self._patches = [Patch(Optimizer, "__init__", self._wrap_init)]
+        self.patches = [Patch(Optimizer, "__init__", self._wrap_init)]
         self._handles = [register_optimizer_step_pre_hook(self._before), register_optimizer_step_post_hook(self._after)]
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for patch in self._patches:
-            patch.undo()
+        super().remove()
 
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
-            if not passes_by(self.bus):
-                self.bus.tell("optimizer_built", BuiltOptimizer(optimizer, here(2)))
+            if not is_unwatched(self.bus):
+                self.bus.publish("optimizer_built", BuiltOptimizer(optimizer, here(2)))
 
         return __init__
 
@@ -71,7 +69,7 @@ class OptimizerTap(Tap):
         closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
         call = StepCall(optimizer, here(2), self._taken[bus.ordinal("optimizer", optimizer)], closure)
         self._calls.append(call)
-        bus.tell("step_started", call)
+        bus.publish("step_started", call)
 
     def _after(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bus = self.bus
@@ -80,12 +78,12 @@ class OptimizerTap(Tap):
         call = self._calls.pop() if self._calls else None
         bus.in_step = len(self._calls)
         if bus.awake and call is not None:
-            bus.tell("step_ended", call)
+            bus.publish("step_ended", call)
         bus.step += 1
         self._taken[bus.ordinal("optimizer", optimizer)] += 1
         self._after_step()
-        if bus.stop_asked:
-            raise StopTheRun(bus.stop_asked)
+        if bus.stop_reason:
+            raise StopTheRun(bus.stop_reason)
 
 
 for hook in (OptimizerTap._before, OptimizerTap._after):

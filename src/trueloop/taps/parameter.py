@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ParameterSet
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
@@ -20,18 +19,10 @@ __all__ = ["ParameterTap"]
 
 
 class ParameterTap(Tap):
-    moments = ("parameter_set",)
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("parameter_set",)
 
     def install(self) -> None:
-        self._patches = [Patch(nn.Module, "register_parameter", self._wrap)]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(nn.Module, "register_parameter", self._wrap)]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus
@@ -39,7 +30,7 @@ class ParameterTap(Tap):
         def register_parameter(module: nn.Module, name: str, param: Any) -> None:
             original(module, name, param)
             if param is not None and not torch.compiler.is_compiling() and not bus.busy:
-                bus.tell("parameter_set", ParameterSet(module, name, param, here(2), _is_loading()))
+                bus.publish("parameter_set", ParameterSet(module, name, param, here(2), _is_loading()))
 
         return register_parameter
 

@@ -15,26 +15,26 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.taps.activation import ActivationTap
 from trueloop.taps.backward import BackwardTap
-from trueloop.taps.built_loader import BuiltLoaderTap
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import ROWS
+from trueloop.taps.calls import TRANSFER_WINDOWS
 from trueloop.taps.clip import ClipTap
 from trueloop.taps.collective import CollectiveTap
-from trueloop.taps.cut import CutTap
 from trueloop.taps.decision import DecisionTap
+from trueloop.taps.detach import DetachTap
 from trueloop.taps.dropout import DropoutTap
-from trueloop.taps.guard import GuardTap
+from trueloop.taps.finite_check import FiniteCheckTap
 from trueloop.taps.loader import LoaderTap
+from trueloop.taps.loader_init import LoaderInitTap
 from trueloop.taps.loss import LossTap
-from trueloop.taps.mode import ModeTap
 from trueloop.taps.module import ModuleTap
-from trueloop.taps.moved import MovedTap
+from trueloop.taps.module_move import ModuleMoveTap
 from trueloop.taps.optimizer import OptimizerTap
 from trueloop.taps.parameter import ParameterTap
 from trueloop.taps.scaler import ScalerTap
 from trueloop.taps.schedule import ScheduleTap
-from trueloop.taps.state import StateTap
+from trueloop.taps.state_dict import StateDictTap
 from trueloop.taps.tap import Tap
+from trueloop.taps.train_mode import TrainModeTap
 from trueloop.taps.transfer import TransferTap
 
 __all__ = ["TapRegistry"]
@@ -49,7 +49,7 @@ LONGEST_PAUSE: Final = 2000
 """However small the budget, a change in a long run (another phase, a thawed layer) is to be seen at some time."""
 WATCHED_PASSES: Final = 3
 """Passes over data, from each line, that wake the taps: more would leave no pause where epochs are short."""
-EDGES: Final = frozenset(edge for row in ROWS for edge in (row.start, row.stop))
+EDGES: Final = frozenset(edge for row in TRANSFER_WINDOWS for edge in (row.start, row.stop))
 """Steps at which a row of closely watched ones begins, or has ended."""
 REMEMBERED: Final = 200
 """Step times kept on each side for the median."""
@@ -65,14 +65,14 @@ class TapRegistry:
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
-            BuiltLoaderTap(bus), MovedTap(bus),
+            LoaderInitTap(bus), ModuleMoveTap(bus),
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus), ScalerTap(bus),
-            CutTap(bus), ClipTap(bus), GuardTap(bus), ScheduleTap(bus), ModeTap(bus), StateTap(bus), ParameterTap(bus),
+            DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus), ParameterTap(bus),
             OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
             CollectiveTap(bus), TransferTap(bus),  # the last to patch, which they do while the run goes on: the first to be taken out
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
-        self._taps = [tap for tap in every if isinstance(tap, always) or bus.hears(*tap.moments)]
+        self._taps = [tap for tap in every if isinstance(tap, always) or bus.has_subscribers(*tap.topics)]
         self._next_change = FIRST_WINDOW
         self._times: dict[bool, list[int]] = {True: [], False: []}
         self._stepped_at = 0
@@ -110,7 +110,7 @@ class TapRegistry:
         self._stepped_at = now
         self.unwatched_steps += not bus.awake
         if self.last_step is not None and bus.step >= self.last_step:
-            bus.stop_asked = f"--steps {self.last_step}"
+            bus.stop_reason = f"--steps {self.last_step}"
         bus.deep = bus.step < bus.deep_until
         if bus.step in EDGES:
             self._turn_rows()
@@ -121,7 +121,7 @@ class TapRegistry:
     def _turn_rows(self) -> None:
         for tap in tuple(self._taps):
             try:
-                tap.row_turned()
+                tap.window_changed()
             except Exception:  # noqa: BLE001 - as above
                 self.bus.fail(f"{type(tap).__name__} does not fit this torch and was left out")
                 self._taps.remove(tap)
@@ -145,7 +145,7 @@ class TapRegistry:
         self._next_change = self.bus.step + WINDOW
         for tap in self._taps:
             tap.wake()
-        self.bus.tell("woke", None)
+        self.bus.publish("watching_resumed", None)
 
     def _pause(self) -> int:
         """Unwatched steps, so that the mean cost over window and pause is the budget."""

@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCall
-from trueloop.taps.note import SCALED, SCALER_OFF, write_note
+from trueloop.taps.graph_notes import SCALED, SCALER_OFF, write_note
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.optimizers import unscales_in_step
 from trueloop.torch_private.tensors import tensor_version
 
@@ -22,36 +21,28 @@ __all__ = ["ScalerTap"]
 
 
 class ScalerTap(Tap):
-    moments = (
+    topics = (
         "backward_started", "schedule_stepped", "unscale_started", "unscale_ended", "scaler_built", "scaler_stepped", "scaler_updated",
     )  # fmt: skip
 
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
-
     def install(self) -> None:
         wraps = {"scale": self._wrap_scale, "unscale_": self._wrap_unscale}
-        if self.bus.hears("scaler_built", "scaler_stepped", "scaler_updated"):
+        if self.bus.has_subscribers("scaler_built", "scaler_stepped", "scaler_updated"):
             wraps |= {"__init__": self._wrap_init, "step": self._wrap_step, "update": self._wrap_update}
-        self._patches = [Patch(GradScaler, name, wrap) for name, wrap in wraps.items()]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(GradScaler, name, wrap) for name, wrap in wraps.items()]
 
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(scaler: GradScaler, *args: Any, **kwargs: Any) -> None:
             original(scaler, *args, **kwargs)
-            if not passes_by(self.bus):
-                self.bus.tell("scaler_built", BuiltScaler(scaler, here(2)))
+            if not is_unwatched(self.bus):
+                self.bus.publish("scaler_built", BuiltScaler(scaler, here(2)))
 
         return __init__
 
     def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: GradScaler, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
-            if not passes_by(self.bus):
+            if not is_unwatched(self.bus):
                 on = scaler.is_enabled()
                 self.bus.scaler_used = self.bus.scaler_used or on
                 for loss in scaled if isinstance(scaled, (list, tuple)) else (scaled,):
@@ -63,12 +54,12 @@ class ScalerTap(Tap):
 
     def _wrap_unscale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def unscale_(scaler: GradScaler, optimizer: Optimizer) -> Any:
-            if passes_by(self.bus) or not scaler.is_enabled():
+            if is_unwatched(self.bus) or not scaler.is_enabled():
                 return original(scaler, optimizer)
             call = UnscaleCall(optimizer, here(2))
-            self.bus.tell("unscale_started", call)
+            self.bus.publish("unscale_started", call)
             result = original(scaler, optimizer)
-            self.bus.tell("unscale_ended", call)
+            self.bus.publish("unscale_ended", call)
             return result
 
         return unscale_
@@ -77,13 +68,13 @@ class ScalerTap(Tap):
         bus = self.bus
 
         def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            if passes_by(bus) or not scaler.is_enabled():
+            if is_unwatched(bus) or not scaler.is_enabled():
                 return original(scaler, optimizer, *args, **kwargs)
             taken, version = bus.step, _version(optimizer)
             result = original(scaler, optimizer, *args, **kwargs)
             hidden = unscales_in_step(optimizer)
             skipped = None if hidden else bus.step == taken and _version(optimizer) == version
-            bus.tell("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
+            bus.publish("scaler_stepped", ScalerStep(scaler, optimizer, here(2), skipped))
             return result
 
         return step
@@ -91,8 +82,8 @@ class ScalerTap(Tap):
     def _wrap_update(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def update(scaler: GradScaler, *args: Any, **kwargs: Any) -> Any:
             result = original(scaler, *args, **kwargs)
-            if not passes_by(self.bus) and scaler.is_enabled():
-                self.bus.tell("scaler_updated", ScalerUpdate(scaler))
+            if not is_unwatched(self.bus) and scaler.is_enabled():
+                self.bus.publish("scaler_updated", ScalerUpdate(scaler))
             return result
 
         return update

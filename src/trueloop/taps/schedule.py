@@ -21,11 +21,10 @@ __all__ = ["ScheduleTap"]
 class ScheduleTap(Tap):
     """A schedule inside another (SequentialLR, ChainedScheduler) is stepped by that one; both are told."""
 
-    moments = ("schedule_built", "schedule_stepped")
+    topics = ("schedule_built", "schedule_stepped")
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._patched: set[type] = set()
         self._building = 0
         self._stepping: list[LRScheduler] = []
@@ -40,13 +39,9 @@ class ScheduleTap(Tap):
             return
         self._patched.add(cls)
         if "__init__" in vars(cls):
-            self._patches.append(Patch(cls, "__init__", self._wrap_init))
+            self.patches.append(Patch(cls, "__init__", self._wrap_init))
         if "step" in vars(cls):
-            self._patches.append(Patch(cls, "step", self._wrap_step))
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+            self.patches.append(Patch(cls, "step", self._wrap_step))
 
     def _quiet(self) -> bool:
         return torch.compiler.is_compiling() or self.bus.busy
@@ -65,7 +60,7 @@ class ScheduleTap(Tap):
             finally:
                 self._building -= 1
             if not self._building:
-                self.bus.tell("schedule_built", BuiltSchedule(scheduler, here(2)))
+                self.bus.publish("schedule_built", BuiltSchedule(scheduler, here(2)))
 
         return __init__
 
@@ -79,7 +74,7 @@ class ScheduleTap(Tap):
                 result = original(scheduler, *args, **kwargs)
             finally:
                 self._stepping.pop()
-            self.bus.tell("schedule_stepped", call)
+            self.bus.publish("schedule_stepped", call)
             return result
 
         return step

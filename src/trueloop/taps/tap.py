@@ -15,7 +15,7 @@ from trueloop.taps.place import UNSEEN
 from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
 from trueloop.torch_private.torchscript import copy_builtin, forget_builtin
 
-__all__ = ["Patch", "Tap", "passes_by"]
+__all__ = ["Patch", "Tap", "is_unwatched"]
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -23,17 +23,19 @@ _is_compiling = torch.compiler.is_compiling
 class Tap(ABC):
     """One part of torch, hooked or patched."""
 
-    moments: ClassVar[tuple[str, ...]]
+    topics: ClassVar[tuple[str, ...]]
     """The moments it tells; a tap nobody listens to is not installed."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
+        self.patches: list[Patch] = []
 
     @abstractmethod
     def install(self) -> None: ...
 
-    @abstractmethod
-    def remove(self) -> None: ...
+    def remove(self) -> None:
+        while self.patches:
+            self.patches.pop().undo()
 
     def sleep(self) -> None:
         """The bus sleeps for some steps. Taps whose mere presence costs time override this."""
@@ -41,8 +43,8 @@ class Tap(ABC):
     def wake(self) -> None:
         """The bus listens again."""
 
-    def row_turned(self) -> None:
-        """A row of closely watched steps (`ROWS`) begins, or has ended. Taps that patch during those only override
+    def window_changed(self) -> None:
+        """A row of closely watched steps (`TRANSFER_WINDOWS`) begins, or has ended. Taps that patch during those only override
         this."""
 
 
@@ -83,9 +85,9 @@ def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str
     return wrapper
 
 
-def passes_by(bus: Bus) -> bool:
+def is_unwatched(bus: Bus) -> bool:
     """Should a wrapper call the original and nothing else? Asked first of all, so that the compiler sees a constant."""
     return _is_compiling() or compiler_callback() is not None or bus.ignores()
 
 
-hide_from_compiler(passes_by.__code__)
+hide_from_compiler(is_unwatched.__code__)

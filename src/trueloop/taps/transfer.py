@@ -16,53 +16,44 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.bus import Bus
-from trueloop.taps.calls import ROWS, DeviceCopy, DeviceRead
+from trueloop.taps.calls import TRANSFER_WINDOWS, DeviceCopy, DeviceRead
 from trueloop.taps.place import caller_of, is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["TransferTap"]
 
 _READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__", "__repr__", "__format__")
-_WATCHED: Final = frozenset(step for row in ROWS for step in row)
+_WATCHED: Final = frozenset(step for row in TRANSFER_WINDOWS for step in row)
 
 
 class TransferTap(Tap):
-    moments = ("device_read", "device_copied")
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+    topics = ("device_read", "device_copied")
 
     def install(self) -> None:
         """Nothing stands before the first row."""
 
-    def row_turned(self) -> None:
+    def window_changed(self) -> None:
         if self.bus.step not in _WATCHED:
             self.remove()
         elif torch.accelerator.current_accelerator() is not None:  # what torch was built for, not what the machine has
             self._put_in()
 
     def _put_in(self) -> None:
-        if self.bus.hears("device_read"):
-            self._patches += [Patch(Tensor, name, self._wrap_reader) for name in _READERS]
-        self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
-
-    def remove(self) -> None:
-        while self._patches:
-            self._patches.pop().undo()
+        if self.bus.has_subscribers("device_read"):
+            self.patches += [Patch(Tensor, name, self._wrap_reader) for name in _READERS]
+        self.patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
 
     def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
 
         def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if bus.step not in _WATCHED or passes_by(bus) or tensor.is_cpu or tensor.is_meta:
+            if bus.step not in _WATCHED or is_unwatched(bus) or tensor.is_cpu or tensor.is_meta:
                 return original(tensor, *args, **kwargs)
             caller = caller_of(sys._getframe(1))  # a library's own reads are none of the user's doing
             device, began = tensor.device.type, perf_counter_ns()
             value = original(tensor, *args, **kwargs)
             if is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs):
-                bus.tell(
+                bus.publish(
                     "device_read", DeviceRead(function.strip("_"), device, place_in(caller), perf_counter_ns() - began)
                 )
             return value
@@ -73,17 +64,17 @@ class TransferTap(Tap):
         bus = self.bus
 
         def move(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if bus.step not in _WATCHED or passes_by(bus) or tensor.is_meta:
+            if bus.step not in _WATCHED or is_unwatched(bus) or tensor.is_meta:
                 return original(tensor, *args, **kwargs)
             caller, began = caller_of(sys._getframe(1)), perf_counter_ns()
             moved = original(tensor, *args, **kwargs)
             if tensor.is_cpu:
                 if not moved.is_cpu:
-                    bus.tell("device_copied", DeviceCopy(tensor, moved.device.type))
+                    bus.publish("device_copied", DeviceCopy(tensor, moved.device.type))
             elif (
                 moved.is_cpu and is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs)
             ):
-                bus.tell(
+                bus.publish(
                     "device_read", DeviceRead("to", tensor.device.type, place_in(caller), perf_counter_ns() - began)
                 )
             return moved

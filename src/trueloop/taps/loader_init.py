@@ -7,29 +7,20 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltLoader
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
 
-__all__ = ["BuiltLoaderTap"]
+__all__ = ["LoaderInitTap"]
 
 
-class BuiltLoaderTap(Tap):
+class LoaderInitTap(Tap):
     """Told also while the bus sleeps: it happens once."""
 
-    moments = ("loader_built",)
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patch: Patch | None = None
+    topics = ("loader_built",)
 
     def install(self) -> None:
-        self._patch = Patch(DataLoader, "__init__", self._wrap)
-
-    def remove(self) -> None:
-        if self._patch is not None:
-            self._patch.undo()
+        self.patches = [Patch(DataLoader, "__init__", self._wrap)]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus
@@ -37,6 +28,6 @@ class BuiltLoaderTap(Tap):
         def __init__(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:
             original(loader, *args, **kwargs)
             if not bus.is_foreign():
-                bus.tell("loader_built", BuiltLoader(loader, here(2)))
+                bus.publish("loader_built", BuiltLoader(loader, here(2)))
 
         return __init__

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from trueloop.taps.hidden import hidden_activations
+from trueloop.taps.hidden_activations import hidden_activations
 from trueloop.torch_private.autograd import saved_result
 
 X = torch.randn(6, 4)

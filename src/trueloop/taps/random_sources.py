@@ -1,6 +1,6 @@
 """Where random numbers come from: the global generators, those that an object keeps, and who seeds them.
 
-For use in a copy of the process only (`fork.in_a_copy`): reading and setting states is harmless, replacing the
+For use in a copy of the process only (`fork.run_in_fork`): reading and setting states is harmless, replacing the
 functions that seed is not.
 """
 
@@ -19,7 +19,7 @@ import torch
 from trueloop.event import Place
 from trueloop.taps.place import here
 
-__all__ = ["Chance", "Part", "Seedings", "is_generator", "parts_of", "reseed", "seed_everything"]
+__all__ = ["Part", "RandomStates", "SeedRecorder", "is_generator", "parts_of", "reseed", "seed_everything"]
 
 DEPTH: Final = 6
 """How far one follows attributes: a dataset in a subset in a wrapper, and its transforms."""
@@ -122,7 +122,7 @@ def seed_everything(seed: int) -> None:
     _SEED_NUMPY(seed % 2**32)
 
 
-class Chance:
+class RandomStates:
     """The states of the global generators and of some others, as of now."""
 
     def __init__(self, generators: list[Any]) -> None:
@@ -187,7 +187,7 @@ def reseed(generator: Any, seed: int) -> None:
 
 
 @dataclass
-class Seedings:
+class SeedRecorder:
     """Stands in for the functions that seed: notes who calls them with what, and, if deaf, seeds with something else
     each time."""
 

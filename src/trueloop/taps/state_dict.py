@@ -17,34 +17,29 @@ from trueloop.taps.calls import FileRead, Restored, StateLoad, StateSave, StateT
 from trueloop.taps.place import here, is_direct
 from trueloop.taps.tap import Patch, Tap
 
-__all__ = ["StateTap"]
+__all__ = ["StateDictTap"]
 
 
-class StateTap(Tap):
-    moments = ("state_taken", "state_loading", "state_saving", "state_saved", "file_read", "state_restored")
+class StateDictTap(Tap):
+    topics = ("state_taken", "state_loading", "state_saving", "state_saved", "file_read", "state_restored")
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._inside = False
 
     def install(self) -> None:
-        self._patches = [
+        self.patches = [
             Patch(nn.Module, "state_dict", self._wrap_take),
             Patch(nn.Module, "load_state_dict", self._wrap_load),
             Patch(torch, "save", self._wrap_save),
         ]
-        if self.bus.hears("file_read", "state_restored"):
-            self._patches += [
+        if self.bus.has_subscribers("file_read", "state_restored"):
+            self.patches += [
                 Patch(torch, "load", self._wrap_read),
                 Patch(torch, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
                 Patch(torch.random, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
                 Patch(GradScaler, "load_state_dict", lambda original: self._wrap_restore(original, "scaler")),
             ]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
 
     def _quiet(self) -> bool:
         return torch.compiler.is_compiling() or self._inside or self.bus.busy
@@ -58,7 +53,7 @@ class StateTap(Tap):
                 state = original(module, *args, **kwargs)
             finally:
                 self._inside = False
-            self.bus.tell("state_taken", StateTaken(module, state, here(2)))
+            self.bus.publish("state_taken", StateTaken(module, state, here(2)))
             return state
 
         return state_dict
@@ -67,7 +62,7 @@ class StateTap(Tap):
         def load_state_dict(module: nn.Module, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if self._quiet():
                 return original(module, state_dict, *args, **kwargs)
-            self.bus.tell("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
+            self.bus.publish("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
             return original(module, state_dict, *args, **kwargs)
 
         return load_state_dict
@@ -77,9 +72,9 @@ class StateTap(Tap):
             if self._quiet():
                 return original(obj, f, *args, **kwargs)
             call = StateSave(obj, f, here(2), is_direct())
-            self.bus.tell("state_saving", call)
+            self.bus.publish("state_saving", call)
             result = original(obj, f, *args, **kwargs)
-            self.bus.tell("state_saved", call)
+            self.bus.publish("state_saved", call)
             return result
 
         return save
@@ -90,7 +85,7 @@ class StateTap(Tap):
             if not self._quiet():
                 asked = kwargs.get("weights_only")
                 unsafe = asked is False or (asked is None and pickle_module is not None)
-                self.bus.tell("file_read", FileRead(value, f, unsafe, here(2), is_direct()))
+                self.bus.publish("file_read", FileRead(value, f, unsafe, here(2), is_direct()))
             return value
 
         return load
@@ -99,7 +94,7 @@ class StateTap(Tap):
         def restore(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if not self._quiet() and is_direct():
-                self.bus.tell("state_restored", Restored(kind))
+                self.bus.publish("state_restored", Restored(kind))
             return result
 
         return restore

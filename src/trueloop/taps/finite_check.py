@@ -13,33 +13,24 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.taps.bus import Bus
-from trueloop.taps.calls import FiniteAsked, NanReplaced
+from trueloop.taps.calls import FiniteCheck, NanReplaced
 from trueloop.taps.place import is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
-__all__ = ["GuardTap"]
+__all__ = ["FiniteCheckTap"]
 
 _QUESTIONS: Final = ("isnan", "isinf", "isfinite")
 _REPLACERS: Final = ("nan_to_num", "nan_to_num_")
 
 
-class GuardTap(Tap):
-    moments = ("finite_asked", "nan_replaced")
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+class FiniteCheckTap(Tap):
+    topics = ("finite_checked", "nan_replaced")
 
     def install(self) -> None:
         wraps = [(name, self._wrap_question) for name in _QUESTIONS] + [
             (name, self._wrap_replacer) for name in _REPLACERS
         ]
-        self._patches = [Patch(owner, name, wrap) for name, wrap in wraps for owner in (torch, Tensor)]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(owner, name, wrap) for name, wrap in wraps for owner in (torch, Tensor)]
 
     def _wrap_question(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus
@@ -47,7 +38,7 @@ class GuardTap(Tap):
         def ask(*args: Any, **kwargs: Any) -> Any:
             answer = original(*args, **kwargs)
             if (
-                not passes_by(bus)
+                not is_unwatched(bus)
                 and not bus.in_backward
                 and args
                 and isinstance(args[0], Tensor)
@@ -55,7 +46,7 @@ class GuardTap(Tap):
             ):
                 caller = sys._getframe(1)
                 if is_users(caller.f_code.co_filename):
-                    bus.tell("finite_asked", FiniteAsked(args[0], place_in(caller)))
+                    bus.publish("finite_checked", FiniteCheck(args[0], place_in(caller)))
             return answer
 
         return ask
@@ -64,10 +55,10 @@ class GuardTap(Tap):
         bus = self.bus
 
         def replace(*args: Any, **kwargs: Any) -> Any:
-            if not passes_by(bus) and not bus.in_backward and args and isinstance(args[0], Tensor):
+            if not is_unwatched(bus) and not bus.in_backward and args and isinstance(args[0], Tensor):
                 caller = sys._getframe(1)
                 if is_users(caller.f_code.co_filename):
-                    bus.tell("nan_replaced", NanReplaced(args[0], place_in(caller)))
+                    bus.publish("nan_replaced", NanReplaced(args[0], place_in(caller)))
             return original(*args, **kwargs)
 
         return replace

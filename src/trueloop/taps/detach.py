@@ -11,38 +11,29 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from trueloop.taps.bus import Bus
-from trueloop.taps.calls import GraphCut
+from trueloop.taps.calls import DetachCall
 from trueloop.taps.place import caller_of, is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
-__all__ = ["CutTap"]
+__all__ = ["DetachTap"]
 
 _NAMES: Final = ("detach", "item", "tolist", "numpy")
 
 
-class CutTap(Tap):
-    moments = ("graph_cut",)
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+class DetachTap(Tap):
+    topics = ("tensor_detached",)
 
     def install(self) -> None:
-        self._patches = [Patch(Tensor, name, self._wrap) for name in _NAMES]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(Tensor, name, self._wrap) for name in _NAMES]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
 
         def cut(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not passes_by(bus) and bus.deep and not bus.in_backward and tensor.grad_fn is not None:
+            if not is_unwatched(bus) and bus.deep and not bus.in_backward and tensor.grad_fn is not None:
                 caller = caller_of(sys._getframe(1))  # a library's own detach is none of the user's doing
                 if is_users(caller.f_code.co_filename):
-                    bus.tell("graph_cut", GraphCut(function, tensor, place_in(caller)))
+                    bus.publish("tensor_detached", DetachCall(function, tensor, place_in(caller)))
             return original(tensor, *args, **kwargs)
 
         return cut

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from trueloop.taps.formats import factor_by_hand, formats_in
+from trueloop.taps.dtypes import dtypes_in, manual_loss_scale
 
 FACTORS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "none": (lambda loss: loss, 1.0),
@@ -29,7 +29,7 @@ FACTORS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
 def test_a_factor_by_hand_is_a_constant_before_a_loss_or_one_of_its_terms(name: str) -> None:
     made, expected = FACTORS[name]
     loss = torch.tensor([1.0, 2.0], requires_grad=True).pow(2).mean()
-    assert factor_by_hand(made(loss).grad_fn) == expected
+    assert manual_loss_scale(made(loss).grad_fn) == expected
 
 
 def test_every_loss_function_can_be_looked_through() -> None:
@@ -40,7 +40,7 @@ def test_every_loss_function_can_be_looked_through() -> None:
         nn.functional.kl_div(scores.log_softmax(1), soft, reduction="batchmean"),
         nn.functional.huber_loss(scores, soft),
     ]
-    assert all(factor_by_hand(loss.grad_fn) >= 1.0 for loss in losses)
+    assert all(manual_loss_scale(loss.grad_fn) >= 1.0 for loss in losses)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
@@ -48,7 +48,7 @@ def test_autocast_shows_in_the_graph_and_the_weights_keep_their_format(kind: tor
     model = nn.Linear(4, 2)
     with torch.autocast("cpu", dtype=kind):
         out = model(torch.randn(3, 4))
-    met = formats_in([out.float().mean().grad_fn])
+    met = dtypes_in([out.float().mean().grad_fn])
     assert met.formats == {kind}
     assert met.leaves == {id(p): torch.float32 for p in model.parameters()}
     assert met.whole
@@ -56,7 +56,7 @@ def test_autocast_shows_in_the_graph_and_the_weights_keep_their_format(kind: tor
 
 def test_a_cast_there_and_back_computes_nothing_in_half() -> None:
     weight = torch.randn(4, requires_grad=True)
-    met = formats_in([(weight.half().float() * 2).sum().grad_fn])
+    met = dtypes_in([(weight.half().float() * 2).sum().grad_fn])
     assert not met.formats
     assert met.whole
 
@@ -64,12 +64,12 @@ def test_a_cast_there_and_back_computes_nothing_in_half() -> None:
 def test_what_is_recomputed_out_of_sight_makes_the_look_incomplete() -> None:
     model = nn.Linear(4, 4)
     out = checkpoint(model, torch.randn(3, 4, requires_grad=True), use_reentrant=True)
-    assert not formats_in([out.mean().grad_fn]).whole
+    assert not dtypes_in([out.mean().grad_fn]).whole
 
 
 def test_a_walk_that_ends_at_its_limit_is_not_whole() -> None:
     value = torch.ones(1, requires_grad=True)
     for _ in range(50):
         value = value * 2
-    assert formats_in([value.grad_fn]).whole
-    assert not formats_in([value.grad_fn], limit=10).whole
+    assert dtypes_in([value.grad_fn]).whole
+    assert not dtypes_in([value.grad_fn], limit=10).whole

@@ -11,29 +11,20 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModuleMove
 from trueloop.taps.place import is_users, place_in
-from trueloop.taps.tap import Patch, Tap, passes_by
+from trueloop.taps.tap import Patch, Tap, is_unwatched
 
-__all__ = ["MovedTap"]
+__all__ = ["ModuleMoveTap"]
 
 _NAMES: Final = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "to_empty")
 
 
-class MovedTap(Tap):
-    moments = ("module_moved",)
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._patches: list[Patch] = []
+class ModuleMoveTap(Tap):
+    topics = ("module_moved",)
 
     def install(self) -> None:
-        self._patches = [Patch(nn.Module, name, self._wrap) for name in _NAMES]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(nn.Module, name, self._wrap) for name in _NAMES]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
@@ -41,7 +32,7 @@ class MovedTap(Tap):
         def moved(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # Inside a call of a model it is the model's own way of working: layers that are brought in when they are
             # needed.
-            if passes_by(bus) or bus.call is not None:
+            if is_unwatched(bus) or bus.call is not None:
                 return original(module, *args, **kwargs)
             caller = sys._getframe(1)  # a library that moves a model knows why
             if not is_users(caller.f_code.co_filename):
@@ -49,7 +40,7 @@ class MovedTap(Tap):
             before, began = _whereabouts(module), perf_counter_ns()
             result = original(module, *args, **kwargs)
             took = perf_counter_ns() - began
-            bus.tell(
+            bus.publish(
                 "module_moved", ModuleMove(module, function, _whereabouts(module) != before, place_in(caller), took)
             )
             return result

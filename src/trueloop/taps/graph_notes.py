@@ -16,7 +16,7 @@ __all__ = [
     "SCALED",
     "SCALER_OFF",
     "WALKED",
-    "note_on",
+    "read_note",
     "write_note",
 ]
 
@@ -46,6 +46,6 @@ def write_note(tensor: Tensor, key: str, value: object) -> None:
         node.metadata[key] = value
 
 
-def note_on(node: Any, key: str) -> Any:
+def read_note(node: Any, key: str) -> Any:
     """The note with this key; None if there is none."""
     return node.metadata.get(key)

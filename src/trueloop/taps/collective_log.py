@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, final
 
 from trueloop.event import Collective, Place
 
-__all__ = ["Journal", "read_journal"]
+__all__ = ["CollectiveLog", "read_collective_log"]
 
 SLOTS: Final = 256
 """Calls that are kept: some steps of a run with several collectives in each, so that the first call that differs is
@@ -38,7 +38,7 @@ _NOTHING: Final = -1
 
 
 @final
-class Journal:
+class CollectiveLog:
     """Of this rank. Without a folder, in which others could read it, it is kept in a file that has no name."""
 
     def __init__(self, rank: int, folder: Path | None) -> None:
@@ -115,7 +115,7 @@ class Journal:
         return number
 
 
-def read_journal(rank: int, folder: Path) -> tuple[Collective, ...]:
+def read_collective_log(rank: int, folder: Path) -> tuple[Collective, ...]:
     """What another rank has written down so far; nothing if it has not begun."""
     try:
         calls, lines = (folder / f"{rank}.calls").read_bytes(), (folder / f"{rank}.names").read_bytes()

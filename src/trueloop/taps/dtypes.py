@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from trueloop.taps.graph import node_name
-from trueloop.taps.note import SCALED, note_on
+from trueloop.taps.graph_notes import SCALED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
 
-__all__ = ["HALVES", "FormatSurvey", "factor_by_hand", "formats_in"]
+__all__ = ["HALVES", "DtypeSurvey", "dtypes_in", "manual_loss_scale"]
 
 HALVES: Final = (torch.float16, torch.bfloat16)
 
@@ -34,7 +34,7 @@ _TERMS: Final = 24
 """Nodes next to the root that are looked at for a factor."""
 
 
-class FormatSurvey(NamedTuple):
+class DtypeSurvey(NamedTuple):
     """What a walk over a graph met."""
 
     formats: frozenset[torch.dtype]
@@ -46,7 +46,7 @@ class FormatSurvey(NamedTuple):
     """A weak reference to the GradScaler that multiplied the loss or one of its terms; None without."""
 
 
-def formats_in(roots: Sequence[Any], limit: int = 20_000) -> FormatSurvey:
+def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:
     seen, waiting = set(roots), list(roots)
     formats: set[torch.dtype] = set()
     leaves: dict[int, torch.dtype] = {}
@@ -61,15 +61,15 @@ def formats_in(roots: Sequence[Any], limit: int = 20_000) -> FormatSurvey:
         if name not in _HANDS_ON:
             formats.update(kind for result in result_metadata(node) if (kind := result.dtype) in HALVES)
             whole = whole and not name.startswith(_OUT_OF_SIGHT)
-        scaler = scaler or note_on(node, SCALED)
+        scaler = scaler or read_note(node, SCALED)
         for behind, _ in following:
             if behind is not None and behind not in seen:
                 seen.add(behind)
                 waiting.append(behind)
-    return FormatSurvey(frozenset(formats), leaves, whole and not waiting, scaler)
+    return DtypeSurvey(frozenset(formats), leaves, whole and not waiting, scaler)
 
 
-def factor_by_hand(root: Any) -> float:
+def manual_loss_scale(root: Any) -> float:
     """The largest product of constants that some term of a loss was multiplied by; 1 without any."""
     largest = 1.0
     waiting = [(root, 1.0)]

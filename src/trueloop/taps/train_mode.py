@@ -13,23 +13,18 @@ from trueloop.taps.calls import ModeChange
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap
 
-__all__ = ["ModeTap"]
+__all__ = ["TrainModeTap"]
 
 
-class ModeTap(Tap):
-    moments = ("mode_set",)
+class TrainModeTap(Tap):
+    topics = ("mode_set",)
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._patches: list[Patch] = []
         self._inside = False
 
     def install(self) -> None:
-        self._patches = [Patch(nn.Module, "train", self._wrap)]
-
-    def remove(self) -> None:
-        for patch in self._patches:
-            patch.undo()
+        self.patches = [Patch(nn.Module, "train", self._wrap)]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def train(module: nn.Module, mode: bool = True) -> Any:
@@ -40,7 +35,7 @@ class ModeTap(Tap):
                 result = original(module, mode)
             finally:
                 self._inside = False
-            self.bus.tell("mode_set", ModeChange(module, mode, here(2)))
+            self.bus.publish("mode_set", ModeChange(module, mode, here(2)))
             return result
 
         return train

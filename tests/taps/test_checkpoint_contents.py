@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from trueloop.event import Contents, SavedCounter
-from trueloop.taps.contents import DEPTH, contents_of, kept_optimizers, path_of, weights_in
+from trueloop.taps.checkpoint_contents import DEPTH, contents_of, path_of, saved_optimizers, weights_in
 
 
 def trained(lr: float, weight_decay: float = 0.0) -> tuple[nn.Module, Optimizer]:
@@ -68,7 +68,7 @@ def test_states_that_hold_nothing_yet_do_not_count() -> None:
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     held = contents_of({"optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()})
     assert (held.optimizers, held.schedules) == (0, 0)
-    assert not list(kept_optimizers({"optimizer": optimizer.state_dict()}))
+    assert not list(saved_optimizers({"optimizer": optimizer.state_dict()}))
 
 
 def test_it_does_not_look_deeper_than_checkpoints_are() -> None:
@@ -81,7 +81,7 @@ def test_it_does_not_look_deeper_than_checkpoints_are() -> None:
 
 def test_an_optimizer_is_described_by_shapes_settings_and_steps() -> None:
     _, optimizer = trained(lr=0.1, weight_decay=0.5)
-    (kept,) = kept_optimizers({"run": {"adam": optimizer.state_dict()}})
+    (kept,) = saved_optimizers({"run": {"adam": optimizer.state_dict()}})
     assert kept.key == ("run", "adam")
     assert kept.shapes == ((2, 4), (2,))
     assert kept.kinds == {"step", "exp_avg", "exp_avg_sq"}
@@ -94,7 +94,7 @@ def test_an_optimizer_is_described_by_shapes_settings_and_steps() -> None:
 def test_an_optimizer_in_a_list_is_a_frameworks_own_business() -> None:
     _, optimizer = trained(lr=0.1)
     assert contents_of({"optimizer_states": [optimizer.state_dict()]}).optimizers == 1
-    assert not list(kept_optimizers({"optimizer_states": [optimizer.state_dict()]}))
+    assert not list(saved_optimizers({"optimizer_states": [optimizer.state_dict()]}))
 
 
 def test_a_path_is_found_behind_names_paths_and_files(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 from trueloop.event import Contents, SavedCounter
 from trueloop.torch_private.optimizers import SCHEDULER_KEYS
 
-__all__ = ["KeptOptimizer", "contents_of", "kept_optimizers", "path_of", "settings_of", "weights_in"]
+__all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "settings_of", "weights_in"]
 
 WIDTH: Final = 64
 """Entries of a list or mapping that are looked at: a checkpoint has few parts, a saved dataset has many."""
@@ -61,7 +61,7 @@ def weights_in(value: object) -> Iterator[Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOptimizer:
+class SavedOptimizer:
     """The state of an optimizer, as a file holds it."""
 
     key: Key
@@ -76,7 +76,7 @@ class KeptOptimizer:
     steps: int
 
 
-def kept_optimizers(value: object) -> Iterator[KeptOptimizer]:
+def saved_optimizers(value: object) -> Iterator[SavedOptimizer]:
     """Those that hold something and that stand under a name: a list of them is how frameworks write, who also read
     it."""
     for key, part in _parts(value):
@@ -84,7 +84,7 @@ def kept_optimizers(value: object) -> Iterator[KeptOptimizer]:
             yield _described(key, part)
 
 
-def _described(key: Key, part: Mapping[str, Any]) -> KeptOptimizer:
+def _described(key: Key, part: Mapping[str, Any]) -> SavedOptimizer:
     groups, state = part["param_groups"], part["state"]
     entries = [state.get(number) or {} for group in groups for number in group["params"]]
     shapes = [
@@ -96,7 +96,7 @@ def _described(key: Key, part: Mapping[str, Any]) -> KeptOptimizer:
         if isinstance(entry.get("step"), (int, float)) or _is_number(entry.get("step"))
     ]
     rates = [(float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))) for group in groups]
-    return KeptOptimizer(
+    return SavedOptimizer(
         key=key,
         shapes=tuple(None if tensor is None else tuple(tensor.shape) for tensor in shapes),
         kinds=frozenset(name for entry in entries for name, kept in entry.items() if kept is not None),

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from trueloop.taps.rows import are_windows, bad_rows, digests, integers, likeness, rows_of
+from trueloop.taps.batch_samples import are_windows, bad_rows, digests, integers, likeness, rows_of
 
 
 @pytest.mark.parametrize(
