@@ -65,7 +65,7 @@ def check_on_ranks(
     printed = "\n".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("printed-*.txt")))
     verdicts = [pickle.loads(one) for one in said if one]
     broken = [one for one in verdicts if isinstance(one, str)]
-    told = [one for one in verdicts if isinstance(one, Verdict) and not one.told_elsewhere]
+    told = [one for one in verdicts if isinstance(one, Verdict) and not one.reported_elsewhere]
     if broken or len(told) != 1:
         pytest.fail(f"{len(told)} ranks told what was found; the ranks ended by {codes}\n{''.join(broken)}\n{printed}")
     return Checked(told[0], printed)
@@ -107,7 +107,7 @@ class _Rank:
     def tell(self, verdict: Verdict) -> NoReturn:
         """Hand the verdict over, then let the others go."""
         self._say(verdict)
-        if not verdict.told_elsewhere:
+        if not verdict.reported_elsewhere:
             ranks.told()
         os._exit(0)
 

@@ -82,18 +82,22 @@ def test_the_report_goes_to_stderr_and_the_scripts_stdout_is_its_own(folder: Pat
     assert ended.code == 1
     assert ended.out == "trained ['--epochs', '1']\na child speaks\n"
     at_once, rest = ended.err.split("a warning\n")
-    assert at_once.startswith("step 1: ✗ error GRD101 gradients-never-cleared  train.py:12 SGD took step 2")
-    assert at_once.count("\n") == 1
+    line = "trueloop: GRD101 gradients-never-cleared at train.py:12, step 1; the report follows at the end\n"
+    assert at_once == line
     assert rest.startswith("✗ error GRD101 gradients-never-cleared  train.py:12\n")
-    assert "✗ 1 error in 6 steps of Linear and 6 batches; 1 rule judged; watching cost" in rest.splitlines()[-1]
+    assert rest.count("GRD101") == 2  # the finding, once, and `trueloop explain GRD101`
+    found, last = rest.splitlines()[-2:]
+    assert found == "✗ 1 error in 6 steps of Linear and 6 batches"
+    assert last.startswith("1 of 1 rule applied; checking added ")
 
 
-def test_nothing_found_is_one_line(folder: Path) -> None:
+def test_nothing_found_is_two_lines(folder: Path) -> None:
     ended = trueloop(folder, "check", "healthy.py")
     assert (ended.code, ended.out) == (0, SPOKEN)
-    warning, line = ended.err.splitlines()
+    warning, line, last = ended.err.splitlines()
     assert warning == "a warning"
     assert line.startswith("✓ nothing found in 6 steps of Linear and 6 batches")
+    assert " rules applied; checking added " in last
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("advice", 1), ("never", 0)])
@@ -117,7 +121,7 @@ def test_settings_and_comments_are_heard(folder: Path) -> None:
 def test_a_run_can_be_cut_short_by_steps_and_by_the_first_error(folder: Path) -> None:
     steps = trueloop(folder, "check", *SELECT, "--fail-on", "never", "--steps", "3", "train.py")
     assert steps.code == 0
-    assert "The run was ended early, as asked." in steps.err
+    assert "The run was ended early, as requested." in steps.err
     assert "in 3 steps" in steps.err
     fast = trueloop(folder, "check", *SELECT, "--fail-fast", "train.py")
     assert fast.code == 1

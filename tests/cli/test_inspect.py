@@ -95,8 +95,8 @@ def test_a_table_has_its_columns(capsys: Captured, tmp_path: Path) -> None:
     rows = "\n".join(f"{number},{'red' if number % 2 else 'blue'},{number % 3}" for number in range(60))
     (tmp_path / "t.csv").write_text(f"age,colour,kind\n{rows}\n", encoding="utf-8")
     out = told(capsys, "batch", "tabular", "t.csv", "--target", "kind")
-    assert re.search(r"^ age ", out, re.MULTILINE)
-    assert re.search(r"^ colour", out, re.MULTILINE)
+    assert re.search(r"^age ", out, re.MULTILINE)
+    assert re.search(r"^colour", out, re.MULTILINE)
     assert "Labels" in out
 
 

@@ -339,7 +339,7 @@ def test_a_run_that_meets_no_number_stops_with_its_finding_told_at_the_end(tmp_p
     ended = trueloop(written(tmp_path, change), "train", "mine.py")
     assert ended.code == 5
     assert "nan-or-inf" in ended.err
-    assert "More: `trueloop explain " in ended.err
+    assert "more  trueloop explain " in ended.err
     assert about(tmp_path)["status"] == "nonfinite"
 
 

@@ -84,10 +84,10 @@ def test_the_report_shows_it(check: Callable[..., Checked]) -> None:
     checked = check("import torch\nfrom torch import nn\nnn.Linear(3, 4)(torch.zeros(2, 5))\n")
     assert checked.verdict.crash is not None
     assert checked.verdict.outcome.exit_code == 1
-    from trueloop.report import json, markdown
+    from trueloop.report import render
 
-    assert '"kind": "layer-shape"' in json.document(checked.verdict)
-    assert "What the crash means" in markdown.document(checked.verdict)
+    assert '"kind": "layer-shape"' in render(checked.verdict, "json")
+    assert "what the crash means" in render(checked.verdict, "markdown")
 
 
 def _failed() -> Verdict:

@@ -17,7 +17,8 @@ from trueloop.doctor import ranks
 from trueloop.doctor.ranks import Rank, announce, is_first, merged, own_folder, told, told_once
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.results.check import Outcome, Unjudged, Verdict, Watched
+from trueloop.report import render
+from trueloop.results.check import NotApplicable, Outcome, Verdict, Watched
 
 
 def _finding(code: str, line: int, severity: Severity = Severity.ERROR, count: int = 1) -> Finding:
@@ -28,7 +29,7 @@ def _finding(code: str, line: int, severity: Severity = Severity.ERROR, count: i
 
 def _verdict(*findings: Finding, reason: str = "finished", code: int = 0, unjudged: tuple[str, ...] = ()) -> Verdict:
     watched = Watched("train.py", 1, 1, 1, 1, ("Net",), ("SGD",), 3)
-    return Verdict(findings, watched, tuple(Unjudged(c, "nothing") for c in unjudged), Outcome(reason, code))  # type: ignore[arg-type]
+    return Verdict(findings, watched, tuple(NotApplicable(c, "nothing") for c in unjudged), Outcome(reason, code))  # type: ignore[arg-type]
 
 
 # -- one verdict of many --
@@ -53,7 +54,7 @@ def test_what_one_rank_could_judge_has_been_judged() -> None:
     both = merged(
         _verdict(), {0: _verdict(unjudged=("GRD101", "LOS101")), 1: _verdict(unjudged=("LOS101", "OPT106"))}, {}
     )
-    assert [one.code for one in both.not_judged] == ["LOS101"]
+    assert [one.code for one in both.not_applicable] == ["LOS101"]
 
 
 def test_a_missing_report_and_a_failure_say_whose_they_are() -> None:
@@ -62,7 +63,7 @@ def test_a_missing_report_and_a_failure_say_whose_they_are() -> None:
     )
     assert both.failures == ("on rank 2: observer broke",)
     assert both.notes == ("the report of rank 1 is missing: its process died",)
-    assert "the report of rank 1 is missing: its process died" in both.closing()
+    assert "note  the report of rank 1 is missing: its process died" in render(both)
 
 
 # -- meeting --
@@ -95,7 +96,7 @@ def _start(number: int, verdict: Verdict | None, *, after: float = 0.0) -> int:
         code = 9
         if verdict is not None:
             answer = told_once(verdict)
-            code = 1 if answer.told_elsewhere else 2
+            code = 1 if answer.reported_elsewhere else 2
             if code == 2:
                 told()
         os._exit(code)
@@ -111,7 +112,7 @@ def test_the_first_rank_tells_for_all_and_the_folder_is_gone(tmp_path: Path) -> 
     announce()
     children = [_start(1, _verdict(_finding("GRD101", 3)), after=0.1), _start(2, _verdict())]
     answer = told_once(_verdict())
-    assert not answer.told_elsewhere
+    assert not answer.reported_elsewhere
     assert answer.notes == ()
     assert [f.message for f in answer.findings] == ["It is GRD101 (on rank 1)."]
     assert all(os.waitpid(child, os.WNOHANG)[0] == 0 for child in children), "they wait until it has been told"
@@ -146,7 +147,7 @@ def test_a_rank_that_failed_tells_itself_if_the_first_one_hangs() -> None:
         announce()
         answer = told_once(_verdict(_finding("GRD101", 3), reason="exception", code=1))
         told()
-        return answer.told_elsewhere, [f.code for f in answer.findings], answer.notes
+        return answer.reported_elsewhere, [f.code for f in answer.findings], answer.notes
 
     hanging = _start(0, _verdict(), after=30)
     other = _start(2, _verdict())
@@ -155,7 +156,7 @@ def test_a_rank_that_failed_tells_itself_if_the_first_one_hangs() -> None:
     assert codes == ["GRD101"]
     assert notes == ("the report of rank 0 is missing: it was still running",)
     assert _ended(other) == 1
-    assert told_once(_verdict()).told_elsewhere, "whoever comes when it has been told is quiet"
+    assert told_once(_verdict()).reported_elsewhere, "whoever comes when it has been told is quiet"
     os.kill(hanging, 9)
     _ended(hanging)
 
@@ -234,7 +235,7 @@ def test_torchrun_on_two_ranks_gives_one_report(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 is through", "rank 1 is through"]
-    assert done.stderr.count("rules judged") == 1, done.stderr
+    assert done.stderr.count(" applied; checking added ") == 1, done.stderr
     assert "(on rank 1)" in done.stderr
     assert done.stderr.count("error GRD101") == 1
     assert not list(tmp_path.glob("trueloop-*"))

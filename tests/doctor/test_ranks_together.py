@@ -20,7 +20,7 @@ from trueloop.doctor.judge_again import judge_again
 from trueloop.doctor.ranks import merged
 from trueloop.event import CollectivesCalled, Event, Place, StateWritten
 from trueloop.finding import Finding, Severity
-from trueloop.results.check import Outcome, Unjudged, Verdict, Watched
+from trueloop.results.check import NotApplicable, Outcome, Verdict, Watched
 from trueloop.rules.catalogue import all_rules, select
 from trueloop.usercode.settings import Settings
 
@@ -30,7 +30,7 @@ BOTH: list[Event] = [SAVED, replace(SAVED, rank=1)]
 
 def _verdict(*findings: Finding, unjudged: tuple[str, ...] = ()) -> Verdict:
     watched = Watched("train.py", 1, 1, 1, 1, ("Net",), ("SGD",), rules=3)
-    return Verdict(findings, watched, tuple(Unjudged(code, "nothing") for code in unjudged), Outcome("finished"))
+    return Verdict(findings, watched, tuple(NotApplicable(code, "nothing") for code in unjudged), Outcome("finished"))
 
 
 # -- one judgement of many --
@@ -48,7 +48,7 @@ def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found
     both = merged(own, {0: own, 1: own}, {}, joint)
     assert [(f.code, f.evidence["ranks"]) for f in both.findings] == [("PAR105", [0, 1])]
     assert "on all" not in both.findings[0].message
-    assert [(one.code, one.because) for one in both.not_judged] == [
+    assert [(one.code, one.because) for one in both.not_applicable] == [
         ("OPT106", "nothing"),
         ("PAR106", "the run had one rank"),
     ]
@@ -105,7 +105,7 @@ def test_a_recorded_run_of_two_ranks_is_judged_together_again(tmp_path: Path) ->
     assert checked.names() == {"every-rank-saves"}
     again = judge_again(tmp_path / "kept", select((), ()), Settings())
     assert [finding.name for finding in again.findings] == ["every-rank-saves"]
-    assert not {one.code for one in again.not_judged} & {"PAR101", "PAR103", "PAR106"}
+    assert not {one.code for one in again.not_applicable} & {"PAR101", "PAR103", "PAR106"}
 
 
 def test_watched_ranks_compute_the_same_numbers(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ import torch
 
 from trueloop.data.source import Batch, Facts
 from trueloop.inspection.batch import inspect_batch
-from trueloop.results.document import Bars, Picture, Sheet, Table
+from trueloop.results.document import Bars, Document, Picture, Table
 
 IMAGES = torch.stack([torch.zeros(3, 2, 2), torch.ones(3, 2, 2), torch.full((3, 2, 2), 0.5)])
 IMAGES[0, 0] = 1.0  # the first is red
 PETS = Facts(classes=("cat", "dog", "owl"))
 
 
-def part(sheet: Sheet, title: str) -> Any:
+def part(sheet: Document, title: str) -> Any:
     return next(part for part in sheet.parts if part.title == title)
 
 
@@ -83,7 +83,7 @@ def test_columns_of_a_table_have_their_names() -> None:
     sheet = inspect_batch(Batch(inputs, targets), facts, 2, "x")
     assert [row[0] for row in part(sheet, "Columns of inputs").rows] == ["age", "town=A", "town=B", "town=(other)"]
     assert part(sheet, "Columns of inputs").rows[0][1:4] == (1.0, 3.0, 2.0)
-    assert part(sheet, "How the targets lie").counts[0] == 1
+    assert part(sheet, "How the targets lie").values[0] == 1
     coded = part(inspect_batch(Batch(inputs[:, :2], targets), facts, 2, "x"), "Columns of inputs")
     assert [row[0] for row in coded.rows] == ["age", "town"]
     unknown = part(inspect_batch(Batch(inputs[:, :3], targets), facts, 2, "x"), "Columns of inputs")
@@ -110,4 +110,4 @@ def test_of_many_classes_the_commonest_have_bars() -> None:
         inspect_batch(Batch(torch.zeros(105, 1), targets), Facts(), 1, "x"),
         "Labels: the 40 that come most often, of 100",
     )
-    assert (len(labels.counts), labels.labels[-1], labels.counts[-1]) == (40, "99", 6)
+    assert (len(labels.values), labels.labels[-1], labels.values[-1]) == (40, "99", 6)

@@ -18,17 +18,17 @@ from trueloop.errors import BadCheckpoint
 from trueloop.inspection.checkpoint import inspect_checkpoint
 from trueloop.inspection.files import open_file
 from trueloop.inspection.tensor import inspect_tensor, split_key
-from trueloop.results.document import Facts, Sheet, Table
+from trueloop.results.document import Document, Facts, Table
 from trueloop.session.train import train
 
 
-def table(sheet: Sheet, title: str) -> dict[str, dict[str, Any]]:
+def table(sheet: Document, title: str) -> dict[str, dict[str, Any]]:
     part = next(part for part in sheet.parts if isinstance(part, Table) and part.title == title)
     names = [column.name for column in part.columns]
     return {row[0]: dict(zip(names, row, strict=True)) for row in part.rows}
 
 
-def facts(sheet: Sheet, number: int = 0) -> dict[str, Any]:
+def facts(sheet: Document, number: int = 0) -> dict[str, Any]:
     part = [part for part in sheet.parts if isinstance(part, Facts)][number]
     return dict(part.values)
 
@@ -229,7 +229,7 @@ def test_the_numbers_and_their_histogram(tmp_path: Path) -> None:
     told = facts(sheet, 1)
     assert (told["min"], told["max"], told["mean"], told["nan"], told["inf"], told["zeros"]) == (0.0, 3.0, 1.5, 1, 1, 1)
     bars = sheet.parts[-1]
-    assert sum(getattr(bars, "counts", ())) == 4
+    assert sum(getattr(bars, "values", ())) == 4
 
 
 def test_a_safetensors_file_keeps_no_views(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trueloop.inspection.layers import shape_in_words
 from trueloop.inspection.model import inspect_model
-from trueloop.results.document import Facts, Sheet, Table
+from trueloop.results.document import Document, Facts, Table
 
 
 class Tied(nn.Module):
@@ -35,7 +35,7 @@ class Tied(nn.Module):
 BATCH = {"ids": torch.zeros(5, 3, dtype=torch.int64)}
 
 
-def table(sheet: Sheet, title: str) -> dict[str, dict[str, Any]]:
+def table(sheet: Document, title: str) -> dict[str, dict[str, Any]]:
     part = next(part for part in sheet.parts if isinstance(part, Table) and part.title == title)
     names = [column.name for column in part.columns]
     return {row[0]: dict(zip(names, row, strict=True)) for row in part.rows}
@@ -122,7 +122,7 @@ def test_a_model_with_nothing_to_learn_is_remarked() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (torch.zeros(()), "one number"),
+        (torch.zeros(()), "scalar"),
         ([torch.zeros(2, 3)], "2x3"),
         ((torch.zeros(1), None), "(1, -)"),
         (torch.zeros(2, dtype=torch.bfloat16), "2 bfloat16"),

@@ -149,7 +149,7 @@ def test_the_run_is_the_run_without_it(name: str, workers: int, check: Callable[
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_what_cannot_be_rehearsed_is_said(name: str, why: str, check: Callable[..., Checked]) -> None:
     result = check(HEAD + DATASETS[name] + LOOP.format(options=""), select=RULES)
-    reasons = " ".join(unjudged.because for unjudged in result.verdict.not_judged)
+    reasons = " ".join(unjudged.because for unjudged in result.verdict.not_applicable)
     assert not result.findings
     assert why in reasons
     assert bool(why) == bool(reasons)

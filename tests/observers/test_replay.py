@@ -73,7 +73,7 @@ def test_a_watched_run_prints_and_computes_the_same(check: Callable[..., Checked
     checked = check(SCRIPT, select=["MDL", "LOS107", "OPT101", "OPT102"])
     assert not checked.verdict.failures
     assert not checked.findings
-    judged = {entry.code for entry in checked.verdict.not_judged}
+    judged = {entry.code for entry in checked.verdict.not_applicable}
     assert "MDL108" not in judged, "the question was asked"
     assert checked.output == plain
 
@@ -109,7 +109,7 @@ print(torch.rand(1, generator=chance).item())
 def test_a_generator_of_the_users_own_is_never_drawn_from(check: Callable[..., Checked]) -> None:
     checked = check(GENERATOR, select=["MDL108"])
     assert checked.output == check(GENERATOR, select=["GRD101"]).output
-    assert [entry.code for entry in checked.verdict.not_judged] == ["MDL108"]
+    assert [entry.code for entry in checked.verdict.not_applicable] == ["MDL108"]
 
 
 @pytest.mark.parametrize("statement", ["global steps; steps += 1", "assert self.training"])
@@ -121,4 +121,4 @@ def test_a_forward_that_cannot_be_repeated_is_left_alone(check: Callable[..., Ch
     checked = check(script, select=["MDL108"])
     assert checked.verdict.outcome.reason == "finished", checked.output
     assert not checked.verdict.failures
-    assert [entry.code for entry in checked.verdict.not_judged] == ["MDL108"]
+    assert [entry.code for entry in checked.verdict.not_applicable] == ["MDL108"]

@@ -12,7 +12,7 @@ import pytest
 from tests.profile.test_verdict import HERE, loaded, on_cuda
 from trueloop.profile.advice import advice_for
 from trueloop.profile.verdict import bound_of
-from trueloop.report import profile_html, profile_json, profile_terminal
+from trueloop.report import FORMATS, render
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 from trueloop.results.profile import Compiled, CompilerNote, HotLine, Machine, ModuleCost, Profile, Span
 
@@ -35,7 +35,7 @@ def whole() -> Profile:
 
 
 def test_text_tells_the_verdict_first_and_every_part() -> None:
-    text = profile_terminal.document(whole())
+    text = render(whole())
     assert text.index("data-bound") < text.index("A step takes 10 ms") < text.index("What to change")
     for part in (
         "waiting for data",
@@ -54,13 +54,11 @@ def test_text_tells_the_verdict_first_and_every_part() -> None:
 
 def test_text_of_a_device_tells_how_busy_it_is() -> None:
     profile = on_cuda(busy=0.25)
-    assert "the device computes in 25% of it, 300 kernels" in profile_terminal.document(
-        replace(profile, bound=bound_of(profile))
-    )
+    assert "the device computes in 25% of the step, 300 kernels" in render(replace(profile, bound=bound_of(profile)))
 
 
 def test_json_holds_everything() -> None:
-    read = json.loads(profile_json.document(whole()))
+    read = json.loads(render(whole(), "json"))
     assert read["version"] == 1
     assert read["verdict"]["kind"] == "data"
     assert read["steps"]["phases"]["data"] == pytest.approx(0.007)
@@ -95,7 +93,7 @@ class Reader(HTMLParser):
 
 
 def test_html_stands_alone_and_is_well_formed() -> None:
-    text = profile_html.document(whole())
+    text = render(whole(), "html")
     reader = Reader()
     reader.feed(text)
     assert reader.open == []
@@ -106,10 +104,10 @@ def test_html_stands_alone_and_is_well_formed() -> None:
     assert "&lt;early&gt;" in text
 
 
-@pytest.mark.parametrize("report", [profile_html, profile_json, profile_terminal])
-def test_a_profile_of_nothing_is_shown_too(report: object) -> None:
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_profile_of_nothing_is_shown_too(name: str) -> None:
     empty = Profile("train.py", Machine("cpu", "a processor", 1, 1, "2.13", "3.12"), None, notes=("nothing",))
-    text = report.document(empty)  # type: ignore[attr-defined]
+    text = render(empty, name)
     assert "nothing" in text
 
 

@@ -95,7 +95,7 @@ REPORT: dict[str, Any] = {
     "version": 1,
     "findings": [],
     "watched": {"rules": 15, "steps": 20, "allowed": 0, "failures": []},
-    "not_judged": [],
+    "not_applicable": [],
 }
 FILES: dict[str, Any] = {"run.json": ABOUT, "facts.json": FACTS, "metrics.jsonl": ROWS, "report.json": REPORT}
 

@@ -10,7 +10,7 @@ from tests.readiness.evidence import check_markdown, check_statements
 from tests.readiness.made import made, readiness
 from trueloop.errors import NotARun
 from trueloop.readiness.record import Record
-from trueloop.report.readiness_markdown import document
+from trueloop.report import render
 from trueloop.results.readiness import Figure, Readiness, Statement, stated
 
 UNTRUE = {
@@ -41,9 +41,9 @@ def test_it_is_caught(what: str, tmp_path: Path) -> None:
 def test_a_line_that_was_changed_by_hand_is_caught(tmp_path: Path) -> None:
     run = made(tmp_path)
     read, note = readiness(run), run / "training-readiness.md"
-    note.write_text(document(read), encoding="utf-8")
+    note.write_text(render(read, "markdown"), encoding="utf-8")
     check_markdown(note, read)
-    note.write_text(document(read).replace("800 samples", "900 samples"), encoding="utf-8")
+    note.write_text(render(read, "markdown").replace("800 samples", "900 samples"), encoding="utf-8")
     with pytest.raises(AssertionError):
         check_markdown(note, read)
 

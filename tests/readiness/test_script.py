@@ -16,7 +16,7 @@ from trueloop.cli.ready_script import EVIDENCE, drop_old_proofs
 from trueloop.readiness.question import Run
 from trueloop.readiness.record import Record
 from trueloop.readiness.script import PROBE, readiness_of_script
-from trueloop.report.proof_json import document
+from trueloop.report.json import render
 from trueloop.results.check import ExitCode
 from trueloop.results.proof import Proof, Proofs
 from trueloop.results.readiness import Readiness
@@ -120,7 +120,7 @@ def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(
 ) -> None:
     monkeypatch.chdir(healthy)
     tried = Proofs("train.py", (Proof("overfit-one-batch", "holds", "from 0.7 to 0.001", "it falls"),))
-    (EVIDENCE / "proofs.json").write_text(document(tried), encoding="utf-8")
+    (EVIDENCE / "proofs.json").write_text(render(tried), encoding="utf-8")
     made = read(healthy)
     check_statements(made, healthy)
     assert any(each.text == "overfit-one-batch holds: from 0.7 to 0.001" for each in made.of("good"))

@@ -1,104 +1,64 @@
-"""A bench as a page that stands alone: the same numbers as the table, two pictures, and what could not be measured."""
+"""The result of `bench` as a page that opens offline: the numbers of the tables, the charts, and what failed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
+from tests.report.page import Page
 from tests.results.test_bench import FORMS, MACHINE, form
 from tests.results.test_bench import TOLD as BENCH
-from trueloop.report import bench_html
-from trueloop.report.bench_charts import COLOURS, NAMES, NUMBERS, WORST, colours_of, latency_chart, throughput_chart
-from trueloop.report.svg import WIDE, box, legend, text
+from trueloop.report import document_of, render
+from trueloop.report.svg import COLORS, NUMBERS, REACH, WIDTH, bars_svg, lanes_svg, plot_svg
 from trueloop.results.bench import Bench, Form, Pace
+from trueloop.results.document import Bars, Lane, Lanes, Plot, Segment
 
 CUDA = replace(BENCH, machine={**MACHINE, "device": "cuda:0 (NVIDIA H200)"})
 
 
-class Page(HTMLParser):
-    """Tags that are closed in their order, the words of cells, and nothing that is fetched."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.rows: list[list[str]] = []
-        self.shapes: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(source)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.shapes.append((tag, dict(attrs)))
-        assert not [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta",):
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.shapes.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("td", "th"):
-            self.rows[-1][-1] += data
-
-    def found(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.shapes if name == tag]
-
-
-def test_the_page_stands_alone_and_has_every_number_of_the_table() -> None:
-    page = Page(bench_html.document(BENCH))
-    assert "script" not in page.tags
-    assert page.tags.count("svg") == 2
-    assert ["eager", "8", "4 ms", "4 ms", "4 ms", "2,000", "1.00x", "3"] in page.rows
-    assert ["onnx", "1", "1 ms", "1 ms", "1 ms", "1,000", "2.00x", "3"] in page.rows
-    assert ["odd", "8", "failed", "", "", "", "", ""] in page.rows
+def test_the_page_opens_offline_and_has_every_number_of_the_tables() -> None:
+    page = Page(render(BENCH, "html"))
+    assert page.tags.count("svg") == 3  # latency of two batch sizes, throughput
+    assert ["eager", "4 ms", "4 ms", "4 ms", "2,000", "1.00x", "3", ""] in page.rows
+    assert ["onnx", "1 ms", "1 ms", "1 ms", "1,000", "2.00x", "3", ""] in page.rows
+    assert ["odd", "failed", "", "", "", "", "", ""] in page.rows
     assert ["eager", "torch 2.13.0", "1 kB", "0.5 s"] in page.rows
 
 
-def test_the_lowest_median_of_each_batch_stands_out_and_above() -> None:
-    text = bench_html.document(BENCH)
+def test_the_lowest_median_of_each_batch_is_emphasized_and_named_above() -> None:
+    text = render(BENCH, "html")
     assert "<h1>Lowest median: onnx, 1 ms for 1 sample; eager, 4 ms for 8 samples</h1>" in text
-    assert text.count("<tr class=won>") == 2
-    assert text.index("<tr class=won><td>onnx</td>") < text.index("<tr class=won><td>eager</td>")
+    best = '<tr class="best"><td class="text">'
+    assert text.count(best) == 2
+    assert text.index(f"{best}onnx</td>") < text.index(f"{best}eager</td>")
 
 
-def test_one_batch_is_told_once_and_one_that_nobody_took_not_at_all() -> None:
-    assert "<h1>Lowest median: onnx, 1 ms for 1 sample</h1>" in bench_html.document(replace(BENCH, batches=(1,)))
-    assert "<h1>Lowest median: onnx, 1 ms for 1 sample</h1>" in bench_html.document(replace(BENCH, batches=(64, 1)))
+def test_one_batch_is_named_once_and_one_that_failed_everywhere_not_at_all() -> None:
+    assert "<h1>Lowest median: onnx, 1 ms for 1 sample</h1>" in render(replace(BENCH, batches=(1,)), "html")
+    assert "<h1>Lowest median: onnx, 1 ms for 1 sample</h1>" in render(replace(BENCH, batches=(64, 1)), "html")
 
 
-def test_a_form_that_could_not_be_measured_is_told_with_its_reason() -> None:
-    text = bench_html.document(BENCH)
-    assert '<article class="error"><b>odd</b> was not measured: batch 8: it takes 4 at most</article>' in text
-    assert '<article class="error"><b>none</b> was not measured: no file</article>' in text
-    assert '<article class="advice">a note</article>' in text
+def test_a_form_that_could_not_be_measured_is_listed_with_its_reason() -> None:
+    words = Page(render(BENCH, "html")).words
+    assert words[words.index("not measured: batch 8: it takes 4 at most") - 1] == "odd"
+    assert words[words.index("not measured: no file") - 1] == "none"
+    assert '<article class="warning">a note</article>' in render(BENCH, "html")
 
 
-def test_the_caption_says_how_it_was_measured_and_that_copies_count() -> None:
-    here, there = bench_html.document(BENCH), bench_html.document(CUDA)
-    assert (
-        "<caption>3 s for each form and batch, in 10 rounds in turn; warm-up apart, each form in a process of its own.</caption>"
-        in here
-    )
+def test_the_page_says_how_it_was_measured_and_that_copies_count() -> None:
+    here, there = render(BENCH, "html"), render(CUDA, "html")
+    how = "3 s for each form and batch, in 10 interleaved rounds after a warm-up; each form in its own process."
+    assert how in here
     assert "All on cuda:0 (NVIDIA H200), in fp32 with TF32 off" in there
-    assert "both copies are counted, and waited for.</caption>" in there
-    assert '<p class="soft">cuda:0 (NVIDIA H200); a processor, Linux, 2 cores, 1 thread</p>' in there
+    assert "a call includes both copies, host to device and back." in there
+    assert '<p class="soft">cuda:0 (NVIDIA H200); a processor, Linux, 2 cores, 1 thread' in there
     assert "copies" not in here
 
 
 def test_names_cannot_write_into_the_page() -> None:
     wild = replace(BENCH, forms=(form("<script>x</script>", {1: 1e-3, 8: 1e-3}, "a <b> of `it`"),))
-    page = bench_html.document(wild)
+    page = render(wild, "html")
     assert "<script>" not in page
     assert "&lt;script&gt;x&lt;/script&gt;" in page
     assert "a &lt;b&gt; of <code>it</code>" in page
@@ -106,15 +66,15 @@ def test_names_cannot_write_into_the_page() -> None:
 
 
 def test_a_bench_of_which_nothing_could_be_measured_is_a_page_too() -> None:
-    page = bench_html.document(replace(BENCH, forms=FORMS[3:]))
+    page = render(replace(BENCH, forms=FORMS[3:]), "html")
     assert "<h1>No form could be measured</h1>" in page
     assert "svg" not in Page(page).tags
 
 
-# -- the pictures --
+# -- the charts --
 
 
-def _told(*forms: Form, batches: tuple[int, ...] = (1, 8)) -> Bench:
+def _bench(*forms: Form, batches: tuple[int, ...] = (1, 8)) -> Bench:
     return replace(BENCH, forms=forms, batches=batches)
 
 
@@ -122,19 +82,36 @@ def _paced(name: str, p50: float, p95: float, p99: float) -> Form:
     return Form(name, "made-up 1", 0, (Pace(1, 100, p50, p95, p99, 1 / p50),))
 
 
+def _latency(bench: Bench, index: int = 0) -> Page:
+    return Page(bars_svg([part for part in document_of(bench).parts if isinstance(part, Bars)][index]))
+
+
+def _throughput(bench: Bench) -> Page:
+    return Page(plot_svg(next(part for part in document_of(bench).parts if isinstance(part, Plot))))
+
+
+def _lengths(page: Page) -> list[float]:
+    return [float(str(bar["width"])) for bar in page.of("rect")]
+
+
+def _left(page: Page) -> float:
+    return float(str(page.of("rect")[0]["x"]))
+
+
 def test_bars_are_as_long_as_the_medians() -> None:
-    bars = Page(latency_chart(BENCH)).found("rect")
-    lengths = [float(str(bar["width"])) for bar in bars]
-    assert len(lengths) == 5, "three forms with one sample, two with eight"
-    assert lengths[0] / lengths[1] == pytest.approx(2.0, rel=1e-3)
-    assert lengths[3] / lengths[4] == pytest.approx(0.5, rel=1e-3)
-    assert max(lengths) == pytest.approx(WIDE - NAMES - NUMBERS)
+    one, eight = _lengths(_latency(BENCH)), _lengths(_latency(BENCH, 1))
+    assert (len(one), len(eight)) == (3, 2), "three forms with one sample, two with eight"
+    assert one[0] / one[1] == pytest.approx(2.0, rel=1e-3)
+    assert eight[0] / eight[1] == pytest.approx(0.5, rel=1e-3)
+    assert max(one) == pytest.approx(WIDTH - _left(_latency(BENCH)) - NUMBERS, abs=0.1)
 
 
 def test_whiskers_reach_from_the_median_over_the_95th_to_the_99th() -> None:
-    (whisker,) = Page(latency_chart(_told(_paced("a", 1e-3, 1.5e-3, 2e-3), batches=(1,)))).found("path")
-    room = WIDE - NAMES - NUMBERS
-    median, middle, end = NAMES + room / 2, NAMES + room * 0.75, WIDE - NUMBERS
+    page = _latency(_bench(_paced("a", 1e-3, 1.5e-3, 2e-3), batches=(1,)))
+    (whisker,) = page.of("path")
+    left = _left(page)
+    room = WIDTH - left - NUMBERS
+    median, middle, end = left + room / 2, left + room * 0.75, WIDTH - NUMBERS
     drawn = str(whisker["d"])
     assert drawn.startswith(f"M{median:.1f} ")
     assert f"H{end:.1f}M{middle:.1f} " in drawn
@@ -142,51 +119,46 @@ def test_whiskers_reach_from_the_median_over_the_95th_to_the_99th() -> None:
     assert "l6 5" not in drawn
 
 
-def test_one_slow_call_in_a_hundred_does_not_press_the_bars_together() -> None:
-    told = _told(_paced("a", 1e-3, 1.1e-3, 1.0), _paced("b", 2e-3, 2.1e-3, 2.2e-3), batches=(1,))
-    page = Page(latency_chart(told))
-    slow, quick = (str(path["d"]) for path in page.found("path"))
-    assert "l6 5l-6 5" in slow, "an arrow: it goes on"
+def test_one_slow_call_in_a_hundred_does_not_squeeze_the_bars() -> None:
+    page = _latency(_bench(_paced("a", 1e-3, 1.1e-3, 1.0), _paced("b", 2e-3, 2.1e-3, 2.2e-3), batches=(1,)))
+    slow, quick = (str(path["d"]) for path in page.of("path"))
+    assert "l6 5l-6 5" in slow, "an arrow: it continues"
     assert "l6 5l-6 5" not in quick
-    assert float(str(page.found("rect")[1]["width"])) == pytest.approx((WIDE - NAMES - NUMBERS) / WORST)
-    assert "p99 1 s" in latency_chart(told), "the number is told all the same"
+    assert _lengths(page)[1] == pytest.approx((WIDTH - _left(page) - NUMBERS) / REACH, abs=0.1)
 
 
-def test_each_form_has_its_colour_in_both_pictures() -> None:
-    colours = colours_of(BENCH)
-    assert list(colours.values()) == list(COLOURS[:4])
-    assert {str(bar["fill"]) for bar in Page(latency_chart(BENCH)).found("rect")} == set(COLOURS[:3])
-    lines = Page(throughput_chart(BENCH)).found("polyline")
-    assert [line["stroke"] for line in lines] == list(COLOURS[:4])
+def test_each_form_has_its_color_in_both_charts() -> None:
+    assert [bar["fill"] for bar in _latency(BENCH).of("rect")] == [f"var(--c{n})" for n in range(3)]
+    lines = _throughput(BENCH).of("path", "line")
+    assert [line["style"] for line in lines] == [f"--tone:var(--c{n})" for n in range(2)]
 
 
-def test_more_forms_than_colours_begin_again() -> None:
-    told = _told(*(form(f"form {number}", {1: 1e-3}) for number in range(len(COLOURS) + 1)))
-    assert colours_of(told)[f"form {len(COLOURS)}"] == COLOURS[0]
+def test_more_forms_than_colors_begin_again() -> None:
+    bench = _bench(*(form(f"form {number}", {1: 1e-3}) for number in range(COLORS + 1)))
+    assert _latency(bench).of("rect")[COLORS]["fill"] == "var(--c0)"
 
 
 def test_throughput_rises_with_the_samples_per_second() -> None:
-    eager, onnx = (Page(throughput_chart(_told(each))).found("circle") for each in FORMS[:2])
-    assert [float(str(spot["cy"])) for spot in eager] == pytest.approx([14 + 226 * 0.75, 14.0], abs=0.1)
+    eager, onnx = (_throughput(_bench(each)).of("circle") for each in FORMS[:2])
+    heights = [float(str(dot["cy"])) for dot in eager]
+    assert heights[0] - heights[1] == pytest.approx(0.75 * (256 - 14), abs=0.2)
     assert float(str(onnx[0]["cy"])) == pytest.approx(14.0, abs=0.1), "as many with one as with eight"
-    assert [spot["cx"] for spot in eager] == [spot["cx"] for spot in onnx]
+    assert [dot["cx"] for dot in eager] == [dot["cx"] for dot in onnx]
 
 
-def test_batches_stand_by_their_doublings() -> None:
-    told = _told(form("a", {1: 1e-3, 8: 2e-3, 64: 9e-3}), batches=(64, 1, 8))
-    xs = [float(str(spot["cx"])) for spot in Page(throughput_chart(told)).found("circle")]
+def test_batches_are_placed_by_their_doublings() -> None:
+    bench = _bench(form("a", {1: 1e-3, 8: 2e-3, 64: 9e-3}), batches=(64, 1, 8))
+    xs = [float(str(dot["cx"])) for dot in _throughput(bench).of("circle")]
     assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
 
 
 def test_one_batch_has_no_throughput_over_batches() -> None:
-    told = _told(form("a", {1: 1e-3}), batches=(1,))
-    assert throughput_chart(told) == ""
-    assert "Throughput" not in bench_html.document(told)
+    assert "Throughput" not in render(_bench(form("a", {1: 1e-3}), batches=(1,)), "html")
 
 
-def test_pieces_are_escaped() -> None:
-    made = [box(0, 0, 0, 1, "red", "<a>"), text(0, 0, "<a>", soft=True), legend({"<a>": "red"})]
-    assert all("&lt;a&gt;" in piece and "<a>" not in piece for piece in made)
-    assert 'width="0.30"' in made[0], "what is there is seen"
-    assert "class=soft" in made[1]
-    assert "class=soft" not in text(0, 0, "a")
+def test_names_in_charts_are_escaped_and_small_segments_are_visible() -> None:
+    bars = bars_svg(Bars("<a>", ("<b>",), (0.0,)))
+    lanes = lanes_svg(Lanes("<a>", (Lane("<c>", (Segment("<b>", 0, 0, "<d>"),)),)))
+    assert all("&lt;b&gt;" in made and "<b>" not in made and "&lt;a&gt;" in made for made in (bars, lanes))
+    assert 'width="0.30"' in bars
+    assert 'width="0.30"' in lanes

@@ -7,18 +7,17 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.report.verdicts import CLEAN, CRASH, ODD, broken_loop, ordinary
-from trueloop.cli.options import FORMATS
-from trueloop.report import github, html, markdown, sarif
-from trueloop.report import json as json_report
-from trueloop.report.evidence import LONGEST, as_json, as_words
+from trueloop.report import FINDINGS_FORMATS as FORMATS
+from trueloop.report import render
+from trueloop.report.evidence import LONGEST, as_words
 from trueloop.results.check import Outcome, Verdict
+from trueloop.results.plain import as_plain
 
 KEYS = {
     "code",
@@ -60,7 +59,6 @@ def odd(script: Path) -> Verdict:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format_can_show_anything_and_ends_with_a_newline(name: str, script: Path) -> None:
-    render = import_module(FORMATS[name]).document
     crashed = replace(
         ordinary(script),
         crash=CRASH,
@@ -74,7 +72,7 @@ def test_every_format_can_show_anything_and_ends_with_a_newline(name: str, scrip
         crashed,
         replace(CLEAN, outcome=Outcome("exception", 1, "ValueError: <no>")),
     ):
-        text: str = render(verdict)
+        text = render(verdict, name)
         assert text.endswith("\n")
         assert not text.endswith("\n\n")
         assert text.encode("utf-8", "backslashreplace")
@@ -83,9 +81,8 @@ def test_every_format_can_show_anything_and_ends_with_a_newline(name: str, scrip
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format_explains_a_crash_and_shows_the_notes(name: str, script: Path) -> None:
     outcome = Outcome("exception", 1, "RuntimeError: mat1 and mat2")
-    text = import_module(FORMATS[name]).document(
-        replace(CLEAN, crash=CRASH, notes=("the report of rank 1 is missing.",), outcome=outcome)
-    )
+    crashed = replace(CLEAN, crash=CRASH, notes=("the report of rank 1 is missing.",), outcome=outcome)
+    text = render(crashed, name)
     for said in (
         "fc takes 8 features and got 4",
         "its input was made in line 2",
@@ -100,15 +97,15 @@ def test_every_format_explains_a_crash_and_shows_the_notes(name: str, script: Pa
 
 
 def test_json_holds_what_was_promised(script: Path) -> None:
-    document = strictly(json_report.document(ordinary(script)))
-    assert set(document) == {"version", "findings", "watched", "not_judged", "overhead", "script", "crash"}
+    document = strictly(render(ordinary(script), "json"))
+    assert set(document) == {"version", "findings", "watched", "not_applicable", "overhead", "script", "crash"}
     assert document["version"] == 1
     first = document["findings"][0]
     assert set(first) == KEYS
     assert (first["code"], first["severity"], first["path"], first["line"]) == ("GRD101", "error", "train.py", 3)
     assert (first["source"], first["first_step"], first["count"]) == ("    loss.backward()", 1, 39)
     assert first["evidence"] == {"optimizer": "SGD", "steps_without_reset": 39, "learning_rate": [0.1]}
-    assert document["not_judged"] == [{"code": "OPT106", "because": "no schedule was built"}]
+    assert document["not_applicable"] == [{"code": "OPT106", "because": "no schedule was built"}]
     assert document["overhead"] == 0.042
     assert document["watched"]["steps"] == 40
     assert document["watched"]["allowed"] == 1
@@ -116,7 +113,7 @@ def test_json_holds_what_was_promised(script: Path) -> None:
 
 
 def test_json_has_no_place_for_numbers_that_are_none(script: Path) -> None:
-    document = strictly(json_report.document(odd(script)))
+    document = strictly(render(odd(script), "json"))
     last = document["findings"][-1]
     assert last["path"] is None
     assert last["line"] is None
@@ -131,7 +128,7 @@ def test_json_has_no_place_for_numbers_that_are_none(script: Path) -> None:
 
 
 def test_sarif_names_rules_levels_and_lines(script: Path) -> None:
-    document = strictly(sarif.document(odd(script)))
+    document = strictly(render(odd(script), "sarif"))
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
     rules = run["tool"]["driver"]["rules"]
@@ -153,10 +150,10 @@ def test_sarif_writes_paths_as_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my run").mkdir()
     below = ordinary(broken_loop(tmp_path / "my run"))
-    assert '"my%20run/train.py"' in sarif.document(below)
+    assert '"my%20run/train.py"' in render(below, "sarif")
     monkeypatch.chdir(tmp_path / "my run")
     elsewhere = ordinary(tmp_path / "train.py")
-    document = strictly(sarif.document(elsewhere))
+    document = strictly(render(elsewhere, "sarif"))
     place = document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": (tmp_path / "train.py").as_uri()}
 
@@ -165,7 +162,7 @@ def test_sarif_writes_paths_as_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_github_annotates_the_line(script: Path) -> None:
-    lines = github.document(ordinary(script)).splitlines()
+    lines = render(ordinary(script), "github").splitlines()
     assert lines[0].startswith("::error file=train.py,line=3,title=GRD101 gradients-never-cleared::SGD took step 2")
     assert "%0AFix: Reset the gradients" in lines[0]
     assert lines[1].startswith("::notice file=train.py,line=2,")
@@ -174,20 +171,20 @@ def test_github_annotates_the_line(script: Path) -> None:
 
 def test_github_escapes_what_would_be_a_command(script: Path) -> None:
     verdict = replace(odd(script), findings=(ODD,))
-    commands = [line for line in github.document(verdict).splitlines() if line.startswith("::")]
+    commands = [line for line in render(verdict, "github").splitlines() if line.startswith("::")]
     assert len(commands) == 2
     assert "100%25 of" in commands[0]
     assert "%0Asecond line ::error::" in commands[0]
     assert commands[0].startswith("::warning title=LOS110 nan-or-inf::")
     awkward = replace(ordinary(script).findings[0], name="a,b:c")
-    assert "title=GRD101 a%2Cb%3Ac::" in github.document(replace(verdict, findings=(awkward,)))
+    assert "title=GRD101 a%2Cb%3Ac::" in render(replace(verdict, findings=(awkward,)), "github")
 
 
 # -- markdown --
 
 
 def test_markdown_escapes_prose_and_keeps_code(script: Path) -> None:
-    text = markdown.document(odd(script))
+    text = render(odd(script), "markdown")
     assert "\\<b\\>loss\\</b\\>" in text
     assert "`x|y`" in text
     assert "\\*what\\*" in text
@@ -198,7 +195,7 @@ def test_markdown_escapes_prose_and_keeps_code(script: Path) -> None:
 
 def test_markdown_fences_are_longer_than_what_they_hold(script: Path) -> None:
     verdict = ordinary(script, diff="--- a\n+++ a\n@@ -1 +1 @@\n-````\n+x\n")
-    assert "\n`````diff\n" in markdown.document(verdict)
+    assert "\n`````diff\n" in render(verdict, "markdown")
 
 
 # -- html --
@@ -230,7 +227,7 @@ class Reader(HTMLParser):
 
 
 def test_html_is_whole_and_stands_alone(script: Path) -> None:
-    page = html.document(odd(script))
+    page = render(odd(script), "html")
     reader = Reader()
     reader.feed(page)
     assert not reader.open
@@ -244,7 +241,7 @@ def test_html_is_whole_and_stands_alone(script: Path) -> None:
 
 
 def test_html_of_a_clean_run_says_what_was_watched() -> None:
-    page = html.document(CLEAN)
+    page = render(CLEAN, "html")
     assert "Nothing found" in page
     assert "no schedule was built" in page
     assert "OPT106-107" in page
@@ -275,4 +272,4 @@ def test_evidence_for_people_is_short_and_leaves_out_what_is_empty(
 
 
 def test_evidence_of_unknown_kind_becomes_its_text() -> None:
-    assert as_json({1: Path("x")}) == {"1": "x"}
+    assert as_plain({1: Path("x")}) == {"1": "x"}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
 from tests.results.test_proof import ALL, FAILS
-from trueloop.cli.probe import FORMATS
+from trueloop.report import FINDINGS_FORMATS as FORMATS
+from trueloop.report import render
 from trueloop.results.proof import Proofs
 
 
 def document(name: str, made: Proofs) -> str:
-    text: str = import_module(f"trueloop.report.proof_{'terminal' if name == 'text' else name}").document(made)
-    return text
+    return render(made, name)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.ecosystem.checkout import NotMirrored, check_out
 from tests.report.verdicts import CLEAN, CRASH, ODD, broken_loop, ordinary
-from trueloop.report import html, sarif
+from trueloop.report import render
 from trueloop.results.check import Verdict
 
 pytestmark = pytest.mark.long
@@ -56,7 +56,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 def test_sarif_keeps_to_its_published_schema(schema: dict[str, object], tmp_path: Path) -> None:
     import jsonschema
 
-    documents = [sarif.document(verdict) for verdict in verdicts(tmp_path)]
+    documents = [render(verdict, "sarif") for verdict in verdicts(tmp_path)]
     command = [
         sys.executable,
         "-m",
@@ -93,7 +93,7 @@ def test_the_page_opens_in_a_browser_that_has_no_network(tmp_path: Path) -> None
     if browser is None:
         pytest.skip("there is no chromium here")
     page = tmp_path / "report.html"
-    page.write_text(html.document(ordinary(broken_loop(tmp_path))), encoding="utf-8")
+    page.write_text(render(ordinary(broken_loop(tmp_path)), "html"), encoding="utf-8")
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?(?!#|data:)""", page.read_text(encoding="utf-8"))
     offline = "--host-resolver-rules=MAP * ~NOTFOUND"
     options = ["--headless", "--no-sandbox", "--disable-gpu", offline, "--enable-logging=stderr", "--dump-dom"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.results.check import CrashExplanation, Outcome, Unjudged, Verdict, Watched
+from trueloop.results.check import CrashExplanation, NotApplicable, Outcome, Verdict, Watched
 
 __all__ = ["CLEAN", "CRASH", "ODD", "WATCHED", "broken_loop", "ordinary", "with_diffs"]
 
@@ -15,7 +15,7 @@ WATCHED = Watched("train.py", 40, 40, 44, 2, ("Net",), ("SGD",), 27, seconds=1.5
 CLEAN = Verdict(
     (),
     WATCHED,
-    (Unjudged("OPT106", "no schedule was built"), Unjudged("OPT107", "no schedule was built")),
+    (NotApplicable("OPT106", "no schedule was built"), NotApplicable("OPT107", "no schedule was built")),
     Outcome("finished"),
     0.042,
 )
@@ -83,7 +83,12 @@ def ordinary(script: Path, *, diff: str = "") -> Verdict:
         source="    loss = f(model(x), y)",
     )
     return Verdict(
-        (error, advice), WATCHED, (Unjudged("OPT106", "no schedule was built"),), Outcome("finished"), 0.042, allowed=1
+        (error, advice),
+        WATCHED,
+        (NotApplicable("OPT106", "no schedule was built"),),
+        Outcome("finished"),
+        0.042,
+        allowed=1,
     )
 
 

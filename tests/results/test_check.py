@@ -46,10 +46,10 @@ def test_the_page_of_exit_codes_names_each_of_them() -> None:
         (Outcome("finished"), ""),
         (Outcome("exit"), ""),
         (Outcome("exit", 3), "The script itself ended with sys.exit(3). Exit code 3 is the script's own."),
-        (Outcome("cut"), "The run was ended early, as asked."),
+        (Outcome("cut"), "The run was ended early, as requested."),
         (
             Outcome("interrupted", 130),
-            "The run was interrupted (KeyboardInterrupt) and is judged as far as it went. Exit code 130 is the script's own.",
+            "The run was interrupted (KeyboardInterrupt); the report covers the steps before that. Exit code 130 is the script's own.",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_numbers_are_counted_in_words() -> None:
     assert counted(1, "step") == "1 step"
     assert counted(1200, "batch", "batches") == "1,200 batches"
     assert replace(WATCHED, epochs=0, models=(), unwatched_steps=2).sentence() == (
-        "40 steps and 44 batches (2 steps unwatched, to stay inside the budget)"
+        "40 steps and 44 batches (2 steps not watched, to stay within the budget)"
     )
 
 

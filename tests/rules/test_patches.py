@@ -14,7 +14,7 @@ from tests.conftest import Checked, check_script
 from tests.pages import EXAMPLES, Example, checked
 from tests.patching import apply, assert_mended
 from trueloop.finding import Finding
-from trueloop.report.patch import document
+from trueloop.report.patch import render
 
 BROKEN = [example for example in EXAMPLES if example.broken and not example.cuda]
 MENDING = (
@@ -121,7 +121,7 @@ def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
         line for name, line in example.expected() if name == example.rule
     }
     verdict = replace(before.verdict, findings=tuple(own(example, before)))
-    diff = document(verdict)
+    diff = render(verdict)
     assert bool(diff) == (f"{example.rule}: {example.title}" not in BY_HAND)
     if diff:
         assert_mended(

@@ -159,6 +159,6 @@ def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr()
     assert "Rank 1 waits for rank 0." in said.out + said.err
     assert said.err.endswith(
-        "    Call the same on all ranks. More: `trueloop explain PAR106`\n"
+        "  fix   Call the same on all ranks.\n  more  trueloop explain PAR106\n\n"
         "The run was ended: its ranks would have waited on. `trueloop resume runs/NAME` goes on.\n"
     )

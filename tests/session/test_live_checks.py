@@ -361,7 +361,7 @@ def test_a_run_can_be_judged_again_from_its_folder_with_the_same_findings(run: R
     ]
     assert again.outcome.reason == "finished"
     assert again.watched.sentence() == "30 steps of Net and 8 passes over loaders"
-    assert again.watched.rules + len(again.not_judged) == len(ALWAYS_ON)
+    assert again.watched.rules + len(again.not_applicable) == len(ALWAYS_ON)
 
 
 def test_the_report_in_the_folder_is_what_was_found(run: Run) -> None:

@@ -35,8 +35,7 @@ FAILED: Final = 1
 def bench(arguments: list[str]) -> int:
     asked = _parsed(arguments)
     from trueloop.bench.measure import bench as measure
-    from trueloop.report.bench_json import document
-    from trueloop.report.bench_terminal import print_bench
+    from trueloop.report import print_report, render
 
     report = None if asked.json is None else writable(asked.json, "--json")
     page = None if asked.html is None else writable(asked.html, "--html")
@@ -50,13 +49,11 @@ def bench(arguments: list[str]) -> int:
         threads=asked.threads,
         say=lambda words: print(f"  {words}", file=sys.stderr),
     )
-    print_bench(told, sys.stdout)
+    print_report(told, to=sys.stdout)
     if report is not None:
-        report.write_text(document(told), encoding="utf-8")
+        report.write_text(render(told, "json"), encoding="utf-8")
     if page is not None:
-        from trueloop.report import bench_html
-
-        page.write_text(bench_html.document(told), encoding="utf-8")
+        page.write_text(render(told, "html"), encoding="utf-8")
     return FAILED if any(form.failed for form in told.forms) else 0
 
 

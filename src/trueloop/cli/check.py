@@ -70,7 +70,7 @@ def check(arguments: list[str]) -> int:
     verdict, error = examine(program, watch)
     if error is not None:
         show(error)
-    if not verdict.told_elsewhere:
+    if not verdict.reported_elsewhere:
         delivery.deliver(verdict)
     leave(error, verdict.exit_code(options.report.fail_on))
 
@@ -115,14 +115,20 @@ def program_of(target: list[str], verb: str = "check") -> Program:
 
 
 def _at_once(options: CheckOptions) -> Callable[[Finding], bool]:
-    """Tells people of an error when it is found, and ends the run if that was asked for."""
+    """One short line for the first error, as soon as it is found; the report follows at the end. Ends the run with
+    --fail-fast."""
     from trueloop.doctor.ranks import is_first
 
-    def tell(finding: Finding) -> bool:
-        if options.report.for_people and is_first() and not _may_be_a_symptom(finding):
-            from trueloop.report.terminal import print_finding
+    printed: list[str] = []
 
-            print_finding(finding, colour=options.report.colour)
+    def tell(finding: Finding) -> bool:
+        if options.report.for_people and not printed and is_first() and not _may_be_a_symptom(finding):
+            from trueloop.report.evidence import where
+
+            printed.append(finding.code)
+            place = f" at {where(finding.place)}" if finding.place else ""
+            line = f"trueloop: {finding.code} {finding.name}{place}, step {finding.first_step:,}"
+            print(f"{line}; the report follows at the end", file=sys.stderr)
         return options.fail_fast
 
     return tell
@@ -134,7 +140,7 @@ def _ending(delivery: Delivery, options: CheckOptions) -> Callable[[Verdict], No
     from trueloop.doctor.ranks import told
 
     def end(verdict: Verdict) -> NoReturn:
-        if not verdict.told_elsewhere:
+        if not verdict.reported_elsewhere:
             delivery.deliver(verdict)
             told()
         sys.stdout.flush()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TextIO, final
 
 from trueloop.cli.options import ReportOptions
 from trueloop.errors import Misuse
+from trueloop.report import print_report, render
 from trueloop.results.check import Verdict
 
 __all__ = ["Delivery", "hand_over", "writable"]
@@ -44,11 +44,9 @@ class Delivery:
     def deliver(self, verdict: Verdict) -> None:
         options = self._options
         if options.for_people:
-            from trueloop.report.terminal import print_verdict
-
-            print_verdict(verdict, colour=options.colour, to=self._text_to)
+            print_report(verdict, to=self._text_to, color=options.colour)
             return
-        text: str = import_module(options.renderer).document(verdict)
+        text = render(verdict, "diff" if options.diff else options.format)
         self._write(text.encode("utf-8", "backslashreplace"))
         if options.diff and self._output is None:
             from trueloop.report.patch import remark

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +16,9 @@ from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.report import FORMATS, print_report, render
 from trueloop.report.png import contact_sheet, png
-from trueloop.results.document import Picture, Sheet
+from trueloop.results.document import Document, Picture
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,7 +37,6 @@ ABOUT: Final = """What is there, looked at without training or changing anything
   checkpoint  what the files hold: names, shapes, dtypes, nan, inf, ties, prefixes; nothing in them is ever run
   tensor      shape, stride, offset, whose storage it lies in, and how its numbers lie
   batch       the first training batch as the model gets it: numbers, labels, and a picture of it"""
-FORMATS: Final = ("text", "html", "json")
 KINDS: Final = ("model", "checkpoint", "tensor", "batch")
 EXAMPLES: Final = {
     "model": "digits",
@@ -127,7 +126,7 @@ def _shape(text: str) -> tuple[tuple[int, ...], str]:
 # -- what is there --
 
 
-def _sheet(asked: argparse.Namespace) -> Sheet:
+def _sheet(asked: argparse.Namespace) -> Document:
     word = asked.words[0]
     match asked.kind:
         case "checkpoint":
@@ -149,7 +148,7 @@ def _sheet(asked: argparse.Namespace) -> Sheet:
             return _model(asked)
 
 
-def _model(asked: argparse.Namespace) -> Sheet:
+def _model(asked: argparse.Namespace) -> Document:
     from trueloop.inspection.model import inspect_model
 
     word = asked.words[0]
@@ -230,7 +229,7 @@ def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:
 # -- how it is shown --
 
 
-def _shown(sheet: Sheet, asked: argparse.Namespace) -> int:
+def _shown(sheet: Document, asked: argparse.Namespace) -> int:
     output: Path | None = asked.output
     if output is not None and output.suffix == ".png":
         picture = next((part for part in sheet.parts if isinstance(part, Picture)), None)
@@ -241,13 +240,13 @@ def _shown(sheet: Sheet, asked: argparse.Namespace) -> int:
         return _write(
             output, png(contact_sheet(picture)), ": " + ", ".join(tile.caption or "-" for tile in picture.tiles)
         )
-    chosen = asked.format or {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
+    chosen = asked.format or {".html": "html", ".json": "json", ".md": "markdown"}.get(
+        output.suffix if output else "", "text"
+    )
     if chosen == "text" and output is None:
-        from trueloop.report.sheet_terminal import print_sheet
-
-        print_sheet(sheet, colour=not asked.no_color, to=sys.stdout)
+        print_report(sheet, to=sys.stdout, color=not asked.no_color)
         return 0
-    text: str = import_module(f"trueloop.report.sheet_{'terminal' if chosen == 'text' else chosen}").document(sheet)
+    text = render(sheet, chosen)
     if output is not None:
         return _write(output, text.encode("utf-8", "backslashreplace"))
     sys.stdout.write(text)

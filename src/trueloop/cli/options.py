@@ -5,24 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, final
+from typing import NoReturn, final
 
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
+from trueloop.report import FINDINGS_FORMATS as FORMATS
 from trueloop.usercode.settings import severity_named
 
-__all__ = ["FORMATS", "Parser", "ReportOptions", "add_report_options", "report_options"]
-
-FORMATS: Final = {
-    "text": "trueloop.report.terminal",
-    "json": "trueloop.report.json",
-    "sarif": "trueloop.report.sarif",
-    "github": "trueloop.report.github",
-    "html": "trueloop.report.html",
-    "markdown": "trueloop.report.markdown",
-}
-"""Name of a format -> the module whose `document(verdict)` writes it."""
-PATCH: Final = "trueloop.report.patch"
+__all__ = ["Parser", "ReportOptions", "add_report_options", "report_options"]
 
 
 @final
@@ -88,11 +78,6 @@ class ReportOptions:
     """None: never."""
     diff: bool
     colour: bool
-
-    @property
-    def renderer(self) -> str:
-        """The module that writes the document."""
-        return PATCH if self.diff else FORMATS[self.format]
 
     @property
     def for_people(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.report import FORMATS, print_report, render
 from trueloop.results.check import ExitCode
 from trueloop.results.plan import Plan
 
@@ -32,8 +32,6 @@ ABOUT: Final = (
     "Reckon memory, communication and speed of ddp, fsdp, tp and activation checkpointing for a recipe's model, and recommend one. "
     "Nothing is trained; of the data, two to four samples are read. Each number says whether it is computed, measured or assumed."
 )
-FORMATS: Final = {"text": "trueloop.report.plan_terminal", "json": "trueloop.report.plan_json"}
-"""Name of a format -> the module whose `document(plan)` writes it."""
 KINDS: Final = ("float32", "int64")
 IMAGES: Final = ((1, 28, 28), "float32", 10)
 KNOWN: Final[dict[str, tuple[tuple[int, ...], str, int]]] = {
@@ -204,9 +202,7 @@ def _blank(task: str, shape: tuple[int, ...], kind: str, outputs: int) -> Splits
 def _deliver(options: argparse.Namespace, made: Plan) -> None:
     """To the file, or to stdout."""
     if options.format == "text" and options.output is None:
-        from trueloop.report.plan_terminal import print_plan
-
-        print_plan(made, colour=not options.no_color, to=sys.stdout)
+        print_report(made, to=sys.stdout, color=not options.no_color)
         sys.stdout.flush()
         return
-    hand_over(import_module(FORMATS[options.format]).document(made), options.output)
+    hand_over(render(made, options.format), options.output)

@@ -9,18 +9,19 @@ import sys
 import tempfile
 from dataclasses import replace
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.claims.catalogue import claims_named, names, sentences
-from trueloop.cli.deliver import writable
+from trueloop.cli.deliver import hand_over, writable
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipes.catalogue import bundled
 from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.report import FINDINGS_FORMATS as FORMATS
+from trueloop.report import Live, document_of, render
 from trueloop.results.proof import Proofs, read_proofs, write_proofs
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ ABOUT: Final = (
     "Prove simple claims about a training, each with what was measured and, where it fails, the likely causes. Of a run (runs/NAME) the "
     "proofs are kept in its folder, for `trueloop ready`. A script is run in processes of its own, unmodified."
 )
-FORMATS: Final = ("text", "json", "markdown", "html", "sarif", "github")
 STEPS: Final = 200
 """Optimizer steps after which a run of a script is ended, unless --steps says otherwise: claims need several runs of
 it."""
@@ -122,21 +122,18 @@ def _prove(options: argparse.Namespace, target: list[str], claims: list[str], re
         subject = _subject(options, target, rest, run, Path(scratch))
         from trueloop.claims.prove import prove
         from trueloop.claims.subject import RecipeSubject
-        from trueloop.report.proof_terminal import Teller
+        from trueloop.report.from_proof import proof_part
 
-        teller = (
-            Teller(sys.stdout, colour=not options.no_color)
-            if options.format == "text" and options.output is None
-            else None
-        )
+        as_text = options.format == "text" and options.output is None
+        live = Live(sys.stdout, color=not options.no_color) if as_text else None
         tried = (
             chosen
             if claims or isinstance(subject, RecipeSubject)
             else [claim for claim in chosen if claim.fits_scripts()]
         )
-        made = prove(subject, " ".join(target), tried, teller.tell if teller else None)
+        made = prove(subject, " ".join(target), tried, (lambda proof: live.show(proof_part(proof))) if live else None)
     made = replace(made, left_out=tuple(claim.name for claim in chosen if claim not in tried))
-    _deliver(options, made, teller)
+    _deliver(options, made, live)
     if run is not None:
         print(f"kept in {write_proofs(run, made)}", file=sys.stderr)
     return made.exit_code()
@@ -226,14 +223,8 @@ def _words(origin: dict[str, Any], data: Path | None) -> tuple[str, ...]:
 # -- what is shown --
 
 
-def _deliver(options: argparse.Namespace, made: Proofs, teller: Any) -> None:
-    if teller is not None:
-        teller.close(made)
+def _deliver(options: argparse.Namespace, made: Proofs, live: Live | None) -> None:
+    if live is not None:
+        live.close(document_of(made))
         return
-    text: str = import_module(
-        f"trueloop.report.proof_{'terminal' if options.format == 'text' else options.format}"
-    ).document(made)
-    if options.output is None:
-        sys.stdout.write(text)
-    else:
-        options.output.write_text(text, encoding="utf-8", errors="backslashreplace")
+    hand_over(render(made, options.format), options.output)

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.report import FORMATS, print_report, render
 from trueloop.results.check import ExitCode
 from trueloop.usercode.source import stand_in
 
@@ -36,12 +36,6 @@ ABOUT: Final = (
     "Run a training script as it stands, or a recipe, for some steps; tell where time and memory go, what bounds it, and what to change, "
     "with the predicted gain. The run is ended when everything has been seen, unless --to-end lets it go on, unwatched."
 )
-FORMATS: Final = {
-    "text": "trueloop.report.profile_terminal",
-    "json": "trueloop.report.profile_json",
-    "html": "trueloop.report.profile_html",
-}
-"""Name of a format -> the module whose `document(profile)` writes it."""
 
 
 def profile(arguments: list[str]) -> int:
@@ -252,11 +246,9 @@ class _Place:
     def deliver(self, made: Profile) -> None:
         options = self.options
         if options.format == "text" and options.output is None:
-            from trueloop.report.profile_terminal import print_profile
-
-            print_profile(made, colour=not options.no_color, to=sys.stderr)
+            print_report(made, to=sys.stderr, color=not options.no_color)
             return
-        text: str = import_module(FORMATS[options.format]).document(made)
+        text: str = render(made, options.format)
         document = text.encode("utf-8", "backslashreplace")
         if options.output is not None:
             options.output.write_bytes(document)

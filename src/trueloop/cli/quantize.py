@@ -105,7 +105,7 @@ def _quantize(asked: argparse.Namespace) -> int:
     from trueloop.export.catalogue import exporter_named
     from trueloop.quantize.decide import CALIBRATED, SAMPLES, decide, refusal
     from trueloop.quantize.make import beside_float, refuse_target, written
-    from trueloop.report.quantize_terminal import print_quantization
+    from trueloop.report import print_report
 
     scheme, exporter = scheme_named(asked.scheme), exporter_named(asked.to)
     scheme.require()
@@ -127,7 +127,7 @@ def _quantize(asked: argparse.Namespace) -> int:
     told = decided.told
     if not told.within:
         _save(told, report)
-        print_quantization(told, sys.stdout)
+        print_report(told, to=sys.stdout)
         raise CannotExport(refusal(told, asked.keep_float))
     licence = {"model": asked.licence, "data": asked.data_licence}
     made = written(
@@ -141,7 +141,7 @@ def _quantize(asked: argparse.Namespace) -> int:
     if not asked.no_speed:
         told = beside_float(told, subject, exporter, made)
     _save(told, report)
-    print_quantization(told, sys.stdout)
+    print_report(told, to=sys.stdout)
     tried = made.verification
     assert tried is not None
     print(f"  verified by {tried.runtime} in a process of its own, against the quantized model: largest difference {tried.max_error:.2g} "
@@ -152,6 +152,6 @@ def _quantize(asked: argparse.Namespace) -> int:
 
 def _save(told: Quantization, file: Path | None) -> None:
     if file is not None:
-        from trueloop.report.quantize_json import document
+        from trueloop.report import render
 
-        file.write_text(document(told), encoding="utf-8")
+        file.write_text(render(told, "json"), encoding="utf-8")

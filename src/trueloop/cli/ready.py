@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from trueloop.claims.catalogue import names
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotSave, Misuse, did_you_mean
 from trueloop.readiness.gather import readiness_of
+from trueloop.report import FORMATS, print_report, render
 from trueloop.results.check import ExitCode
 from trueloop.results.readiness import VERDICTS, Readiness
 from trueloop.session.folder import find_run
@@ -25,7 +25,6 @@ ABOUT: Final = (
     "with its evidence or the command that would produce it. A script is run once, checked and recorded; then the note lies here."
 )
 NOTE: Final = "training-readiness"
-FORMATS: Final = ("text", "json", "markdown", "html")
 LEAST: Final = {"ready": "ready", "risks": "ready with risks"}
 """--fail-under's words -> the verdict that is still well."""
 
@@ -47,12 +46,10 @@ def ready(arguments: list[str]) -> int:
         _written(folder / f"{NOTE}.{ending}", made, name) for ending, name in (("md", "markdown"), ("html", "html"))
     ]
     if options.format == "text":
-        from trueloop.report.readiness_terminal import print_readiness
-
-        print_readiness(made, to=sys.stdout, colour=not options.no_color)
+        print_report(made, to=sys.stdout, color=not options.no_color)
         print(f"written to {' and '.join(map(str, written))}", file=sys.stderr)
     else:
-        sys.stdout.write(_document(made, options.format))
+        sys.stdout.write(render(made, options.format))
     least = options.fail_under
     below = least is not None and VERDICTS.index(made.verdict) < VERDICTS.index(least)
     return ExitCode.FINDINGS if below else ExitCode.CLEAN
@@ -105,14 +102,9 @@ def _format(word: str) -> str:
     return word
 
 
-def _document(made: Readiness, name: str) -> str:
-    text: str = import_module(f"trueloop.report.readiness_{name}").document(made)
-    return text
-
-
 def _written(path: Path, made: Readiness, name: str) -> Path:
     try:
-        path.write_text(_document(made, name), encoding="utf-8", errors="backslashreplace")
+        path.write_text(render(made, name), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise CannotSave(f"{path} could not be written ({error.strerror or error}).") from None
     return path

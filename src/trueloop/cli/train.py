@@ -202,11 +202,12 @@ def _again(recipe: Recipe, begun: Path, rest: dict[str, Any]) -> int:
 def finish(done: Trained) -> int:
     """Tells once more, at the end, what was found; the exit code."""
     from trueloop.doctor.ranks import is_first
-    from trueloop.report.terminal import print_finding
+    from trueloop.report import Live
+    from trueloop.report.from_check import finding_card
 
+    live = Live(sys.stderr, color=True)
     for finding in done.findings if is_first() else ():
-        print_finding(finding)
-        print(f"    {finding.fix} More: `trueloop explain {finding.code}`", file=sys.stderr)
+        live.show(finding_card(finding))
     worst = max((finding.severity for finding in done.findings), default=None)
     return exit_code(done.ending) or int(worst is Severity.ERROR)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from trueloop.cli.options import Parser
 from trueloop.cli.train import settings_of
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipes.catalogue import bundled
+from trueloop.report import FORMATS, Live, print_report, render
 from trueloop.results.check import ExitCode
 from trueloop.results.tune import OBJECTIVES, Objective, Tuning
 
@@ -28,12 +28,6 @@ ABOUT: Final = (
     "Try other ways to compute a recipe, each in a process of its own, one knob at a time; keep what is better by more than noise and is "
     "proved the same training as fp32, eager. The winner is written as a recipe that `trueloop train` takes. Nothing is trained to its end."
 )
-FORMATS: Final = {
-    "text": "trueloop.report.tuning_terminal",
-    "json": "trueloop.report.tuning_json",
-    "html": "trueloop.report.tuning_html",
-}
-"""Name of a format -> the module whose `document(tuning)` writes it."""
 ALLOWED: Final = ("batch",)
 """What changes the training, and may be turned only if the user says so."""
 
@@ -79,7 +73,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="measure anew what is known from before")
     parser.add_argument("--write", metavar="FILE", type=Path, help="where the winning recipe goes (NAME_tuned.py)")
     parser.add_argument(
-        "--format", metavar="NAME", type=_one_of("--format", tuple(FORMATS)), default="text", help=" | ".join(FORMATS)
+        "--format", metavar="NAME", type=_one_of("--format", FORMATS), default="text", help=" | ".join(FORMATS)
     )
     parser.add_argument("--output", metavar="FILE", type=Path, help="write the report there")
     parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
@@ -124,7 +118,7 @@ def _seeds(text: str) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from trueloop.report.tuning_terminal import Teller
+    from trueloop.report.from_tune import trial_line
     from trueloop.tune.process import TrialFailed
     from trueloop.tune.tune import tune as search
     from trueloop.tune.write import file_for, refuse_strangers, written
@@ -133,13 +127,13 @@ def _tune(options: argparse.Namespace) -> int:
     recipe = asked.recipe()
     file: Path = options.write or file_for(recipe.name)
     refuse_strangers(file)
-    teller = Teller(sys.stderr, colour=not options.no_color)
+    live = Live(sys.stderr, color=not options.no_color)
     print(
         f"trueloop: tuning {asked.subject} for {asked.objective}, {asked.seconds / 60:g} minutes at most.",
         file=sys.stderr,
     )
     try:
-        made = search(asked, teller.tell)
+        made = search(asked, lambda trial: live.show(trial_line(trial)))
     except TrialFailed as failed:
         print(
             f"trueloop: {asked.subject} cannot be measured in fp32, eager, so that there is nothing to hold others against: {failed}. "
@@ -180,9 +174,7 @@ def _asked(options: argparse.Namespace) -> Asked:
 def _deliver(options: argparse.Namespace, made: Tuning) -> None:
     """To the file, or to stdout."""
     if options.format == "text" and options.output is None:
-        from trueloop.report.tuning_terminal import print_tuning
-
-        print_tuning(made, colour=not options.no_color, to=sys.stdout)
+        print_report(made, to=sys.stdout, color=not options.no_color)
         sys.stdout.flush()
         return
-    hand_over(import_module(FORMATS[options.format]).document(made), options.output)
+    hand_over(render(made, options.format), options.output)

@@ -8,7 +8,7 @@ from typing import final
 
 from trueloop.event import EVENTS, Event, RankFact, RunEnded
 from trueloop.finding import Finding
-from trueloop.results.check import Unjudged
+from trueloop.results.check import NotApplicable
 from trueloop.rules.checker import Checker, method_name
 from trueloop.rules.rule import Rule
 from trueloop.usercode.allow import sift
@@ -26,7 +26,7 @@ class Joint:
     allowed: int = 0
     codes: frozenset[str] = frozenset()
     """The rules that judged, or tried to."""
-    unjudged: tuple[Unjudged, ...] = ()
+    unjudged: tuple[NotApplicable, ...] = ()
     failures: tuple[str, ...] = ()
 
 
@@ -48,5 +48,5 @@ class Bench:
             steps = max(steps, fact.step)
         checker.check(RunEnded(steps, None, "finished", 0, 0, 0))
         findings, allowed = sift(checker.findings(), self.settings)
-        unjudged = tuple(Unjudged(code, because) for code, because in checker.not_applicable())
+        unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
         return Joint(findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(checker.failures))

@@ -116,7 +116,7 @@ class _Vigil:
         self._telling = True
         try:
             verdict = told_once(self._verdict("hung", known=known), self._bench, self._me)
-            if not verdict.told_elsewhere:
+            if not verdict.reported_elsewhere:
                 for finding in verdict.findings:
                     self._show(finding)
                 self.record(" ".join(finding.message for finding in verdict.findings))

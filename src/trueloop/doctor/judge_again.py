@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded
-from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
+from trueloop.results.check import NotApplicable, Outcome, Tally, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON
 from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
@@ -35,11 +35,11 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
     checker.check(_breaks_off(tally) if end is None else end)
     found = at_home(checker.findings(), tally.home) if ours else checker.findings()
     findings, allowed = sift(found, settings)
-    unjudged = tuple(Unjudged(code, because) for code, because in checker.not_applicable())
+    unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
     return Verdict(
         findings=findings,
         watched=tally.watched(len(checker.rules) - len(unjudged)),
-        not_judged=unjudged,
+        not_applicable=unjudged,
         outcome=Outcome("interrupted", 0, "the recording breaks off")
         if end is None
         else Outcome(end.reason, 0, str(about.get("exception") or about.get("message") or "")),

@@ -31,7 +31,7 @@ from trueloop.doctor.process import state_of
 from trueloop.doctor.rank_status import Stand, read_stand
 from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
-from trueloop.results.check import Unjudged, Verdict
+from trueloop.results.check import NotApplicable, Verdict
 from trueloop.rules.catalogue import find_rule
 from trueloop.taps.collective_log import read_collective_log
 
@@ -212,7 +212,7 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
     if me is None:
         return verdict
     if not me.folder.exists():
-        return replace(verdict, told_elsewhere=True)  # it has been told, without us: we were too late
+        return replace(verdict, reported_elsewhere=True)  # it has been told, without us: we were too late
     if not me.is_trusted():
         return verdict
     stay_to_tell()
@@ -223,10 +223,10 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
     elif me.wait_until_told(
         PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")
     ):
-        return replace(verdict, told_elsewhere=True)
+        return replace(verdict, reported_elsewhere=True)
     if not me.claim():
         me.wait_until_told(PATIENCE)
-        return replace(verdict, told_elsewhere=True)
+        return replace(verdict, reported_elsewhere=True)
     atexit.register(told, me)
     found = {me.number: verdict, **me.verdicts()}
     late = {
@@ -268,16 +268,16 @@ def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str
                 number
             ] = finding
     findings = _unexplained([*(_one(finding_on, len(found)) for finding_on in together.values()), *joint.findings])
-    alone = _judged_by_none([verdict.not_judged for verdict in found.values()])
-    not_judged = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
+    alone = _judged_by_none([verdict.not_applicable for verdict in found.values()])
+    not_applicable = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
     broken = [
         f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures
     ]
     return replace(
         own,
         findings=tuple(sorted(findings, key=lambda f: -f.severity)),
-        watched=replace(own.watched, rules=own.watched.rules + len(own.not_judged) - len(not_judged)),
-        not_judged=not_judged,
+        watched=replace(own.watched, rules=own.watched.rules + len(own.not_applicable) - len(not_applicable)),
+        not_applicable=not_applicable,
         allowed=own.allowed + joint.allowed,
         failures=(*broken, *joint.failures),
         notes=(
@@ -310,7 +310,7 @@ def _words(numbers: Iterable[int]) -> str:
     return f"rank {shown[0]}" if len(shown) == 1 else f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _judged_by_none(each: Iterable[tuple[Unjudged, ...]]) -> tuple[Unjudged, ...]:
+def _judged_by_none(each: Iterable[tuple[NotApplicable, ...]]) -> tuple[NotApplicable, ...]:
     """What no rank could judge, in the first one's words."""
     first, *others = each
     return tuple(one for one in first if all(any(other.code == one.code for other in unjudged) for unjudged in others))

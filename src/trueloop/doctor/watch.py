@@ -27,7 +27,7 @@ from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
 from trueloop.observers.assemble import assemble
-from trueloop.results.check import ExitCode, Outcome, Tally, Unjudged, Verdict
+from trueloop.results.check import ExitCode, NotApplicable, Outcome, Tally, Verdict
 from trueloop.rules.checker import Checker
 from trueloop.run import Recorder
 from trueloop.taps.bus import Bus
@@ -174,7 +174,7 @@ class Watch:
         if error is not None:
             strip(error)
         verdict = told_once(self.stop(outcome_of(error), error), self.bench)
-        if self._show is not None and not verdict.told_elsewhere:
+        if self._show is not None and not verdict.reported_elsewhere:
             self._show(verdict)
             told()
 
@@ -235,13 +235,13 @@ class Watch:
     def _conclude(self, outcome: Outcome) -> Verdict:
         findings, allowed = sift(self.checker.findings(), self.settings)
         seconds = perf_counter() - self._began
-        unjudged = tuple(Unjudged(code, because) for code, because in self.checker.not_applicable())
+        unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
         measured = self._registry.overhead
         recording = [self._recorder.failure] if self._recorder is not None and self._recorder.failure else []
         return Verdict(
             findings=findings,
             watched=self._tally.watched(len(self.checker.rules) - len(unjudged), seconds),
-            not_judged=unjudged,
+            not_applicable=unjudged,
             outcome=outcome,
             overhead=measured if measured is not None else self._bus.spent_ns / 1e9 / max(seconds, 1e-9),
             overhead_measured=measured is not None,
@@ -273,8 +273,6 @@ def watch(
     `trueloop.watch()` as a script's first line reports when the program ends; `with trueloop.watch() as w:` around a
     loop reports at the end of the block, and `w.findings` holds what was found.
     """
-    from trueloop.report.terminal import print_verdict
-
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
         return Watch(
             instead="elsewhere"
@@ -283,17 +281,21 @@ def watch(
         return Watch(instead=_running)  # `trueloop check` of a script that has this line
     folder = None if record is None else Path(record)
     made = Watch(
-        select=select, ignore=ignore, budget=budget, record=folder, show=print_verdict, on_hang=_show_and_end
+        select=select, ignore=ignore, budget=budget, record=folder, show=_print_report, on_hang=_show_and_end
     ).start()
     _report_at_exit(made)
     return made
 
 
-def _show_and_end(verdict: Verdict) -> NoReturn:
-    from trueloop.report.terminal import print_verdict
+def _print_report(verdict: Verdict) -> None:
+    from trueloop.report import print_report
 
-    if not verdict.told_elsewhere:
-        print_verdict(verdict)
+    print_report(verdict, to=sys.stderr)
+
+
+def _show_and_end(verdict: Verdict) -> NoReturn:
+    if not verdict.reported_elsewhere:
+        _print_report(verdict)
         told()
     sys.stdout.flush()
     os._exit(ExitCode.FINDINGS)

@@ -23,7 +23,7 @@ from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.results.artifact import Port
-from trueloop.results.proof import as_plain
+from trueloop.results.plain import as_plain
 
 __all__ = ["Subject", "subject_of"]
 

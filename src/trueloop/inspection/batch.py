@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trueloop.data.source import Batch, Facts
 from trueloop.inspection.numbers import dtype_of, histogram, statistics_of
-from trueloop.results.document import Bars, Column, Part, Picture, Sheet, Table, Tile
+from trueloop.results.document import Bars, Column, Document, Part, Picture, Table, Tile
 
 __all__ = ["inspect_batch"]
 
@@ -27,7 +27,7 @@ BYTES: Final = 256
 """A vocabulary of so many tokens is one of bytes."""
 
 
-def inspect_batch(batch: Batch, facts: Facts, samples: int, title: str) -> Sheet:
+def inspect_batch(batch: Batch, facts: Facts, samples: int, title: str) -> Document:
     """`samples`: how many are shown one by one."""
     inputs, targets = dict(_named(batch.inputs, "inputs")), dict(_named(batch.targets, "targets"))
     parts: list[Part] = [_shapes({**inputs, **targets})]
@@ -43,7 +43,7 @@ def inspect_batch(batch: Batch, facts: Facts, samples: int, title: str) -> Sheet
     captions = [_caption(batch.targets, number, facts) for number in range(samples)]
     if first is not None and (shown := _samples(first, captions, facts)):
         parts.append(shown)
-    return Sheet(title, tuple(parts), tuple(_remarks({**inputs, **targets})))
+    return Document(title, tuple(parts), tuple(_remarks({**inputs, **targets})))
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:

@@ -15,7 +15,7 @@ from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.sharded import is_sharded
 from trueloop.inspection.files import Opened, leaves_of, open_file
 from trueloop.inspection.numbers import dtype_of, not_finite, same_storage
-from trueloop.results.document import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Document, Facts, Part, Table
 
 __all__ = ["inspect_checkpoint"]
 
@@ -38,12 +38,12 @@ LONGEST: Final = 80
 """Letters of a plain value that are shown."""
 
 
-def inspect_checkpoint(path: Path) -> Sheet:
+def inspect_checkpoint(path: Path) -> Document:
     """Raises BadCheckpoint."""
     return _of_ours(path) if path.is_dir() else _of_file(open_file(path))
 
 
-def _of_ours(path: Path) -> Sheet:
+def _of_ours(path: Path) -> Document:
     store, names = find_checkpoints(path)
     name = chosen(store, names)
     contents = read_contents(store, name)
@@ -63,7 +63,7 @@ def _of_ours(path: Path) -> Sheet:
         notes += _remarks(tensors)
     tensors, others = _leaves_of(contents.training)
     parts += [_table("training.pt, tensors", tensors), _values("training.pt, values", others)]
-    return Sheet(
+    return Document(
         f"checkpoint {store.where(name)}",
         tuple(part for part in parts if not isinstance(part, Table) or part.rows),
         tuple(notes),
@@ -76,7 +76,7 @@ def _leaves_of(training: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str
     return tensors, {name: value for name, value in leaves.items() if name not in tensors}
 
 
-def _of_file(opened: Opened) -> Sheet:
+def _of_file(opened: Opened) -> Document:
     tensors = opened.tensors
     facts = {
         "file": str(opened.path),
@@ -89,7 +89,7 @@ def _of_file(opened: Opened) -> Sheet:
     }
     parts: list[Part] = [Facts("", facts), _table("Tensors", tensors), _values("Other values", opened.others)]
     shown = tuple(part for part in parts if not isinstance(part, Table) or part.rows)
-    return Sheet(f"checkpoint {opened.path}", shown, tuple(_remarks(tensors)))
+    return Document(f"checkpoint {opened.path}", shown, tuple(_remarks(tensors)))
 
 
 def _table(title: str, tensors: Mapping[str, Tensor]) -> Table:

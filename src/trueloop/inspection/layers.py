@@ -82,7 +82,7 @@ def _uncalled(calls: dict[nn.Module, _Call], names: dict[nn.Module, str]) -> str
 def shape_in_words(value: Any) -> str:
     """'64x1x8x8', with the format where it is not float32; dicts, lists and tuples by what is inside."""
     if isinstance(value, Tensor):
-        shape = "x".join(map(str, value.shape)) or "one number"
+        shape = "x".join(map(str, value.shape)) or "scalar"
         return shape if dtype_of(value) == "float32" else f"{shape} {dtype_of(value)}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {shape_in_words(item)}" for key, item in value.items()) + "}"

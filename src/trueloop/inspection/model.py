@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trueloop.inspection.layers import layers_of
 from trueloop.inspection.numbers import dtype_of, same_storage
-from trueloop.results.document import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Document, Facts, Part, Table
 
 __all__ = ["inspect_model"]
 
@@ -27,14 +27,14 @@ COLUMNS = (
 )
 
 
-def inspect_model(model: nn.Module, inputs: Any = None, title: str = "", notes: tuple[str, ...] = ()) -> Sheet:
+def inspect_model(model: nn.Module, inputs: Any = None, title: str = "", notes: tuple[str, ...] = ()) -> Document:
     """`inputs`: a batch whose shapes are followed through the layers; None: none is at hand."""
     parts: list[Part] = [_totals(model), _table(model)]
     if inputs is not None:
         layers, remark = layers_of(model, inputs)
         parts.append(layers)
         notes = (*notes, *([remark] if remark else []))
-    return Sheet(title or type(model).__name__, tuple(parts), (*notes, *_remarks(model)))
+    return Document(title or type(model).__name__, tuple(parts), (*notes, *_remarks(model)))
 
 
 def _held(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trueloop.inspection.files import Opened, open_file
 from trueloop.inspection.numbers import dtype_of, histogram, same_storage, statistics_of
-from trueloop.results.document import Column, Facts, Part, Sheet, Table
+from trueloop.results.document import Column, Document, Facts, Part, Table
 
 __all__ = ["inspect_tensor", "split_key"]
 
@@ -23,7 +23,7 @@ def split_key(word: str) -> tuple[Path, str | None]:
     return Path(file), key
 
 
-def inspect_tensor(word: str) -> Sheet:
+def inspect_tensor(word: str) -> Document:
     """Raises BadCheckpoint."""
     path, key = split_key(word)
     opened = open_file(path)
@@ -31,7 +31,7 @@ def inspect_tensor(word: str) -> Sheet:
     parts: list[Part] = [Facts("", _layout(tensor)), _sharing(opened, name), Facts("Values", _values(tensor))]
     bars = histogram(tensor, "How they lie")
     shown = tuple(part for part in (*parts, *([bars] if bars else [])) if not isinstance(part, Table) or part.rows)
-    return Sheet(f"{name} in {opened.path}", shown, tuple(_remarks(opened, tensor)))
+    return Document(f"{name} in {opened.path}", shown, tuple(_remarks(opened, tensor)))
 
 
 def _layout(tensor: Tensor) -> dict[str, Any]:

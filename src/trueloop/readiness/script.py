@@ -58,13 +58,13 @@ def _by_rules(selected: tuple[type[Rule], ...]) -> Iterator[Question]:
 
 def _judged(run: Run, section: str, name: str, selected: tuple[type[Rule], ...]) -> Statement:
     rule, record = find_rule(name), run.record
-    unjudged = {each["code"]: each["because"] for each in record.figure("report.json#not_judged").value}
+    unjudged = {each["code"]: each["because"] for each in record.figure("report.json#not_applicable").value}
     found = [each["code"] for each in record.figure("report.json#findings").value]
     if rule not in selected:
         raise Absent(f"report.json#{rule.name}", "the rule is switched off in the settings")
     if rule.code in unjudged:
         raise Absent(f"report.json#{rule.name}", str(unjudged[rule.code]))
-    links = [record.address(f"report.json#{part}") for part in ("findings", "not_judged")]
+    links = [record.address(f"report.json#{part}") for part in ("findings", "not_applicable")]
     if rule.code in found:
         status: Status = "bad" if rule.severity is Severity.ERROR else "risk"
         return (

@@ -1,6 +1,6 @@
 """How results are shown: every result of a verb becomes one document, and one renderer per format writes documents.
 
-    from trueloop.report import FORMATS, FINDINGS_FORMATS, print_report, render
+    from trueloop.report import FINDINGS_FORMATS, FORMATS, Live, print_report, render
 
     text = render(result, "html")                           # str, ends with a newline; for --format and --output
     text = render(verdict, "text", verbose=True)            # `check`: evidence, source lines, diff, why it hurts
@@ -9,50 +9,47 @@
 `result` is what a verb returns: `Verdict`, `Proofs`, `Readiness`, `Profile`, `Tuning`, `Plan`, `Bench`,
 `Quantization`, or a ready `Document` (inspect). `FORMATS` work for every result; `sarif` and `github` (in
 `FINDINGS_FORMATS`) list findings, so they take a `Verdict` or `Proofs` only. `diff` takes a `Verdict`: the patch of all
-findings. `json` is the result's own data, not the document.
+findings. `json` is the result's own data, not the document. `Live` prints single parts while a verb is at work.
 
-A new verb costs one converter: `results/VERB.py` defines the result, `report/from_VERB.py` has
-`document(result) -> Document`. No torch here.
+A new verb costs one converter: `results/VERB.py` defines the result with `plain() -> Mapping`, and
+`report/from_VERB.py` has `document(result) -> Document`. No torch here.
 """
 
 from __future__ import annotations
 
-import io
 from importlib import import_module
 from typing import Any, Final, TextIO
 
-__all__ = ["FINDINGS_FORMATS", "FORMATS", "print_report", "render"]
+from trueloop.report.terminal import Live
+from trueloop.results.document import Document
+
+__all__ = ["FINDINGS_FORMATS", "FORMATS", "Live", "document_of", "print_report", "render"]
 
 FORMATS: Final = ("text", "json", "html", "markdown")
 FINDINGS_FORMATS: Final = (*FORMATS, "sarif", "github")
 
-_PREFIX: Final = {
-    "Verdict": "", "Proofs": "proof_", "Readiness": "readiness_", "Profile": "profile_", "Tuning": "tuning_",
-    "Plan": "plan_", "Bench": "bench_", "Quantization": "quantize_", "Sheet": "sheet_",
-}  # fmt: skip
-_PRINT: Final = {
-    "Verdict": "verdict", "Readiness": "readiness", "Profile": "profile", "Tuning": "tuning", "Plan": "plan",
-    "Bench": "bench", "Quantization": "quantization", "Sheet": "sheet",
-}  # fmt: skip
+_RENDERERS: Final = {"text": "terminal", "diff": "patch"}
 
 
 def render(result: Any, format: str = "text", *, verbose: bool = False) -> str:
-    """The report as one string in one of the formats."""
-    kind = type(result).__name__
-    if format == "text" and kind in ("Bench", "Quantization"):
-        text = io.StringIO()
-        print_report(result, to=text, color=False)
-        return text.getvalue()
-    name = {"text": "terminal", "diff": "patch"}.get(format, format)
-    written: str = import_module(f"trueloop.report.{_PREFIX[kind]}{name}").document(result)
-    return written
+    """The report as one string. `verbose`: the text of `check` with evidence, source lines, diffs and reasons."""
+    module = import_module(f"trueloop.report.{_RENDERERS.get(format, format)}")
+    shown = result if format in ("json", "sarif", "github", "diff") else document_of(result)
+    made: str = module.render(shown, **({"verbose": verbose} if format == "text" else {}))
+    return made
 
 
 def print_report(result: Any, *, to: TextIO, color: bool = True, verbose: bool = False) -> None:
     """The text report, colored and folded where `to` is a terminal."""
-    kind = type(result).__name__
-    module = import_module(f"trueloop.report.{_PREFIX[kind]}terminal")
-    if kind in ("Bench", "Quantization"):
-        getattr(module, f"print_{_PRINT[kind]}")(result, to)
-    else:
-        getattr(module, f"print_{_PRINT[kind]}")(result, to=to, colour=color)
+    from trueloop.report.terminal import print_document
+
+    print_document(document_of(result), to=to, color=color, verbose=verbose)
+
+
+def document_of(result: Any) -> Document:
+    """A result of `results/VERB.py`, converted by `report/from_VERB.py`."""
+    if isinstance(result, Document):
+        return result
+    verb = type(result).__module__.rpartition(".")[2]
+    made: Document = import_module(f"trueloop.report.from_{verb}").document(result)
+    return made

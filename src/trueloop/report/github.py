@@ -1,4 +1,4 @@
-"""The report as GitHub workflow commands: each finding becomes an annotation on its line of the pull request."""
+"""Findings as GitHub workflow commands: each becomes an annotation on its line of the pull request."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import CrashExplanation, Verdict
+from trueloop.results.proof import Proofs
 from trueloop.usercode.source import shown_path
 
-__all__ = ["document"]
+__all__ = ["render"]
 
 LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 
 
-def document(verdict: Verdict) -> str:
+def render(result: Verdict | Proofs) -> str:
+    verdict = result.verdict() if isinstance(result, Proofs) else result
     lines = [_annotation(finding) for finding in verdict.findings]
     lines += [_crash(verdict.crash)] if verdict.crash is not None else []
     lines += [f"::error title=trueloop itself failed::{_data(verdict.broken())}"] if verdict.failures else []

@@ -1,98 +1,135 @@
-"""The report as Markdown, for a pull request's comment or a job's summary."""
+"""A document as Markdown, for a pull request's comment or a job's summary."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from trueloop.event import Place
-from trueloop.finding import Finding, Severity
-from trueloop.report.evidence import as_words, where
-from trueloop.results.check import CrashExplanation, Verdict, counted
-from trueloop.usercode.source import line_of
+from trueloop.report.evidence import where
+from trueloop.report.terminal import letters
+from trueloop.report.units import quantity
+from trueloop.results.document import (
+    Bars,
+    Card,
+    Code,
+    Document,
+    Facts,
+    Item,
+    Items,
+    Lanes,
+    Part,
+    Picture,
+    Plot,
+    Table,
+    Text,
+    Tone,
+    cell,
+)
 
-__all__ = ["document", "fenced", "plain", "span"]
+__all__ = ["render"]
 
-SIGN: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.ADVICE: "💡"}
+SIGN: Final[dict[Tone, str]] = {"good": "✅", "error": "❌", "warning": "⚠️", "advice": "💡", "": "▫️"}
 
 _CODE_SPAN: Final = re.compile(r"(`[^`\n]+`)")
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
-def document(verdict: Verdict) -> str:
-    worst = verdict.worst()
-    title = verdict.headline()
-    lines = [f"# {'✅' if worst is None else SIGN[worst]} trueloop: {title}", "", plain(verdict.closing()) + ".", ""]
-    if sentence := verdict.outcome.sentence():
-        lines += [f"**{plain(sentence)}**", ""]
-    lines += [f"- {plain(note)}" for note in verdict.notes] + [""] * bool(verdict.notes)
-    if verdict.crash is not None:
-        lines += _crash(verdict.crash)
-    for finding in verdict.findings:
-        lines += _section(finding)
-    if verdict.failures:
-        lines += [f"**{plain(verdict.broken())}**", "", *fenced("\n".join(verdict.failures), "text"), ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
+def render(document: Document) -> str:
+    sign = f"{SIGN[document.tone]} " if document.tone else ""
+    lines = [f"# {sign}{plain(document.name or document.title)}", ""]
+    if document.name and not document.name.endswith(document.title):
+        lines += [f"**{plain(document.title)}**", ""]
+    if document.subtitle:
+        lines += [plain(document.subtitle), ""]
+    lines += [f"{plain('; '.join(document.closing))}.", ""] if document.closing else []
+    lines += [f"- {plain(note)}" for note in document.notes] + [""] * bool(document.notes)
+    for part in document.parts:
+        body = [*_part(part), ""]
+        if part.title and len(body) > 1:
+            hint = f" ({plain(part.hint)})" if part.hint else ""
+            lines += [f"## {plain(part.title)}{hint}", ""]
+        lines += body
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
 
 
-def _section(finding: Finding) -> Iterator[str]:
-    yield f"## {SIGN[finding.severity]} {finding.severity.word} {finding.code} {plain(finding.name)}"
+def _part(part: Part) -> Iterator[str]:
+    match part:
+        case Text():
+            text = f"{plain(part.label)} {plain(part.text)}".strip()
+            yield f"**{text}**" if part.tone else text
+        case Code():
+            yield from _fenced(part.text, part.language)
+        case Facts():
+            yield from (f"- {plain(key)}: {plain(cell(value, 'shape') or '-')}" for key, value in part.values.items())
+        case Table():
+            drawn = [at for at, column in enumerate(part.columns) if column.kind != "bar"]
+            rows = [[cell(row[at], part.columns[at].kind) for at in drawn] for row in part.rows]
+            yield from _grid([part.columns[at].name for at in drawn], rows, part.best)
+            yield from ("", plain(part.note)) if part.note else ()
+        case Bars():
+            texts = part.texts or tuple(quantity(value) for value in part.values)
+            yield from _grid(("", ""), zip(part.labels, texts, strict=True))
+        case Lanes():
+            segments = ((lane.label, each.name, each.text) for lane in part.lanes for each in lane.segments)
+            yield from _grid(("", "", ""), segments) if not part.unit else ()
+        case Plot():
+            drawn_letters = letters(part)
+            yield from _fenced("\n".join(drawn_letters), "text") if drawn_letters else ()
+        case Picture():
+            yield plain(", ".join(tile.caption or "-" for tile in part.tiles))
+        case Card():
+            yield from _card(part)
+        case Items():
+            yield from map(_item, part.items)
+
+
+def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], best: frozenset[int] = frozenset()) -> Iterator[str]:
+    yield f"| {' | '.join(map(plain, heads))} |"
+    yield f"|{'---|' * len(heads)}"
+    for number, row in enumerate(rows):
+        cells = (f"**{plain(each)}**" if number in best and each else plain(each) for each in row)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _card(card: Card) -> Iterator[str]:
+    yield f"## {SIGN[card.tone]} {plain(f'{card.badge} {card.heading}'.strip())}"
     yield ""
-    yield from _stated(finding.place, finding.source, finding.message)
-    if finding.why:
-        yield f"- **Why it hurts:** {plain(finding.why)}"
-    if finding.fix:
-        yield f"- **Fix:** {plain(finding.fix)}"
-    if evidence := as_words(finding.evidence):
-        yield "- **Evidence:** " + "; ".join(f"{plain(name)}: {span(text)}" for name, text in evidence.items())
-    yield f"- **Seen:** first at step {finding.first_step:,}, {counted(finding.count, 'time')}"
-    yield ""
-    yield from _patch(finding.diff)
+    yield from (_span(where(card.place)), "") if card.place else ()
+    yield from (*_fenced(card.source.strip(), "python"), "") if card.source.strip() else ()
+    yield from (f"**{plain(card.message)}**", "")
+    rows = (*card.rows, ("fix", card.fix), *card.details)
+    yield from (
+        f"- **{plain(label).capitalize()}:** {plain(text)}" if label else f"- {plain(text)}"
+        for label, text in rows
+        if text
+    )
+    yield from ("", *_fenced(card.diff, "diff")) if card.diff else ()
 
 
-def _crash(crash: CrashExplanation) -> Iterator[str]:
-    yield "## ❌ What the crash means"
-    yield ""
-    yield from _stated(crash.place, line_of(crash.place), crash.message)
-    yield from (f"- {plain(detail)}" for detail in crash.details)
-    if crash.fix:
-        yield f"- **Fix:** {plain(crash.fix)}"
-    yield ""
-    yield from _patch(crash.diff)
-
-
-def _stated(place: Place | None, source: str, message: str) -> Iterator[str]:
-    if place:
-        yield span(where(place))
-        yield ""
-    if source.strip():
-        yield from fenced(source.strip(), "python")
-        yield ""
-    yield f"**{plain(message)}**"
-    yield ""
-
-
-def _patch(diff: str) -> Iterator[str]:
-    if diff:
-        yield from fenced(diff, "diff")
-        yield ""
+def _item(item: Item) -> str:
+    links = ", ".join(f"[{_span(link.text)}]({link.target})" for link in item.links)
+    label = f"{plain(item.label)}: " if item.label else ""
+    evidence = f" — {links}" if links else ""
+    return f"- {SIGN[item.tone]} {label}{plain(item.text)}{evidence}" + (
+        f" → {_span(item.command)}" if item.command else ""
+    )
 
 
 def plain(text: str) -> str:
-    """Markdown means nothing here, except for `code` that a sentence quotes."""
+    """Markdown characters escaped, except in `code` that a sentence quotes."""
     pieces = _CODE_SPAN.split(" ".join(text.split()))
     return "".join(piece if index % 2 else _SPECIAL.sub(r"\\\1", piece) for index, piece in enumerate(pieces))
 
 
-def span(text: str) -> str:
+def _span(text: str) -> str:
     """As code on one line, whatever backticks it holds."""
     flat = " ".join(text.split())
     ticks = _longer_than_any(flat, 1)
     return f"{ticks} {flat} {ticks}" if "`" in flat else f"`{flat}`"
 
 
-def fenced(text: str, language: str) -> list[str]:
+def _fenced(text: str, language: str) -> list[str]:
     ticks = _longer_than_any(text, 3)
     return [f"{ticks}{language}", text.rstrip("\n"), ticks]
 

@@ -18,7 +18,7 @@ from typing import Final
 from trueloop.results.check import Verdict, counted
 from trueloop.usercode.source import full_path, lines_on_disk, unified
 
-__all__ = ["document", "remark"]
+__all__ = ["remark", "render"]
 
 _HUNK: Final = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
@@ -40,7 +40,7 @@ class Change:
         return self.first < other.last and other.first < self.last
 
 
-def document(verdict: Verdict) -> str:
+def render(verdict: Verdict) -> str:
     """The patch; empty when no finding has a diff."""
     return "".join(_file_patch(name, changes) for name, changes in _gathered(verdict)[0].items())
 

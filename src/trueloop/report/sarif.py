@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, which code hosts and editors read."""
+"""Findings as SARIF 2.1.0, which code hosts and editors read: of `check`, and the failed claims of `probe`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from urllib.parse import quote
 from trueloop import __version__
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
-from trueloop.report.evidence import as_json
 from trueloop.results.check import Verdict
+from trueloop.results.plain import as_plain
+from trueloop.results.proof import Proofs
 from trueloop.usercode.source import full_path, line_of, shown_path
 
-__all__ = ["document"]
+__all__ = ["render"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 ROOT: Final = "SRCROOT"
-"""The name that stands for the working directory: paths below it are relative, so that a report can be read
-elsewhere."""
+"""The name of the working directory: paths below it are relative, so that a report can be read elsewhere."""
 
 
-def document(verdict: Verdict) -> str:
+def render(result: Verdict | Proofs) -> str:
+    verdict = result.verdict() if isinstance(result, Proofs) else result
     rules = {finding.code: finding for finding in verdict.findings}
     order = {code: index for index, code in enumerate(rules)}
     run = {
@@ -40,13 +41,13 @@ def document(verdict: Verdict) -> str:
         "originalUriBaseIds": {ROOT: {"uri": Path(full_path("")).absolute().as_uri() + "/"}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, order[finding.code]) for finding in verdict.findings],
-        "properties": as_json({"summary": verdict.closing(), "overhead": verdict.overhead}),
+        "properties": as_plain({"summary": verdict.closing(), "overhead": verdict.overhead}),
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, allow_nan=False) + "\n"
 
 
 def _rule(finding: Finding) -> dict[str, Any]:
-    more = f"`trueloop explain {finding.code}` shows the whole page."
+    more = f"`trueloop explain {finding.code}` prints the full page."
     return {
         "id": finding.code,
         "name": finding.name,
@@ -64,7 +65,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "level": LEVEL[finding.severity],
         "message": {"text": f"{finding.message}\nFix: {finding.fix}"},
         "occurrenceCount": max(1, finding.count),
-        "properties": as_json({"first_step": finding.first_step, "evidence": finding.evidence, "diff": finding.diff}),
+        "properties": as_plain({"first_step": finding.first_step, "evidence": finding.evidence, "diff": finding.diff}),
     }
     if finding.place is not None:
         result["locations"] = [_location(finding.place, finding.source)]
@@ -95,7 +96,7 @@ def _notifications(verdict: Verdict) -> Iterator[dict[str, Any]]:
 
 
 def _invocation(verdict: Verdict) -> dict[str, Any]:
-    """Did the run and the watching go well? What was found is no part of that."""
+    """Did the run and the watching succeed? Findings do not count here."""
     failed = verdict.outcome.reason in ("exception", "interrupted") or verdict.outcome.exit_code != 0
     invocation: dict[str, Any] = {
         "executionSuccessful": not (failed or verdict.failures),

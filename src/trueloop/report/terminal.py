@@ -1,133 +1,309 @@
-"""The report as a person reads it, in a terminal: coloured and folded to its width there, plain and unfolded in a pipe
-or a file."""
+"""A document in the terminal: colored and folded to its width there, plain and unfolded in a pipe or a file."""
 
 from __future__ import annotations
 
 import io
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
-from trueloop.event import Place
-from trueloop.finding import Finding, Severity
-from trueloop.report.evidence import as_words, lines_around, where
-from trueloop.report.ink import block, console_for, line, prose
-from trueloop.results.check import CrashExplanation, Verdict, counted
-from trueloop.usercode.source import line_of
+from trueloop.report.console import console_for, line, prose
+from trueloop.report.evidence import lines_around, where
+from trueloop.report.units import quantity
+from trueloop.results.document import (
+    Bars,
+    Card,
+    Code,
+    Column,
+    Document,
+    Facts,
+    Item,
+    Items,
+    Lanes,
+    Part,
+    Picture,
+    Plot,
+    Table,
+    Text,
+    Tile,
+    Tone,
+    cell,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["document", "print_finding", "print_verdict"]
+__all__ = ["SIGN", "Live", "letters", "print_document", "render"]
 
-STYLE: Final = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.ADVICE: "bold cyan"}
-SIGN: Final = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.ADVICE: "·"}
+SIGN: Final[dict[Tone, str]] = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", "": " "}
+STYLE: Final[dict[Tone, str]] = {
+    "good": "bold green", "error": "bold red", "warning": "bold yellow", "advice": "bold cyan", "": "bold",
+}  # fmt: skip
+COLUMN_STYLE: Final = {"name": "cyan", "shape": "green", "bar": "green"}
+LABEL: Final = 11
+"""Columns of the labels of a card: why, fix, evidence."""
+LONGEST_BAR: Final = 40
+"""Letters of the longest bar."""
+COLUMN_BAR: Final = 20
+"""Letters of the longest bar inside a table."""
+EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+"""Eighths of a letter, for the end of a bar."""
+WIDEST_TILE: Final = 28
+"""Pixels across of a tile in the terminal: four of them fit side by side."""
+TILES: Final = 8
+"""Pictures shown in the terminal; a page has them all."""
+PLOT_WIDTH: Final = 60
+PLOT_HEIGHT: Final = 10
 
 
-def print_verdict(verdict: Verdict, *, colour: bool = True, to: TextIO | None = None) -> None:
-    """The whole report, on stderr unless told otherwise: the script's stdout is its own."""
-    console = console_for(to or sys.stderr, colour=colour)
-    for finding in verdict.findings:
-        _finding(console, finding)
-    _end(console, verdict)
-
-
-def print_finding(finding: Finding, *, colour: bool = True) -> None:
-    """One line, at once, while the run goes on; the whole story follows at its end."""
-    console = console_for(sys.stderr, colour=colour)
-    line(console, (f"step {finding.first_step:,}: ", "dim"), *_title(finding), (f" {finding.message}", ""))
-
-
-def document(verdict: Verdict) -> str:
-    """The report as plain text."""
+def render(document: Document, *, verbose: bool = False) -> str:
+    """As plain text."""
     text = io.StringIO()
-    print_verdict(verdict, colour=False, to=text)
+    print_document(document, to=text, color=False, verbose=verbose)
     return text.getvalue()
 
 
-def _end(console: Console, verdict: Verdict) -> None:
-    if verdict.crash is not None:
-        _crash(console, verdict.crash)
-    if sentence := verdict.outcome.sentence():
-        prose(console, sentence, style="bold" if verdict.outcome.exit_code else "")
-    for note in verdict.notes:
-        prose(console, note, style="yellow")
-    if verdict.failures:
-        prose(console, verdict.broken(), style="bold red")
-        for failure in verdict.failures:
-            block(console, failure, lambda _: "dim")
-    worst = verdict.worst()
-    seen = verdict.watched.anything
-    sign, style = (
-        ("✓" if seen else "?", "bold green" if seen else "bold yellow")
-        if worst is None
-        else (SIGN[worst], STYLE[worst])
-    )
-    headline = verdict.headline()
-    prose(console, f"{sign} {headline}", verdict.closing().removeprefix(headline), style=style)
+def print_document(document: Document, *, to: TextIO, color: bool, verbose: bool = False) -> None:
+    live = Live(to, color=color, verbose=verbose)
+    if document.lead:
+        line(live.console, (document.title, "bold"))
+        if document.subtitle:
+            prose(live.console, document.subtitle, style="dim")
+    for part in document.parts:
+        live.show(part)
+    live.close(document)
 
 
-def _finding(console: Console, finding: Finding) -> None:
-    line(console, *_title(finding))
-    _source(console, finding.place, finding.source)
-    prose(console, finding.message, indent=2, style="bold")
-    for label, text in _labelled(finding):
-        prose(console, text, label=label, indent=2)
-    _diff(console, finding.diff)
+@final
+class Live:
+    """Prints the parts of a report one by one, as they become known."""
+
+    def __init__(self, to: TextIO, *, color: bool, verbose: bool = False) -> None:
+        self.console, self.verbose = console_for(to, color=color), verbose
+        self._spaced = False
+        """The last line is empty."""
+
+    def show(self, part: Part) -> None:
+        if part.show == "page" or (part.show == "verbose" and not self.verbose):
+            return
+        if isinstance(part, Plot) and not letters(part):
+            return
+        if part.title and not self._spaced:
+            line(self.console)
+        if part.title:
+            line(self.console, (part.title, "bold"), (f"  {part.hint}" if part.hint else "", "dim"))
+        self._spaced = isinstance(part, Card)
+        if isinstance(part, Card):
+            _card(self.console, part, self.verbose)
+        else:
+            _PRINTERS[type(part)](self.console, part)
+
+    def close(self, document: Document) -> None:
+        """The notes and the closing lines."""
+        if document.notes and not self._spaced:
+            line(self.console)
+        for note in document.notes:
+            prose(self.console, note, "note", width=6, label_style="bold yellow")
+        for number, text in enumerate(document.closing):
+            sign = f"{SIGN[document.tone]} " if document.tone and not number else ""
+            prose(self.console, f"{sign}{text}", style=STYLE[document.tone] if not number else "dim")
 
 
-def _crash(console: Console, crash: CrashExplanation) -> None:
-    """What the script's own exception means."""
-    place = where(crash.place)
-    line(console, ("✗ what the crash means", "bold red"), *([("  ", ""), (place, "cyan underline")] if place else []))
-    _source(console, crash.place, line_of(crash.place))
-    prose(console, crash.message, indent=2, style="bold")
-    for index, detail in enumerate(crash.details):
-        prose(console, detail, label=" " if index else "because", indent=2)
-    if crash.fix:
-        prose(console, crash.fix, label="fix", indent=2)
-    _diff(console, crash.diff)
+def _text(console: Console, part: Text) -> None:
+    width = max(10, len(part.label) + 2) if part.label else 0
+    style = STYLE[part.tone] if part.tone else ""
+    prose(console, part.text, part.label, width=width, style=style if not part.label else "", label_style=style)
 
 
-def _source(console: Console, place: Place | None, source: str) -> None:
-    for number, text in lines_around(place, source, 1):
-        here = place is not None and number == place.line
-        line(
-            console,
-            (f"  {'❱' if here else ' '} {number:>4} │ ", "red" if here else "dim"),
-            (text, "bold" if here else "dim"),
-        )
-    line(console)
+def _code(console: Console, part: Code) -> None:
+    for each in part.text.rstrip("\n").split("\n"):
+        line(console, (f"    {each}", _diff_style(each) if part.language == "diff" else "dim"))
 
 
-def _diff(console: Console, diff: str) -> None:
-    if diff:
-        line(console)
-        block(console, diff, _diff_style)
-    line(console)
-
-
-def _title(finding: Finding) -> list[tuple[str, str]]:
-    style = STYLE[finding.severity]
-    place = where(finding.place)
-    return [
-        (f"{SIGN[finding.severity]} {finding.severity.word} {finding.code}", style),
-        (f" {finding.name}", "bold"),
-        *([("  ", ""), (place, "cyan underline")] if place else []),
-    ]
-
-
-def _labelled(finding: Finding) -> Iterator[tuple[str, str]]:
-    if finding.why:
-        yield "why", finding.why
-    if finding.fix:
-        yield "fix", finding.fix
-    if evidence := as_words(finding.evidence):
-        yield "evidence", " · ".join(f"{name}: {text}" for name, text in evidence.items())
-    yield "seen", f"first at step {finding.first_step:,}, {counted(finding.count, 'time')}"
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("---", "+++", "@@")):
+def _diff_style(text: str) -> str:
+    if text.startswith(("---", "+++", "@@")):
         return "dim"
-    return {"+": "green", "-": "red"}.get(line[:1], "")
+    return {"+": "green", "-": "red"}.get(text[:1], "")
+
+
+def _facts(console: Console, facts: Facts) -> None:
+    if facts.inline:
+        prose(console, " · ".join(f"{key} {cell(value)}" for key, value in facts.values.items()), indent=2)
+        return
+    width = max(map(len, facts.values), default=0) + 2
+    for name, value in facts.values.items():
+        prose(console, cell(value, "shape") or "-", name, width=width, indent=2)
+
+
+def _table(console: Console, table: Table) -> None:
+    from rich import box
+    from rich.measure import Measurement
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
+
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
+    largest: dict[int, float] = {}
+    if table.best:
+        shown.add_column("", style="bold green")
+    for at, column in enumerate(table.columns):
+        numbers = column.kind in ("count", "real", "number")
+        style = COLUMN_STYLE.get(column.kind, "")
+        shown.add_column(
+            RichText(column.name), justify="right" if numbers else "left", style=style, overflow="fold", no_wrap=numbers
+        )
+        if column.kind == "bar":
+            largest[at] = max((row[at] for row in table.rows if row[at] is not None), default=0.0)
+    for number, row in enumerate(table.rows):
+        cells = (_cell(value, table.columns[at], largest.get(at)) for at, value in enumerate(row))
+        mark = ["→" if number in table.best else ""] if table.best else []
+        shown.add_row(*mark, *cells, style="bold" if number in table.best else "")
+    if console.is_terminal:  # names fold, numbers never: a table that is still too wide is not cut
+        shown.width = max(Measurement.get(console, console.options, shown).minimum, 20)
+        shown.width = None if shown.width <= console.width else shown.width
+    console.print(shown, crop=False)
+    if table.note:
+        prose(console, table.note, indent=2, style="dim")
+
+
+def _cell(value: Any, column: Column, largest: float | None) -> Any:
+    from rich.text import Text as RichText
+
+    if largest is not None:
+        return RichText("" if value is None else "█" * max(1, round(COLUMN_BAR * value / (largest or 1.0))))
+    written = cell(value, column.kind)
+    return RichText(written, style="yellow" if column.kind == "flag" and value is False else "")
+
+
+def _bars(console: Console, bars: Bars) -> None:
+    texts = bars.texts or tuple(quantity(value) for value in bars.values)
+    _bar_lines(console, [(*each,) for each in zip(bars.labels, bars.values, texts, strict=True)])
+
+
+def _bar_lines(console: Console, rows: list[tuple[str, float, str]]) -> None:
+    most = max((value for _, value, _ in rows), default=0) or 1
+    labels, texts = max((len(row[0]) for row in rows), default=0), max((len(row[2]) for row in rows), default=0)
+    for label, value, text in rows:
+        whole, eighths = divmod(round(value / most * LONGEST_BAR * 8), 8)
+        bar = "█" * whole + (EIGHTHS[eighths] if eighths else "")
+        line(console, (f"  {label:<{labels}} ", "cyan"), (f"{text:>{texts}} ", ""), (bar, "green"))
+
+
+def _lanes(console: Console, chart: Lanes) -> None:
+    for lane in chart.lanes:
+        if lane.label and len(chart.lanes) > 1:
+            line(console, (f"  {lane.label}", "bold"))
+        _bar_lines(console, [(each.name, each.end - each.start, each.text) for each in lane.segments])
+
+
+def _plot(console: Console, plot: Plot) -> None:
+    for each in letters(plot):
+        line(console, (each, ""))
+
+
+def letters(plot: Plot) -> list[str]:
+    """A plot of labeled dots, drawn in letters; nothing for other plots, or with fewer than two dots."""
+    dots = [
+        (*point, label)
+        for each in reversed(plot.series)
+        for point, label in zip(each.points, each.labels, strict=bool(each.labels))
+    ]
+    if len(dots) < 2:
+        return []
+    xs, ys = [dot[0] for dot in dots], [dot[1] for dot in dots]
+    grid = [[" "] * PLOT_WIDTH for _ in range(PLOT_HEIGHT)]
+    for x, y, label in dots:
+        row = PLOT_HEIGHT - 1 - _position(y, min(ys), max(ys), PLOT_HEIGHT)
+        grid[row][_position(x, min(xs), max(xs), PLOT_WIDTH)] = label[:1]
+    labels = {0: quantity(max(ys), plot.y.unit), PLOT_HEIGHT - 1: quantity(min(ys), plot.y.unit)}
+    lines = [f"{labels.get(number, ''):>8} │{''.join(row).rstrip()}" for number, row in enumerate(grid)]
+    low, high = quantity(min(xs), plot.x.unit), quantity(max(xs), plot.x.unit)
+    lines.append(f"{'':8} └{'─' * PLOT_WIDTH}")
+    lines.append(f"{'':10}{low}{plot.x.label:^{max(0, PLOT_WIDTH - len(low) - len(high))}}{high}")
+    return lines
+
+
+def _position(value: float, low: float, high: float, cells: int) -> int:
+    return round((value - low) / (high - low) * (cells - 1)) if high > low else 0
+
+
+def _items(console: Console, items: Items) -> None:
+    width = max((len(_label(item)) for item in items.items), default=0) + 2
+    for item in items.items:
+        style = STYLE[item.tone] if item.tone else "cyan"
+        prose(console, item.text, _label(item), width=width, label_style=style)
+        if item.command:
+            prose(console, item.command, width=width, style="dim")
+
+
+def _label(item: Item) -> str:
+    return f"{SIGN[item.tone]} {item.label or item.badge}"
+
+
+def _card(console: Console, card: Card, verbose: bool) -> None:
+    place = where(card.place)
+    badge = f"{SIGN[card.tone]} {card.badge}".strip()
+    parts = [(f"{badge} ", STYLE[card.tone]), (card.heading, "bold")]
+    line(console, *parts, *([("  ", ""), (place, "cyan underline")] if place else []))
+    if verbose:
+        for number, text in lines_around(card.place, card.source, 1):
+            here = card.place is not None and number == card.place.line
+            mark = (f"  {'❱' if here else ' '} {number:>4} │ ", "red" if here else "dim")
+            line(console, mark, (text, "bold" if here else "dim"))
+    prose(console, card.message, indent=2, style="bold" if verbose else "")
+    details = card.details if verbose else ()
+    width = max([LABEL if verbose else 6, *(len(label) + 2 for label, _ in card.rows)])
+    for label, text in (*card.rows, ("fix", card.fix), *details, ("more", card.more)):
+        if text:
+            prose(console, text, label, width=width, indent=2)
+    if card.diff and verbose:
+        line(console)
+        _code(console, Code(card.diff, "diff"))
+    line(console)
+
+
+def _picture(console: Console, picture: Picture) -> None:
+    """Half blocks, two pixels to a letter, only where there are colors; elsewhere the captions."""
+    tiles = [_shrunk(tile) for tile in picture.tiles[:TILES]]
+    if not console.color_system:
+        prose(console, ", ".join(tile.caption or "-" for tile in picture.tiles), indent=2)
+        return
+    across = max(1, min(len(tiles), console.width // (max(tile.width for tile in tiles) + 2)))
+    for start in range(0, len(tiles), across):
+        _row_of_tiles(console, tiles[start : start + across])
+
+
+def _row_of_tiles(console: Console, tiles: list[Tile]) -> None:
+    from rich.text import Text as RichText
+
+    for top in range(0, max(tile.height for tile in tiles), 2):
+        text = RichText()
+        for tile in tiles:
+            for column in range(tile.width):
+                text.append("▀", f"{_color(tile, top, column)} on {_color(tile, top + 1, column)}")
+            text.append("  ")
+        console.print(text, soft_wrap=True)
+    line(console, ("".join(f"{tile.caption[: tile.width]:<{tile.width + 2}}" for tile in tiles), "cyan"))
+
+
+def _color(tile: Tile, row: int, column: int) -> str:
+    if row >= tile.height:
+        return "default"
+    at = 3 * (row * tile.width + column)
+    return "#" + tile.rgb[at : at + 3].hex()
+
+
+def _shrunk(tile: Tile) -> Tile:
+    """Every n-th pixel, until it is narrow enough."""
+    step = -(-tile.width // WIDEST_TILE)
+    if step == 1:
+        return tile
+    rows = [
+        b"".join(tile.rgb[3 * (row * tile.width + column) :][:3] for column in range(0, tile.width, step))
+        for row in range(0, tile.height, step)
+    ]
+    return Tile(-(-tile.width // step), len(rows), b"".join(rows), tile.caption)
+
+
+_PRINTERS: Final[dict[type, Callable[[Console, Any], None]]] = {
+    Text: _text, Code: _code, Facts: _facts, Table: _table, Bars: _bars, Lanes: _lanes, Plot: _plot, Items: _items,
+    Picture: _picture,
+}  # fmt: skip

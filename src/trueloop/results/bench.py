@@ -74,12 +74,12 @@ class Bench:
     @property
     def how(self) -> tuple[str, ...]:
         """What the numbers are of, in sentences."""
-        turns = f"{self.seconds:g} s for each form and batch, in {self.rounds} rounds in turn"
-        turns += "; warm-up apart, each form in a process of its own"
+        turns = f"{self.seconds:g} s for each form and batch, in {self.rounds} interleaved rounds after a warm-up"
+        turns += "; each form in its own process"
         device = self.machine.get("device", "cpu")
         if device == "cpu":
             return (turns,)
-        copies = "a call takes its inputs from the host's memory and puts its answers there: both copies are counted, and waited for"
+        copies = "a call includes both copies, host to device and back"
         return turns, f"All on {device}, in fp32 with TF32 off; {copies}"
 
     def times(self, form: Form, batch: int) -> float | None:

@@ -1,32 +1,33 @@
-"""What was found in a run, what was watched, and what could not be judged: the one value that every report shows.
+"""The result of `check`: what was found in a run, how much of it was watched, and which rules did not apply.
 
-The sentences that all reports share are written here too, so that they say the same thing in every format.
+The sentences that all reports share are written here, so that every format says the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from trueloop.event import Backward, EpochStarted, Event, Forward, ModelSeen, Place, RunEnded, RunStarted, Stepped
 from trueloop.finding import Finding, Severity
+from trueloop.results.plain import as_plain, place_keys
 
-__all__ = ["CrashExplanation", "ExitCode", "Outcome", "Tally", "Unjudged", "Verdict", "Watched", "counted", "span"]
+__all__ = ["CrashExplanation", "ExitCode", "NotApplicable", "Outcome", "Tally", "Verdict", "Watched", "counted", "span"]
 
 
 class ExitCode(IntEnum):
-    """How `trueloop check` ends. A script that fails by itself keeps its own code, and the report says so."""
+    """How `trueloop check` exits. A script that fails by itself keeps its own code, and the report says so."""
 
     CLEAN = 0
     """Nothing found at or above --fail-on."""
     FINDINGS = 1
     """Findings at or above --fail-on."""
     TRUELOOP_FAILED = 3
-    """A probe or a rule broke. The run went on unwatched by it, and the report says which."""
+    """An observer or a rule failed. The run continued without it, and the report says which."""
     MISUSE = 4
     """The command or a setting is wrong; nothing was run."""
 
@@ -36,27 +37,26 @@ class Outcome:
     """How the script itself ended."""
 
     reason: Literal["finished", "cut", "exception", "interrupted", "exit", "hung"]
-    """cut: ended early because we were asked to (--steps, --fail-fast); hung: ended by us, because its ranks could
-    never meet again."""
+    """cut: ended early by --steps or --fail-fast; hung: ended by trueloop, because the ranks waited for each other."""
     exit_code: int = 0
     exception: str = ""
-    """`RuntimeError: mat1 and mat2 ...`, or what interrupted it, in one line."""
+    """`RuntimeError: mat1 and mat2 ...`, or what interrupted the script, in one line."""
 
     def sentence(self) -> str:
-        """What there is to say of the script's own end, told apart from what was found; empty when it simply
-        finished."""
-        passed_on = f" Exit code {self.exit_code} is the script's own." if self.exit_code else ""
+        """How the script ended, as opposed to what was found; empty when it simply finished."""
+        own = f" Exit code {self.exit_code} is the script's own." if self.exit_code else ""
         match self.reason:
             case "exception":
-                return f"The script itself failed: {self.exception or 'an exception'}.{passed_on}"
+                return f"The script itself failed: {self.exception or 'an exception'}.{own}"
             case "interrupted":
-                return f"The run was interrupted ({self.exception or 'KeyboardInterrupt'}) and is judged as far as it went.{passed_on}"
+                why = self.exception or "KeyboardInterrupt"
+                return f"The run was interrupted ({why}); the report covers the steps before that.{own}"
             case "exit" if self.exit_code:
-                return f"The script itself ended with sys.exit({self.exit_code}).{passed_on}"
+                return f"The script itself ended with sys.exit({self.exit_code}).{own}"
             case "cut":
-                return "The run was ended early, as asked."
+                return "The run was ended early, as requested."
             case "hung":
-                return "The run was ended: its ranks waited for one another, and would have waited on."
+                return "trueloop ended the run: its ranks waited for each other and made no progress."
             case _:
                 return ""
 
@@ -75,7 +75,7 @@ class Watched:
     models: tuple[str, ...]
     optimizers: tuple[str, ...]
     rules: int
-    """Rules that could judge."""
+    """Rules that applied: they had the events they need."""
     unwatched_steps: int = 0
     seconds: float = 0.0
 
@@ -90,25 +90,23 @@ class Watched:
         parts = [counted(self.steps, "step") + of]
         parts += [counted(self.batches, "batch", "batches")] if self.batches or not self.epochs else []
         parts += [counted(self.epochs, "pass over a loader", "passes over loaders")] if self.epochs else []
-        slept = (
-            f" ({counted(self.unwatched_steps, 'step')} unwatched, to stay inside the budget)"
-            if self.unwatched_steps
-            else ""
-        )
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{slept}"
+        skipped = f" ({counted(self.unwatched_steps, 'step')} not watched, to stay within the budget)"
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{skipped if self.unwatched_steps else ''}"
 
 
 @dataclass(frozen=True, slots=True)
-class Unjudged:
+class NotApplicable:
+    """A rule that did not have the events it needs."""
+
     code: str
     because: str
 
 
 class Tally:
-    """Counts, while the events come, what the closing line says was watched."""
+    """Counts, event by event, what the closing line says was watched."""
 
     KINDS = frozenset({Backward, EpochStarted, Forward, ModelSeen, Stepped})
-    """What is counted, and so must be watched whichever rules are chosen."""
+    """The counted events: they are observed whichever rules are selected."""
 
     def __init__(self, script: str = "") -> None:
         self.script = script
@@ -116,7 +114,7 @@ class Tally:
         self.models: dict[str, None] = {}
         self.optimizers: dict[str, None] = {}
         self.home: Place | None = None
-        """Where the first model is written, or built."""
+        """Where the first model is defined, or built."""
         self.steps = 0
         self.unwatched_steps = 0
 
@@ -157,7 +155,7 @@ class CrashExplanation:
     """What the exception that ended the script means, in the user's terms."""
 
     kind: str
-    """`layer-shape`, `in-place` ...: the file of trueloop/crash that recognised it."""
+    """`layer-shape`, `in-place` ...: the file of trueloop/crash that recognized it."""
     message: str
     """One sentence with this run's names and numbers."""
     details: tuple[str, ...]
@@ -173,80 +171,87 @@ class CrashExplanation:
 class Verdict:
     findings: tuple[Finding, ...]
     watched: Watched
-    not_judged: tuple[Unjudged, ...]
+    not_applicable: tuple[NotApplicable, ...]
     outcome: Outcome
     overhead: float | None = None
-    """What watching cost, as a share of the run (0.04: four percent)."""
+    """What watching cost, as a share (0.04: four percent): of an unwatched step if measured, else of the run."""
     overhead_measured: bool = False
-    """True: watched steps against unwatched ones of this run; False: the time spent inside the probes."""
+    """True: watched steps against unwatched ones of this run; False: the time spent inside the observers."""
     allowed: int = 0
     """Findings that the user has allowed by a comment or a setting."""
-    failures: tuple[str, ...] = field(default_factory=tuple)
-    """Where trueloop itself broke: tracebacks."""
-    told_elsewhere: bool = False
-    """Another rank of the same run shows the report; this one only keeps its exit code."""
+    failures: tuple[str, ...] = ()
+    """Tracebacks of trueloop's own failures."""
+    reported_elsewhere: bool = False
+    """Another rank of the same run prints the report; this one only keeps its exit code."""
     notes: tuple[str, ...] = ()
-    """What a reader must know besides: 'the report of rank 1 is missing: its process died'."""
+    """What else a reader must know: 'the report of rank 1 is missing: its process died'."""
     crash: CrashExplanation | None = None
     """What the script's own exception means, if it is of a known kind."""
     facts: tuple[Event, ...] = ()
-    """What this rank says about itself for the ranks to be judged together."""
+    """What this rank reports about itself, for the rules that compare ranks."""
     summary: str = ""
-    """The closing line of what was no watched run; empty: it is made of the numbers above."""
+    """The closing line where no run was watched; empty: it is built from the numbers above."""
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), default=None)
 
     def exit_code(self, fail_on: Severity | None) -> int:
-        """The script's own failure first, then ours, then what was found."""
+        """The script's own failure first, then trueloop's, then the findings."""
         if self.outcome.exit_code:
             return self.outcome.exit_code
         if self.failures:
             return ExitCode.TRUELOOP_FAILED
         if self.outcome.reason == "hung":
-            return ExitCode.FINDINGS  # also with --fail-on never: the script did not come to its end
+            return ExitCode.FINDINGS  # also with --fail-on never: the script did not finish
         worst = self.worst()
         found = fail_on is not None and worst is not None and worst >= fail_on
         return ExitCode.FINDINGS if found else ExitCode.CLEAN
 
+    @property
+    def added_seconds(self) -> float | None:
+        """What watching added to the run."""
+        if self.overhead is None:
+            return None
+        if not self.overhead_measured:
+            return self.overhead * self.watched.seconds
+        steps = max(1, self.watched.steps)
+        share = self.overhead * (steps - self.watched.unwatched_steps) / steps
+        return self.watched.seconds * share / (1 + share)
+
     # -- sentences --
 
     def headline(self) -> str:
-        """'2 errors and 1 warning', 'nothing found', or that there was nothing to look at."""
+        """'2 errors and 1 warning', 'nothing found', or that no training was seen."""
         if not self.findings:
-            return (
-                "nothing found"
-                if self.watched.anything
-                else "nothing to judge: no model was called and no optimizer stepped"
-            )
+            unseen = "nothing to check: no model was called and no optimizer stepped"
+            return "nothing found" if self.watched.anything else unseen
         found = Counter(finding.severity for finding in self.findings)
-        parts = [counted(found[s], *_SPOKEN[s]) for s in sorted(found, reverse=True)]
+        parts = [counted(found[severity], *_PLURAL[severity]) for severity in sorted(found, reverse=True)]
         return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
-    def closing(self) -> str:
-        """The one line at the end: what was found and watched, what could not be judged and why, what it cost."""
+    def closing_lines(self) -> tuple[str, ...]:
+        """What was found in how much of a run; how many rules applied, and the time that checking added."""
         if self.summary:
-            return self.summary
+            return (self.summary,)
         if not self.watched.anything:
-            return "; ".join([self.headline(), UNSEEN_TRAINING, *self.notes])
-        parts = [f"{self.headline()} in {self.watched.sentence()}"]
-        parts.append(f"{counted(self.watched.rules, 'rule')} judged")
-        if self.not_judged:
-            reasons = [f"{because} ({which})" for because, which in self.reasons().items()]
-            why = f": {', '.join(reasons)}" if len(reasons) <= LISTED else " (--format json says why)"
-            parts.append(f"{counted(len(self.not_judged), 'rule')} had nothing to judge{why}")
-        if self.allowed:
-            parts.append(f"{counted(self.allowed, 'finding')} allowed")
-        if self.overhead is not None:
-            took = "" if self.overhead_measured else f", {self.overhead * self.watched.seconds:.2f} s"
-            parts.append(f"watching cost {self.overhead:.1%}{took}")
-        return "; ".join([*parts, *self.notes])
+            return (f"{self.headline()}; {UNSEEN_TRAINING}",)
+        total = self.watched.rules + len(self.not_applicable)
+        parts = [f"{self.watched.rules} of {counted(total, 'rule')} applied"]
+        parts += [f"{counted(self.allowed, 'finding')} allowed"] if self.allowed else []
+        added = self.added_seconds
+        if added is not None:
+            parts.append(f"checking added {'less than 0.1' if added < 0.1 else f'{added:,.1f}'} s")
+        return f"{self.headline()} in {self.watched.sentence()}", "; ".join(parts)
+
+    def closing(self) -> str:
+        """The closing lines as one."""
+        return "; ".join(self.closing_lines())
 
     def reasons(self) -> dict[str, str]:
-        """Why some rules had nothing to judge, and which: 'no schedule was built' -> 'OPT106-108'."""
+        """Why some rules did not apply, and which: 'no schedule was built' -> 'OPT106-108'."""
         codes: dict[str, list[str]] = {}
-        for unjudged in self.not_judged:
-            codes.setdefault(unjudged.because, []).append(unjudged.code)
+        for each in self.not_applicable:
+            codes.setdefault(each.because, []).append(each.code)
         return {because: span(which) for because, which in codes.items()}
 
     def broken(self) -> str:
@@ -255,19 +260,43 @@ class Verdict:
             return ""
         which = "; ".join(failure.partition("\n")[0].rstrip(":") for failure in self.failures)
         return (
-            f"trueloop itself failed: {which}. The run went on without that part, so its silence proves nothing. "
+            f"trueloop itself failed: {which}. The run continued without that part, so it reports nothing. "
             "Please report the traceback below to the trueloop project."
         )
 
+    # -- for programs --
 
-LISTED: Final = 6
-"""Reasons for not judging that the closing line gives: with more of them nobody would find what was found."""
+    def plain(self) -> dict[str, Any]:
+        own = {"allowed": self.allowed, "failures": self.failures, "notes": self.notes}
+        return {
+            "findings": [_plain_finding(finding) for finding in self.findings],
+            "watched": {**as_plain(self.watched), **own},
+            "not_applicable": self.not_applicable,
+            "overhead": self.overhead,
+            "script": self.outcome,
+            "crash": None if self.crash is None else _with_keys(self.crash),
+        }
+
+
+def _plain_finding(finding: Finding) -> dict[str, Any]:
+    plain = _with_keys(finding)
+    del plain["why"]
+    return plain
+
+
+def _with_keys(value: Finding | CrashExplanation) -> dict[str, Any]:
+    """The fields, with path and line instead of a place."""
+    plain: dict[str, Any] = as_plain(value)
+    del plain["place"]
+    return {**plain, **place_keys(value.place)}
+
+
 UNSEEN_TRAINING: Final = (
     "training in processes that the script starts itself is not watched: use `torchrun -m trueloop check` for those"
 )
-"""What to say when nothing was seen: the likely reason, if there was any training at all."""
+"""The likely reason when no training was seen."""
 
-_SPOKEN: Final = {
+_PLURAL: Final = {
     Severity.ERROR: ("error", "errors"),
     Severity.WARNING: ("warning", "warnings"),
     Severity.ADVICE: ("piece of advice", "pieces of advice"),

@@ -1,20 +1,62 @@
-"""What `trueloop inspect` has to show, as one value: facts, tables, bars and pictures, one under the other. No torch.
+"""A report as one value, which every renderer of `trueloop.report` can write: parts, one below the other. No torch.
 
-A renderer needs to know nothing of models and tensors: cells are plain values (texts, numbers, shapes as tuples, None
-for nothing), and a column's kind says how they are written.
+A renderer knows nothing of models and tensors. Cells are plain values (text, numbers, shapes as tuples, None for
+nothing), and the kind of a column says how they are written. Prose may quote code in `backticks`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-__all__ = ["Bars", "Column", "Facts", "Part", "Picture", "Sheet", "Table", "Tile", "cell"]
+from trueloop.event import Place
 
-Kind = Literal["name", "text", "shape", "count", "real", "flag"]
-"""How a column is written: a name or a text as it is, a shape as 3x4, a whole number with commas, a real one to four
-places, yes or no."""
+__all__ = [
+    "Axis", "Bars", "Card", "Code", "Column", "Document", "Facts", "Item", "Items", "Kind", "Lane", "Lanes", "Link",
+    "Part", "Picture", "Plot", "Segment", "Series", "Show", "Table", "Text", "Tile", "Tone", "cell",
+]  # fmt: skip
+
+Kind = Literal["name", "text", "shape", "count", "real", "flag", "number", "bar"]
+"""How a column is written: name and text as they are, shape as 3x4, count with commas, real to four digits, flag as yes
+or no, number as prepared text aligned right, bar as a bar relative to the largest value of the column."""
+Tone = Literal["", "good", "advice", "warning", "error"]
+Show = Literal["always", "page", "verbose"]
+"""page: on pages only (HTML, Markdown). verbose: on pages, and in the terminal only with `verbose`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    label: str = ""
+    tone: Tone = ""
+    title: str = ""
+    hint: str = ""
+    show: Show = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines shown as they are: a traceback, a diff."""
+
+    text: str
+    language: str = "text"
+    title: str = ""
+    hint: str = ""
+    show: Show = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Name -> value, one per line; `inline`: side by side."""
+
+    title: str
+    values: Mapping[str, Any]
+    inline: bool = False
+    hint: str = ""
+    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +66,33 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Name -> value, one a line."""
-
-    title: str
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
     note: str = ""
-    """One sentence below it."""
+    """One sentence below the table."""
+    best: frozenset[int] = frozenset()
+    """Rows that stand out."""
+    hint: str = ""
+    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """How many of each: classes, or ranges of values."""
+    """One bar per label."""
 
     title: str
     labels: tuple[str, ...]
-    counts: tuple[int, ...]
+    values: tuple[float, ...]
+    texts: tuple[str, ...] = ()
+    """The value as text, where a plain number is not enough."""
+    whiskers: tuple[tuple[float, ...], ...] = ()
+    """Per bar, further values to mark beyond its end: the 95th and the 99th percentile."""
+    colors: tuple[int, ...] = ()
+    """Per bar, a number in the palette."""
+    hint: str = ""
+    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +109,176 @@ class Tile:
 class Picture:
     title: str
     tiles: tuple[Tile, ...]
-
-
-Part = Facts | Table | Bars | Picture
+    hint: str = ""
+    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class Axis:
+    label: str = ""
+    scale: Literal["linear", "log", "auto"] = "linear"
+    """auto: logarithmic where the largest value is many times the smallest."""
+    unit: str = ""
+    """Of the numbers beside it: B, s, x (times), FLOP/s; empty: plain numbers."""
+    ticks: tuple[float, ...] = ()
+    """Empty: round numbers are chosen."""
+    zero: bool = False
+    """The axis begins at zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of one kind. Values that are NaN or Inf are gaps, and marked."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    color: int | Tone = 0
+    line: bool = True
+    dots: bool = False
+    labels: tuple[str, ...] = ()
+    """One short text per dot; a plot with labels is also drawn in the terminal."""
+    titles: tuple[str, ...] = ()
+    """One text per dot, shown on hover."""
+    sizes: tuple[float, ...] = ()
+    """Radius of each dot."""
+    mark: tuple[float, float] | None = None
+    """A point to emphasize: the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Lines and dots over two axes."""
+
+    title: str
+    series: tuple[Series, ...]
+    x: Axis = Axis()
+    y: Axis = Axis()
+    hint: str = ""
+    show: Show = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    name: str
+    start: float
+    end: float
+    text: str
+    """Its size, as text."""
+    color: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    label: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Horizontal stacks that share one scale: the phases of a step, a timeline, parts of memory."""
+
+    title: str
+    lanes: tuple[Lane, ...]
+    unit: str = ""
+    """Of the scale below them; empty: no scale."""
+    hint: str = ""
+    show: Show = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding, or anything that has a place, a sentence and a fix."""
+
+    heading: str
+    message: str
+    tone: Tone = ""
+    badge: str = ""
+    place: Place | None = None
+    source: str = ""
+    """The user's line at that place."""
+    fix: str = ""
+    more: str = ""
+    """What to type to read more: `trueloop explain GRD101`."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """(label, text) between the message and the fix: what a crash comes from, likely causes."""
+    details: tuple[tuple[str, str], ...] = ()
+    """(label, text): why it hurts, evidence. In the terminal with `verbose` only."""
+    diff: str = ""
+    title: str = ""
+    hint: str = ""
+    show: Show = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    target: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    label: str
+    text: str
+    tone: Tone = ""
+    links: tuple[Link, ...] = ()
+    command: str = ""
+    """What to type about it."""
+    badge: str = ""
+    """A label that Markdown leaves out, because the sign of the tone says enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Statements, one per line, each with a short label before it."""
+
+    title: str
+    items: tuple[Item, ...]
+    tone: Tone = ""
+    hint: str = ""
+    show: Show = "always"
+
+
+Part = Text | Code | Facts | Table | Bars | Picture | Plot | Lanes | Card | Items
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
     title: str
     parts: tuple[Part, ...]
-    notes: tuple[str, ...] = field(default=())
-    """What a person should know: a prefix that must go, numbers that are no numbers."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know: a prefix to remove, non-finite values."""
+    subtitle: str = ""
+    tone: Tone = ""
+    closing: tuple[str, ...] = ()
+    """The last lines; the first of them is the verdict."""
+    lead: bool = True
+    """The terminal prints title and subtitle above the parts; False: the closing lines are enough."""
+    name: str = ""
+    """Of the browser's tab; empty: the title."""
+
+    def plain(self) -> dict[str, Any]:
+        parts = [{"kind": type(part).__name__.lower(), "title": part.title, **_plain(part)} for part in self.parts]
+        return {"title": self.title, "parts": parts, "notes": self.notes}
+
+
+def _plain(part: Part) -> dict[str, Any]:
+    match part:
+        case Facts():
+            return {"values": part.values}
+        case Table():
+            names = [column.name for column in part.columns]
+            return {"rows": [dict(zip(names, row, strict=True)) for row in part.rows], "note": part.note}
+        case Bars():
+            return {"bars": [{"label": k, "count": v} for k, v in zip(part.labels, part.values, strict=True)]}
+        case Picture():
+            return {"tiles": [{"width": t.width, "height": t.height, "caption": t.caption} for t in part.tiles]}
+        case _:
+            return {each.name: getattr(part, each.name) for each in fields(part)}
 
 
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-"""What somebody has put into a name must not steer the terminal."""
+"""A name that contains control characters must not control the terminal."""
 
 
 def cell(value: Any, kind: Kind = "text") -> str:
@@ -92,6 +293,6 @@ def cell(value: Any, kind: Kind = "text") -> str:
         return f"{value:,}"
     if isinstance(value, (tuple, list)):
         if kind == "shape" and all(isinstance(each, int) for each in value):
-            return "x".join(map(str, value)) or "one number"
+            return "x".join(map(str, value)) or "scalar"
         return ", ".join(cell(each, kind) for each in value)
     return str(value).translate(_CONTROL)

@@ -213,4 +213,6 @@ class Plan:
             told["memory"]["total"] = row.memory.total
         for each, told in zip(self.refused, made["refused"], strict=True):
             told["name"] = each.way.name
-        return made
+        best = self.recommended
+        chosen = None if best is None else {"way": best.way.name, "how": best.way.how, "speedup": best.speedup.value}
+        return {**made, "recommended": chosen}

@@ -8,8 +8,8 @@ the next. The phases of a step add up to it, by construction: every moment belon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
 
 from trueloop.event import Place
 
@@ -329,6 +329,10 @@ class Profile:
     failures: tuple[str, ...] = ()
     batch: int = 0
     """Samples of a batch, where known."""
+
+    def plain(self) -> dict[str, Any]:
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "bound"}
+        return {"verdict": self.bound, **own, "mfu": self.mfu, "busy_share": self.busy_share}
 
     @property
     def precision(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from trueloop.errors import CannotSave, NotARun
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import ExitCode, Outcome, Verdict, Watched, counted
+from trueloop.results.plain import as_plain, place_keys
 from trueloop.usercode.source import line_of
 
 __all__ = ["FILE", "Cause", "Proof", "Proofs", "read_proofs", "write_proofs"]
@@ -112,6 +113,18 @@ class Proofs:
             findings, watched, (), outcome, failures=self.failures, summary=f"{self.subject}: {self.closing()}"
         )
 
+    def plain(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "proofs": [{**as_plain(proof), **place_keys(proof.place)} for proof in self.proofs],
+            "holds": len(self.of("holds")),
+            "fails": len(self.of("fails")),
+            "unproved": len(self.of("unproved")),
+            "left_out": self.left_out,
+            "failures": self.failures,
+            "script_exit_code": self.script_code,
+        }
+
     def closing(self) -> str:
         """'17 of 19 claims hold, 1 fails, 1 could not be proved here; 41 s'."""
         count = Counter(proof.result for proof in self.proofs)
@@ -164,37 +177,8 @@ def read_proofs(folder: Path) -> Proofs:
 
 
 def _plain(proof: Proof) -> dict[str, Any]:
-    place = (
-        None
-        if proof.place is None
-        else {"path": proof.place.path, "line": proof.place.line, "function": proof.place.function}
-    )
-    return {
-        "claim": proof.claim,
-        "result": proof.result,
-        "measured": proof.measured,
-        "healthy": proof.healthy,
-        "evidence": as_plain(proof.evidence),
-        "causes": [{"what": cause.what, "check": cause.check} for cause in proof.causes],
-        "place": place,
-        "seconds": round(proof.seconds, 3),
-        "when": proof.when,
-    }
-
-
-def as_plain(value: object) -> Any:
-    """JSON has no nan, no inf and no tuples: numbers that are none become words."""
-    match value:
-        case bool() | int() | str() | None:
-            return value
-        case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
-        case Mapping():
-            return {str(key): as_plain(item) for key, item in value.items()}
-        case Iterable():
-            return [as_plain(item) for item in value]
-        case _:
-            return str(value)
+    place = None if proof.place is None else {name: getattr(proof.place, name) for name in ("path", "line", "function")}
+    return {**as_plain(proof), "place": place, "seconds": round(proof.seconds, 3)}
 
 
 def _proof(data: dict[str, Any]) -> Proof:

@@ -183,6 +183,9 @@ class Readiness:
         grave = tuple(each for each in self.statements if _is_grave(each))
         return (*grave, *(each for each in self.of("risk", "missing") if each not in grave))
 
+    def plain(self) -> dict[str, Any]:
+        return {"subject": self.subject, "verdict": self.verdict, "statements": self.statements}
+
     def closing(self) -> str:
         """'31 lines: 18 good, 2 risks, 4 missing, 7 facts'."""
         words: dict[Status, str] = {

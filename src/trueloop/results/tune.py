@@ -193,7 +193,9 @@ class Tuning:
         return replace(self, cached=True)
 
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        best = self.best
+        chosen = {"changes": best.changes, "words": words_of(best.changes), "speed": best.speed}
+        return {**asdict(self), "chosen": chosen, "front": [trial.number for trial in front(self.trials)]}
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
@@ -215,7 +217,7 @@ def _peak(trial: Trial) -> int:
 
 def read_tuning(plain: Mapping[str, Any]) -> Tuning:
     """Raises KeyError, TypeError or ValueError where it is not what `plain` gave."""
-    fields = dict(plain)
+    fields = {name: value for name, value in plain.items() if name not in ("chosen", "front")}
     fields["place"] = Place(**fields["place"])
     fields["trials"] = tuple(_trial(each) for each in fields["trials"])
     fields["idle"] = tuple(Idle(**each) for each in fields["idle"])

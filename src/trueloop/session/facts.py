@@ -32,7 +32,7 @@ from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
 from trueloop.engine.randomness import fence
 from trueloop.engine.task import Language, Multiclass, OwnLoss
-from trueloop.results.proof import as_plain
+from trueloop.results.plain import as_plain
 from trueloop.session.samples import Samples, read_samples
 
 __all__ = ["FILE", "write_facts"]

@@ -85,9 +85,9 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
 
 
 def _show(finding: Finding) -> None:
-    from trueloop.report.terminal import print_finding
+    from trueloop.report import Live
+    from trueloop.report.from_check import finding_card
 
-    print_finding(finding)
-    sys.stderr.write(f"    {finding.fix} More: `trueloop explain {finding.code}`\n")
+    Live(sys.stderr, color=True).show(finding_card(finding))
     sys.stderr.write("The run was ended: its ranks would have waited on. `trueloop resume runs/NAME` goes on.\n")
     sys.stderr.flush()

@@ -19,8 +19,8 @@ from trueloop.event import EpochStarted, Event, RunEnded
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Start
 from trueloop.report.evidence import where
-from trueloop.report.json import document
-from trueloop.results.check import Outcome, Tally, Unjudged, Verdict
+from trueloop.report.json import render
+from trueloop.results.check import NotApplicable, Outcome, Tally, Verdict
 from trueloop.rules.catalogue import ALWAYS_ON, find_rule, select
 from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
@@ -136,9 +136,7 @@ class LiveChecks(Hook):
         if self.verdict.failures:
             self.say(self.verdict.broken())
         try:
-            (self.folder / "report.json").write_text(
-                document(self.verdict), encoding="utf-8", errors="backslashreplace"
-            )
+            (self.folder / "report.json").write_text(render(self.verdict), encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             self.say(f"{self.folder / 'report.json'} could not be written ({error.strerror or error}).")
 
@@ -169,11 +167,11 @@ class LiveChecks(Hook):
 
     def _conclude(self, ending: Ending) -> Verdict:
         findings, allowed = sift(at_home(self.checker.findings(), self._tally.home), self.settings)
-        unjudged = tuple(Unjudged(code, because) for code, because in self.checker.not_applicable())
+        unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
         return Verdict(
             findings=findings,
             watched=self._tally.watched(len(self.checker.rules) - len(unjudged), monotonic() - self._began),
-            not_judged=unjudged,
+            not_applicable=unjudged,
             outcome=Outcome(REASON[ending.reason], 0, ending.message),
             allowed=allowed,
             failures=tuple(self.checker.failures),

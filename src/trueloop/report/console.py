@@ -1,69 +1,65 @@
-"""How text is put on a terminal: coloured and folded to its width there, plain and unfolded in a pipe or a file."""
+"""How text is put on a terminal: colored and folded to its width there, plain and unfolded in a pipe or a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["WIDEST", "block", "console_for", "line", "prose"]
+__all__ = ["WIDEST", "console_for", "line", "prose"]
 
 WIDEST: Final = 110
 """Columns that prose is folded to at most: longer lines are tiring to read, however wide the terminal is."""
-INDENT: Final = 11
-"""Columns of the labels (why, fix, evidence) that stand before the prose."""
+PLAIN_WIDTH: Final = 10_000
+"""Columns of a pipe or a file: nothing is folded there."""
 
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 
 
-def console_for(to: TextIO, *, colour: bool) -> Console:
+def console_for(to: TextIO, *, color: bool) -> Console:
     from rich.console import Console
 
-    plain = not colour or bool(os.environ.get("NO_COLOR"))
-    return Console(
+    plain = not color or bool(os.environ.get("NO_COLOR"))
+    console = Console(
         file=to,
         color_system=None if plain else "auto",
-        force_terminal=None if colour else to.isatty(),
+        force_terminal=None if color else to.isatty(),
         force_jupyter=False,
         highlight=False,
         emoji=False,
         markup=False,
     )
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
 
 
 def line(console: Console, *parts: tuple[str, str]) -> None:
-    """One line, never folded."""
+    """(text, style) side by side on one line, never folded."""
     from rich.text import Text
 
     console.print(Text.assemble(*((_clean(text), style) for text, style in parts)), soft_wrap=True)
 
 
-def block(console: Console, text: str, style_of: Callable[[str], str]) -> None:
-    for each in text.rstrip("\n").split("\n"):
-        line(console, (f"    {each}", style_of(each)))
-
-
 def prose(
     console: Console,
-    *texts: str,
+    text: str,
     label: str = "",
-    width: int = INDENT,
+    *,
+    width: int = 0,
     indent: int = 0,
     style: str = "",
     label_style: str = "cyan",
 ) -> None:
-    """A paragraph, folded in a terminal; with a label, the lines hang behind it. The first text has the style, the
-    others have none."""
+    """A paragraph, folded in a terminal; its lines hang behind a label of `width` columns."""
     from rich.text import Text
 
-    hang = indent + (width if label else 0)
-    whole = Text.assemble((_clean(texts[0]), style), *(_clean(text) for text in texts[1:]))
-    for index, folded in enumerate(_folded(console, whole, hang)):
-        lead = f"{'':{indent}}{label:{width if label else 0}}" if index == 0 else " " * hang
+    hang = indent + width
+    for index, folded in enumerate(_folded(console, Text(_clean(text), style), hang)):
+        lead = f"{'':{indent}}{_clean(label):{width}}" if index == 0 else " " * hang
         console.print(Text.assemble((lead, label_style), folded), soft_wrap=True)
 
 
@@ -74,5 +70,5 @@ def _folded(console: Console, text: Text, hang: int) -> list[Text]:
 
 
 def _clean(text: str) -> str:
-    """What a script put into a message must not steer the terminal."""
+    """Text from a script must not control the terminal."""
     return text.translate(_CONTROL)

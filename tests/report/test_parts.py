@@ -1,4 +1,4 @@
-"""A sheet on a terminal, as a page, as JSON; and pictures as files that others can read."""
+"""Every part of a document on a terminal, as a page, as Markdown, as JSON; and pictures as files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from trueloop.report import sheet_html, sheet_json, sheet_terminal
+from trueloop.report import print_report, render, terminal
 from trueloop.report.png import GAP, contact_sheet, enlarged, png
-from trueloop.results.document import Bars, Column, Facts, Picture, Sheet, Table, Tile, cell
+from trueloop.results.document import Bars, Column, Document, Facts, Picture, Table, Tile, cell
 
 RED = Tile(2, 2, b"\xff\x00\x00" * 4, "red <one>")
-SHEET = Sheet(
+DOCUMENT = Document(
     "all <kinds>",
     (
         Facts("", {"shape": (3, 4), "nothing": None}),
@@ -36,23 +36,23 @@ SHEET = Sheet(
     ("value", "kind", "text"),
     [
         (None, "text", ""), (True, "flag", "yes"), (1234567, "count", "1,234,567"), (0.123456, "real", "0.1235"), ((3, 4), "shape", "3x4"),
-        ((), "shape", "one number"), (("a", "b"), "name", "a, b"), (math.nan, "real", "nan"), ("a\x07", "text", "a\\x07"),
+        ((), "shape", "scalar"), (("a", "b"), "name", "a, b"), (math.nan, "real", "nan"), ("a\x07", "text", "a\\x07"),
     ],
 )  # fmt: skip
 def test_cells(value: Any, kind: Any, text: str) -> None:
     assert cell(value, kind) == text
 
 
-def test_plain_text_has_everything_and_nothing_steers_the_terminal() -> None:
-    text = sheet_terminal.document(SHEET)
+def test_plain_text_has_everything_and_nothing_controls_the_terminal() -> None:
+    text = render(DOCUMENT)
     assert "\x1b" not in text
     for word in ("all <kinds>", "3x4", "12,345", "a\\x1b[31m", "said", "red <one>, red <one>", "mind `this`"):
         assert word in text
     low, high = (next(line for line in text.splitlines() if word in line) for word in ("low", "high"))
-    assert high.count("█") == 4 * low.count("█") == sheet_terminal.LONGEST_BAR
+    assert high.count("█") == 4 * low.count("█") == terminal.LONGEST_BAR
 
 
-def test_a_terminal_with_colours_shows_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_with_colors_shows_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -61,19 +61,19 @@ def test_a_terminal_with_colours_shows_pictures(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
     to = Terminal()
-    sheet_terminal.print_sheet(SHEET, colour=True, to=to)
+    print_report(DOCUMENT, to=to)
     assert "38;2;255;0;0" in to.getvalue()
     assert to.getvalue().count("▀") == 4
 
 
 def test_a_large_picture_is_made_small_for_the_terminal() -> None:
-    wide = sheet_terminal._shrunk(Tile(100, 50, bytes(3 * 100 * 50)))
-    assert wide.width <= sheet_terminal.WIDEST_TILE
+    wide = terminal._shrunk(Tile(100, 50, bytes(3 * 100 * 50)))
+    assert wide.width <= terminal.WIDEST_TILE
     assert len(wide.rgb) == 3 * wide.width * wide.height
 
 
 def test_a_page_stands_alone_and_escapes() -> None:
-    page = sheet_html.document(SHEET)
+    page = render(DOCUMENT, "html")
     assert "all &lt;kinds&gt;" in page
     assert "red &lt;one&gt;" in page
     assert page.count("data:image/png;base64,") == 2
@@ -81,7 +81,7 @@ def test_a_page_stands_alone_and_escapes() -> None:
 
 
 def test_json_is_strict() -> None:
-    told = json.loads(sheet_json.document(Sheet("x", (*SHEET.parts, Facts("F", {"value": math.inf})))))
+    told = json.loads(render(Document("x", (*DOCUMENT.parts, Facts("F", {"value": math.inf}))), "json"))
     assert told["parts"][1]["rows"][0] == {"name": "a\x1b[31m", "numbers": 12345, "on": True}
     assert told["parts"][0]["values"]["shape"] == [3, 4]
     assert told["parts"][3]["tiles"][0] == {"width": 2, "height": 2, "caption": "red <one>"}
