@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 
 import trueloop
-from trueloop.data.idx import Normalised
+from trueloop.data.idx import Normalized
 from trueloop.engine.loop import Loop
 from trueloop.hook import Row
 from trueloop.recipe.recipe import DataRequest
@@ -41,7 +41,7 @@ LEAST_GAIN = 1.5
 """Ours over the plain loop, on two threads: the bar."""
 BATCH, LOG_EVERY, IMAGES = 64, 50, 60_000
 PLAIN, WHOLE = "by hand, AdamW as it comes", "trueloop, program=compiled_step"
-READY = Normalised(mean=0.286, spread=0.353)
+READY = Normalized(mean=0.286, spread=0.353)
 
 Round = Callable[[int], tuple[float, float]]
 """Trains so many steps; seconds of the clock and of the CPU that they took."""

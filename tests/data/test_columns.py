@@ -102,8 +102,8 @@ def test_a_table_longer_than_one_piece_is_the_same(tmp_path: Path, monkeypatch: 
 def test_an_empty_cell_among_numbers(tmp_path: Path) -> None:
     said = refusal(tmp_path, GOOD.replace("\n23,", "\n,"))
     assert said == (
-        "t.csv, row 5: column 'age' is empty. Nothing was trained: write the value, remove the row, or allow it: "
-        "read_table(..., missing='fill')."
+        "t.csv, row 5: column 'age' is empty. Nothing was trained: fill in the value, remove the row, or allow "
+        "missing values: read_table(..., missing='fill')."
     )
 
 
@@ -122,10 +122,7 @@ def test_missing_cells_are_kept_where_they_are_allowed(tmp_path: Path) -> None:
 
 def test_a_target_that_is_missing_is_never_allowed(tmp_path: Path) -> None:
     said = refusal(tmp_path, "a,y\n1,0\n2,\n3,1\n", fill=True)
-    assert (
-        said
-        == "t.csv, row 3: the target column 'y' is empty: nothing can be learned from this row. Remove it from the file."
-    )
+    assert said == "t.csv, row 3: the target column 'y' is empty. Remove this row from the file."
 
 
 def test_an_empty_cell_among_words(tmp_path: Path) -> None:
@@ -160,12 +157,12 @@ def test_many_texts_make_it_a_column_of_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
 def test_a_number_without_end(tmp_path: Path, cell: str) -> None:
     said = refusal(tmp_path, GOOD.replace("\n23,", f"\n{cell},"), fill=True)
-    assert said == f"t.csv, row 5: column 'age' holds {cell!r}, which is no finite number. Nothing was trained."
+    assert said == f"t.csv, row 5: column 'age' holds {cell!r}, which is not finite. Nothing was trained."
 
 
 def test_numbers_with_a_comma(tmp_path: Path) -> None:
     said = refusal(tmp_path, "a;y\n1,5;0\n2,5;1\n")
-    assert said.startswith("t.csv, row 2: column 'a' holds '1,5', a number with a comma.")
+    assert said.startswith("t.csv, row 2: column 'a' holds '1,5', a decimal comma.")
 
 
 # -- rows and headers that do not fit --
@@ -183,11 +180,11 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_header(tmp_path: Path) -> None:
-    assert "The first row looks like data: does the file lack its header?" in refusal(tmp_path, "1,2,x\n3,4,y\n")
+    assert "The first row looks like data: is the header missing?" in refusal(tmp_path, "1,2,x\n3,4,y\n")
 
 
 def test_a_name_that_stands_twice(tmp_path: Path) -> None:
-    assert refusal(tmp_path, "a,y,a\n1,2,3\n").startswith("t.csv, row 1: the name 'a' stands over columns 1 and 3.")
+    assert refusal(tmp_path, "a,y,a\n1,2,3\n").startswith("t.csv, row 1: columns 1 and 3 are both called 'a'.")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +214,7 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_no_table(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"There is no file .*none\.csv"):
         read_columns(tmp_path / "none.csv", "y")
-    with pytest.raises(BadData, match=r"t\.xlsx is neither \.csv, \.tsv nor \.parquet"):
+    with pytest.raises(BadData, match=r"t\.xlsx is not a \.csv, \.tsv or \.parquet"):
         read_columns(written(tmp_path, GOOD, "t.xlsx"), "y")
 
 
@@ -272,9 +269,9 @@ def test_an_empty_cell_of_parquet(tmp_path: Path, values: list[object]) -> None:
 
 
 def test_parquet_that_cannot_be_learned_from(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match="row 3: column 'a' holds inf, which is no finite number"):
+    with pytest.raises(BadData, match="row 3: column 'a' holds inf, which is not finite"):
         read_columns(parquet(tmp_path, a=[1.0, 2.0, float("inf")], y=[0, 1, 2]), "y")
-    with pytest.raises(BadData, match=r"target column 'y' is list<.*>: neither numbers nor text"):
+    with pytest.raises(BadData, match=r"target column 'y' is list<.*>, neither numbers nor text"):
         read_columns(parquet(tmp_path, a=[1], y=[[1, 2]]), "y")
     with pytest.raises(BadData, match="has no column 'z'"):
         read_columns(parquet(tmp_path, a=[1], y=[1]), "z")

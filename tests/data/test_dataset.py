@@ -54,7 +54,7 @@ def test_what_a_user_s_collate_raises_stays_what_it_is() -> None:
 
 def test_a_collate_that_makes_no_pair() -> None:
     assert refusal([1, 2], collate=torch.tensor).startswith(
-        "The collate made a Tensor of a list of samples, not (inputs, targets)."
+        "`collate` returned a Tensor for a list of samples, not (inputs, targets)."
     )
 
 
@@ -75,7 +75,7 @@ def test_a_sample_that_is_no_pair(sample: Any, shown: str) -> None:
 
 def test_labels_as_strings() -> None:
     said = refusal([(torch.zeros(1), "cat"), (torch.zeros(1), "dog")])
-    assert said.startswith("The target of sample 0 is the text 'cat', and losses take class numbers.")
+    assert said.startswith("The target of sample 0 is the text 'cat', and losses take class indices.")
     assert "enumerate(sorted(set(names)))" in said
 
 
@@ -101,8 +101,8 @@ def test_samples_that_are_neither_tensors_nor_numbers() -> None:
     assert refusal([(object(), 0)]).startswith(
         "The dataset's sample 0 holds a object, which cannot be stacked into a batch."
     )
-    assert "holds a numpy array of object" in refusal([(np.array([1, None]), 0)])
-    assert "holds a numpy array of <U1" in refusal([(np.array(["a"]), 0)])
+    assert "holds a NumPy array of object" in refusal([(np.array([1, None]), 0)])
+    assert "holds a NumPy array of <U1" in refusal([(np.array(["a"]), 0)])
     assert refusal([(1, 0), (1, None)]).startswith("The target of sample 1 is None.")
 
 
@@ -119,9 +119,9 @@ def test_a_dataset_without_numbers_is_refused_at_once() -> None:
         def __len__(self) -> int:
             return 5
 
-    with pytest.raises(BadData, match="Endless does not give its length and its samples by number"):
+    with pytest.raises(BadData, match="Endless has no `__len__` and `__getitem__`"):
         Dataset(Endless())
-    with pytest.raises(BadData, match="generator does not give its length"):
+    with pytest.raises(BadData, match="generator has no `__len__`"):
         Dataset(n for n in range(3))
 
 

@@ -154,7 +154,7 @@ def test_what_is_missing_is_said_with_where_and_what_to_type(tmp_path: Path) -> 
         find_data(writings(), DataRequest(empty))
     assert str(raised.value) == (
         f"Writings was not found: looked for plays.gz, poems (or unpacked) in {empty}/writings, {empty}/Writings/raw, {empty}. "
-        "Nothing was run: add `--data DIR` for the folder that holds it, or `--download` to fetch it (1 MB)."
+        "Nothing was run: add `--data DIR` for its folder, or `--download` to download it (1 MB)."
     )
 
 
@@ -217,12 +217,12 @@ def test_when_no_mirror_answers_each_is_named_with_what_to_do() -> None:
     said = str(raised.value)
     assert "http://127.0.0.1:9/plays.gz: " in said
     assert "http://127.0.0.1:10/plays.gz: " in said
-    assert f"fetch plays.gz by other means into {cache_folder() / 'writings'}, or add `--data DIR`" in said
+    assert f"download plays.gz yourself into {cache_folder() / 'writings'}, or add `--data DIR`" in said
 
 
 def test_a_place_that_cannot_be_made_is_said(tmp_path: Path, mirror: str) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(BadData, match="cannot be made"):
+    with pytest.raises(BadData, match="cannot create"):
         find_data(writings(mirror), DataRequest(tmp_path / "file", download=True))
 
 

@@ -13,7 +13,7 @@ import torch
 from tests.golden.stand_ins import stand_in_for, write_idx
 from trueloop.data.find import find_data
 from trueloop.data.homes import MNIST
-from trueloop.data.idx import Normalised, image_splits, read_idx
+from trueloop.data.idx import Normalized, image_splits, read_idx
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadData
@@ -52,14 +52,14 @@ def test_other_kinds_of_numbers_are_read_high_byte_first(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no IDX file: it begins with nothing"),
-        (b"\x89PNG....", "is no IDX file: it begins with 89 50 4e 47"),
-        (b"\0\0\x07\1\0\0\0\0", "is no IDX file"),
-        (b"\0\0\x08\3\0\0\0\2", "ends inside its header, after 8 bytes"),
-        (b"\0\0\x08\1\0\0\0\5abc", "is cut short: its header says 5, which are 5 bytes, and it holds 3"),
-        (b"\0\0\x08\1\0\0\0\2abc", "is too long: its header says 2, which are 2 bytes, and it holds 3"),
-        (gzip.compress(b"\0\0\x08\1\0\0\0\5abcde", mtime=0)[:-10], "is damaged or cut short"),
-        (b"\x1f\x8b" + b"?" * 30, "is damaged or cut short"),
+        (b"", "is not an IDX file: it begins with nothing"),
+        (b"\x89PNG....", "is not an IDX file: it begins with 89 50 4e 47"),
+        (b"\0\0\x07\1\0\0\0\0", "is not an IDX file"),
+        (b"\0\0\x08\3\0\0\0\2", "ends inside its header (8 bytes)"),
+        (b"\0\0\x08\1\0\0\0\5abc", "is truncated: its header says 5 (5 bytes), and it holds 3"),
+        (b"\0\0\x08\1\0\0\0\2abc", "is too long: its header says 2 (2 bytes), and it holds 3"),
+        (gzip.compress(b"\0\0\x08\1\0\0\0\5abcde", mtime=0)[:-10], "is damaged or truncated"),
+        (b"\x1f\x8b" + b"?" * 30, "is damaged or truncated"),
     ],
 )
 def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def read_stand_in(folder: Path) -> Splits:
-    return image_splits(find_data(MNIST, DataRequest(folder)), TEN, Normalised(0.5, 0.25))
+    return image_splits(find_data(MNIST, DataRequest(folder)), TEN, Normalized(0.5, 0.25))
 
 
 def test_what_is_held_out_is_held_out_and_the_same_each_time(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_images_and_labels_of_different_number_are_refused(tmp_path: Path) -> No
 def test_images_in_place_of_labels_are_refused(tmp_path: Path) -> None:
     folder = stand_in_for("mnist", tmp_path) / "mnist"
     write_idx(folder / "t10k-labels-idx1-ubyte.gz", IMAGES)
-    with pytest.raises(BadData, match="images have 3"):
+    with pytest.raises(BadData, match="images need 3"):
         read_stand_in(tmp_path)
 
 
@@ -123,12 +123,12 @@ def test_a_label_without_a_class_is_refused_with_its_row(tmp_path: Path) -> None
     labels = np.zeros(40, np.uint8)
     labels[7] = 10
     write_idx(folder / "t10k-labels-idx1-ubyte.gz", labels)
-    with pytest.raises(BadData, match="label 7 is 10, and there are classes 0 to 9"):
+    with pytest.raises(BadData, match="label 7 is 10, but classes are 0 to 9"):
         read_stand_in(tmp_path)
 
 
 def test_normalised_points_are_around_zero_and_the_bytes_stay_as_they_were() -> None:
     points = torch.tensor([0, 51, 255], dtype=torch.uint8)
-    made = Normalised(mean=0.2, spread=0.4)(points)
+    made = Normalized(mean=0.2, spread=0.4)(points)
     assert made.tolist() == pytest.approx([-0.5, 0.0, 2.0])
     assert points.tolist() == [0, 51, 255]

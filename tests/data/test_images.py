@@ -54,7 +54,7 @@ def test_folders_are_classes_and_the_parts_are_drawn_class_by_class(tmp_path: Pa
     assert splits.facts.inputs == (3, 4, 6)
     assert [len(held(part)) for part in (splits.train, splits.valid, splits.test)] == [12, 4, 4]
     assert held(splits.valid).targets.bincount().tolist() == [2, 2]
-    assert splits.notes[0] == "20 images of 2 classes, 6x4, decoded once: 12 to learn from, 4 to validate, 4 to test"
+    assert splits.notes[0] == "20 images of 2 classes, 6x4, decoded once: 12 for training, 4 for validation, 4 for test"
 
 
 def test_every_image_keeps_its_class(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_without_a_valid_folder_some_training_images_validate_and_it_is_said(tmp
     fill(tmp_path / "test", 2)
     splits = image_folder(tmp_path)
     assert [len(held(part)) for part in (splits.train, splits.valid, splits.test)] == [34, 6, 4]
-    assert "6 of 40 training images validate, drawn with seed 0" in splits.notes[1]
+    assert "6 of 40 training images are held out with seed 0" in splits.notes[1]
 
 
 def test_a_valid_folder_may_lack_a_class_but_not_have_another(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_valid_folder_may_lack_a_class_but_not_have_another(tmp_path: Path) ->
     assert held(image_folder(tmp_path).valid).targets.tolist() == [1]
     save(tmp_path / "valid" / "cat" / "1.png")
     assert refusal(tmp_path).startswith(
-        f"{tmp_path / 'valid' / 'cat'} is a class that the training images do not have (ant, bee)."
+        f"{tmp_path / 'valid' / 'cat'} is not a class of the training images (ant, bee)."
     )
 
 
@@ -100,7 +100,7 @@ def test_hidden_files_and_others_that_are_no_images_are_passed_over(tmp_path: Pa
 
 def test_folders_with_nothing_in_them(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").startswith("There is no folder")
-    assert "holds no folders, and each class needs one" in refusal(tmp_path)
+    assert "needs one folder per class" in refusal(tmp_path)
     fill(tmp_path, 2)
     (tmp_path / "cat").mkdir()
     assert refusal(tmp_path).startswith(f"{tmp_path / 'cat'} holds no images (")
@@ -114,7 +114,7 @@ def test_images_of_different_sizes_are_refused_with_two_names(tmp_path: Path) ->
     odd = save(tmp_path / "bee" / "9.png", size=(8, 5))
     assert re.fullmatch(
         rf"Images of different sizes cannot be stacked into one batch: {tmp_path}/ant/\d\.png is 6x4, {odd} is 8x5\. Nothing was trained: "
-        r"give one size for all, as in size=4\.",
+        r"give one size, as in size=4\.",
         refusal(tmp_path),
     )
 
@@ -200,7 +200,7 @@ def test_a_file_that_is_no_image(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     bad = tmp_path / "ant" / "7.png"
     bad.write_text("hello", encoding="utf-8")
-    said = f"{bad} cannot be read: it is no image that Pillow knows. Remove or replace it."
+    said = f"{bad} cannot be read: Pillow does not recognize it as an image. Remove or replace it."
     assert refusal(tmp_path) == refusal(tmp_path, size=4) == said
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_was_cut_off(tmp_path: Path, ending: str) -> None:
 def test_an_image_of_fractions(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     save(tmp_path / "ant" / "7.tiff", 1, mode="F")
-    assert "7.tiff cannot be read: it holds fractions" in refusal(tmp_path)
+    assert "7.tiff cannot be read: it holds floats" in refusal(tmp_path)
 
 
 def test_without_pillow_the_sentence_is_the_command_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_a_large_set_is_decoded_as_it_is_asked_for_to_the_same_bits(tmp_path: Pa
     splits, kept = lazy(tmp_path), image_folder(tmp_path)
     assert isinstance(splits.train, Images)
     assert splits.train.nbytes() is None
-    assert "decoded as needed" in splits.notes[0]
+    assert "decoded on access" in splits.notes[0]
     numbers = torch.tensor([7, 0, 7])
     one, other = splits.train.fetch(numbers), kept.train.fetch(numbers)
     assert torch.equal(one.inputs, other.inputs)
@@ -254,5 +254,5 @@ def test_a_file_that_breaks_later_is_named_when_it_is_read(tmp_path: Path) -> No
     source = lazy(fill(tmp_path)).train
     assert isinstance(source, Images)
     Path(source.files[0]).write_text("gone", encoding="utf-8")
-    with pytest.raises(BadData, match=r"\.png cannot be read: it is no image"):
+    with pytest.raises(BadData, match=r"\.png cannot be read: Pillow does not recognize it"):
         source.fetch(torch.tensor([0]))

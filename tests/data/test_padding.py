@@ -79,10 +79,10 @@ def test_what_cannot_be_padded_is_named() -> None:
     assert refusal(([1], 0), ("hello", 1)) == "Item 1 of a batch has 'hello' as its inputs: numbers are needed."
     assert refusal(([1], "pos")).startswith("Item 0 of a batch has 'pos' as its target")
     assert refusal((["a", "b"], 0)).startswith("Item 0 of a batch has ['a', 'b'] as its inputs")
-    assert refusal((3, 0)).startswith("Item 0 of a batch has one number as its inputs, not a sequence.")
+    assert refusal((3, 0)).startswith("Item 0 of a batch has a scalar as its inputs, not a sequence.")
     assert refusal([1, 2, 3]).startswith("Item 0 of a batch is a list, not a pair")
-    assert "inputs of shape [1, 4], the first [1, 3]" in refusal((torch.ones(1, 3), 0), (torch.ones(1, 4), 0))
-    assert "target of shape [2], the first []" in refusal(([1], 0), ([1], [1, 2]))
+    assert "inputs of shape [1, 4], the first has [1, 3]" in refusal((torch.ones(1, 3), 0), (torch.ones(1, 4), 0))
+    assert "target of shape [2], the first has []" in refusal(([1], 0), ([1], [1, 2]))
 
 
 def test_it_is_a_collate_for_datasets() -> None:

@@ -186,8 +186,8 @@ def test_only_so_many_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest
 
 def test_a_sample_that_lacks_a_member(tmp_path: Path) -> None:
     path = tar(tmp_path / "s.tar", {"a.png": png(1), "a.cls": b"1", "b.png": png(2), "b.txt": b"hm"})
-    assert refusal(path).startswith(f"{path}: the sample b has no .cls, only .png, .txt. Nothing was trained:")
-    assert refusal(path, "npy", "png").startswith(f"{path}: the sample a has no .npy, only .png, .cls.")
+    assert refusal(path).startswith(f"{path}: sample b has no .cls, only .png, .txt. Nothing was trained:")
+    assert refusal(path, "npy", "png").startswith(f"{path}: sample a has no .npy, only .png, .cls.")
 
 
 def test_a_member_that_stands_twice(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_tar_that_was_cut_short_anywhere(tmp_path: Path, left: int) -> None:
     path.write_bytes(path.read_bytes()[:left])
     said = refusal(path)
     assert said.startswith(str(path))
-    assert "is no whole tar file" in said or "is cut short or damaged" in said
+    assert "is not a valid tar file" in said or "is truncated or damaged" in said
 
 
 def test_a_tar_with_a_broken_head_in_the_middle(tmp_path: Path) -> None:
@@ -213,14 +213,14 @@ def test_a_tar_with_a_broken_head_in_the_middle(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[2048:2060] = b"broken head!"
     path.write_bytes(bytes(data))
-    assert f"{path} is cut short or damaged after 2,048 bytes" in refusal(path)
+    assert f"{path} is truncated or damaged after 2,048 bytes" in refusal(path)
 
 
 def test_what_is_no_tar_and_what_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "no.tar").write_bytes(b"hello " * 500)
-    assert refusal(tmp_path / "no.tar").startswith(f"{tmp_path / 'no.tar'} is no whole tar file")
+    assert refusal(tmp_path / "no.tar").startswith(f"{tmp_path / 'no.tar'} is not a valid tar file")
     (tmp_path / "none.tar").write_bytes(b"")
-    assert "none.tar is no whole tar file" in refusal(tmp_path / "none.tar")
+    assert "none.tar is not a valid tar file" in refusal(tmp_path / "none.tar")
     assert "holds no samples" in refusal(tar(tmp_path / "empty.tar", {"README": b"hello"}))
 
 
@@ -228,7 +228,11 @@ def test_what_is_no_tar_and_what_holds_nothing(tmp_path: Path) -> None:
     ("members", "inputs", "reason"),
     [
         ({"a.png": png(1), "a.cls": b"cat"}, "png", "a.cls cannot be decoded (invalid literal for int()"),
-        ({"a.png": b"nothing", "a.cls": b"1"}, "png", "a.png cannot be decoded (it is no image that Pillow knows)"),
+        (
+            {"a.png": b"nothing", "a.cls": b"1"},
+            "png",
+            "a.png cannot be decoded (Pillow does not recognize it as an image)",
+        ),
         ({"a.json": b"{", "a.cls": b"1"}, "json", "a.json cannot be decoded (Expecting property name"),
         ({"a.txt": b"\xff", "a.cls": b"1"}, "txt", "a.txt cannot be decoded ('utf-8' codec"),
         ({"a.npy": b"", "a.cls": b"1"}, "npy", "a.npy cannot be decoded (No data left in file)"),
@@ -246,7 +250,7 @@ def test_a_member_that_cannot_be_decoded(tmp_path: Path, members: dict[str, byte
 
 def test_an_ending_without_a_decoder(tmp_path: Path) -> None:
     said = refusal(tar(tmp_path / "s.tar", {"a.pkl": b"", "a.cls": b"1"}), "pkl")
-    assert said.startswith("No decoder is known for .pkl (there are cls, ")
+    assert said.startswith("No decoder for .pkl (known: cls, ")
     assert "decoders={'pkl': function_of_bytes}" in said
 
 
@@ -264,5 +268,5 @@ def test_a_shard_that_shrinks_while_it_is_used(tmp_path: Path) -> None:
     path = write(tmp_path, shards=1) / "s-00.tar"
     source = Shards(path)
     path.write_bytes(path.read_bytes()[:600])
-    with pytest.raises(BadData, match=r"s-00\.tar has become shorter since it was opened: 0003\.png is cut off"):
+    with pytest.raises(BadData, match=r"s-00\.tar was truncated while in use: 0003\.png is incomplete"):
         source.fetch(torch.tensor([3]))

@@ -61,27 +61,27 @@ def test_an_array_of_python_objects_is_refused_with_the_row() -> None:
     values = np.array([[1.0, 2.0], [3.0, None], [5.0, "x"]], dtype=object)
     said = refusal(values, np.arange(3))
     assert said.startswith(
-        "The inputs are a numpy array of Python objects; row 1 holds None (NoneType), and tensors hold numbers only."
+        "The inputs are a NumPy array of Python objects; row 1 is None (NoneType). Tensors hold numbers only."
     )
 
 
 def test_rows_of_different_length_are_refused_with_the_row() -> None:
     values = np.empty(2, dtype=object)
     values[0], values[1] = [1, 2], [3, "four"]
-    assert "row 1 holds 'four' (str)" in refusal(values, np.arange(2))
+    assert "row 1 is 'four' (str)" in refusal(values, np.arange(2))
 
 
 def test_labels_as_strings_are_told_to_be_numbered() -> None:
     said = refusal(np.zeros((2, 1), np.float32), np.array(["cat", "dog"]))
-    assert said.startswith("The targets are a numpy array of text; row 0 holds 'cat' (str)")
-    assert said.endswith("number the classes from 0.")
+    assert said.startswith("The targets are a NumPy array of strings; row 0 is 'cat' (str)")
+    assert said.endswith("encode the classes as 0, 1, 2 and so on.")
 
 
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        ([1, 2], "The inputs are a list: Tensors takes tensors or numpy arrays."),
-        (torch.tensor(3.0), "The inputs are one number: they need one row per sample."),
+        ([1, 2], "The inputs are a list: Tensors takes tensors or NumPy arrays."),
+        (torch.tensor(3.0), "The inputs are a scalar: they need one row per sample."),
         (np.array(["2020-01-01"], dtype="datetime64[D]"), "The inputs are datetime64[D], which no tensor can hold."),
     ],
 )
@@ -91,10 +91,10 @@ def test_what_is_no_tensor(inputs: Any, said: str) -> None:
 
 def test_an_empty_data_set_is_refused_by_its_part() -> None:
     some, none = Tensors(torch.zeros(3, 1), torch.zeros(3)), Tensors(torch.zeros(0, 1), torch.zeros(0))
-    with pytest.raises(BadData, match="The training data holds no samples"):
+    with pytest.raises(BadData, match="The training data is empty"):
         Splits(train=none)
-    with pytest.raises(BadData, match="The validation data holds no samples"):
+    with pytest.raises(BadData, match="The validation data is empty"):
         Splits(train=some, valid=none)
-    with pytest.raises(BadData, match="The test data holds no samples"):
+    with pytest.raises(BadData, match="The test data is empty"):
         Splits(train=some, test=none)
     assert len(Splits(train=some, valid=some).train) == 3

@@ -94,15 +94,15 @@ def test_a_length_that_the_token_size_does_not_divide_is_refused(tmp_path: Path)
     with pytest.raises(BadData) as raised:
         Tokens(path, block=2, dtype="uint16")
     assert str(raised.value) == (
-        f"{path} has 7 bytes, which uint16 tokens of 2 bytes do not divide: 1 are left over. "
-        "Nothing was trained: the file is cut short, or its tokens are of another size."
+        f"{path} has 7 bytes, which is not a multiple of 2 (uint16 tokens): 1 left over. "
+        "Nothing was trained: the file is truncated, or its tokens have a different dtype."
     )
 
 
 @pytest.mark.parametrize("count", [0, 1, 8])
 def test_a_file_too_short_for_one_block_is_refused(tmp_path: Path, count: int) -> None:
     with pytest.raises(
-        BadData, match=rf"holds {count} tokens from 0 to {count}, and one block takes 9 \(8 and the one that follows\)"
+        BadData, match=rf"holds {count} tokens from 0 to {count}; one block needs 9 \(8 and the next one\)"
     ):
         Tokens(token_file(tmp_path, range(count)), block=8)
 

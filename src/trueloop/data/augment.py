@@ -1,5 +1,4 @@
-"""Images changed at random in ways that do not change what they show, on the device, drawing from the given generator
-only."""
+"""Random image augmentation on the device, drawing only from the given generator."""
 
 from __future__ import annotations
 
@@ -10,13 +9,13 @@ __all__ = ["mirrored", "shifted"]
 
 
 def mirrored(images: Tensor, draws: torch.Generator) -> Tensor:
-    """Every other image [N, C, H, W], by chance, left and right exchanged."""
+    """Each image [N, C, H, W] flipped horizontally with probability 1/2."""
     coins = torch.rand(len(images), 1, 1, 1, generator=draws, device=images.device) < 0.5
     return torch.where(coins, images.flip(-1), images)
 
 
 def shifted(images: Tensor, draws: torch.Generator, by: int) -> Tensor:
-    """Each image [N, C, H, W] moved by up to so many points either way; what comes in is the edge, repeated."""
+    """Each image [N, C, H, W] shifted by up to `by` pixels in both directions; the edge is repeated."""
     count, _, height, width = images.shape
     moves = torch.randint(-by, by + 1, (2, count, 1), generator=draws, device=images.device)
     rows = (torch.arange(height, device=images.device) + moves[0]).clamp_(0, height - 1)

@@ -1,8 +1,7 @@
-"""The file of a table as columns of numbers and of words: CSV by the standard library, Parquet by pyarrow.
+"""A table file as numeric and text columns: CSV by the standard library, Parquet by pyarrow.
 
-Nothing is guessed in silence: a cell that is empty or does not fit its column is refused with the file, the row and the
-column. A file is read once, in pieces, into one flat array per column, so that a table takes eight bytes a cell and not
-a Python object.
+No silent guesses: an empty cell, or one that does not fit its column, is refused with file, row and column. A file is
+read once, in chunks, into one flat array per column: eight bytes a cell instead of a Python object.
 """
 
 from __future__ import annotations
@@ -23,13 +22,11 @@ from trueloop.errors import BadData, MissingExtra, did_you_mean
 __all__ = ["Columns", "Numbers", "Words", "read_columns"]
 
 PIECE: Final = 10_000
-"""Rows read at a time; the first piece decides whether a column holds numbers or words."""
+"""Rows per chunk; the first chunk decides whether a column is numeric or text."""
 MISTAKES: Final = 0.2
-"""A column in which at most this share of the cells is text is one of numbers with mistakes; with more it is one of
-words."""
+"""A column with at most this share of text cells is numeric with mistakes; with more it is text."""
 MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-"""What people write in place of a number they do not have, in small letters. In a column of words only the empty cell
-is missing."""
+"""Spellings of a missing number, in lower case. In a text column only the empty cell is missing."""
 NO_WORD: Final = "(missing)"
 """The category of empty cells, where they are allowed."""
 
@@ -37,7 +34,7 @@ NO_WORD: Final = "(missing)"
 @final
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A column of numbers; NaN: missing, which is only so where that was allowed."""
+    """A numeric column; NaN is a missing value, only where missing values are allowed."""
 
     values: npt.NDArray[np.float64]
 
@@ -45,7 +42,7 @@ class Numbers:
 @final
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A column of text: each row's number in `names`."""
+    """A text column: each row's index into `names`."""
 
     codes: npt.NDArray[np.int64]
     names: tuple[str, ...]
@@ -54,14 +51,14 @@ class Words:
 @final
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table that was read."""
+    """A table in memory."""
 
     path: Path
     columns: dict[str, Numbers | Words]
     rows: npt.NDArray[np.int64]
-    """The number of each row in the file. CSV: its line; the header is 1. Parquet: counted from 1."""
+    """Row numbers in the file. CSV: the line (the header is 1). Parquet: counted from 1."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Columns that cannot be learned from, and why."""
+    """Columns that cannot be used, and why."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,7 +69,7 @@ class Columns:
 
 
 def read_columns(path: Path, target: str, *, only_target: bool = False, fill: bool = False) -> Columns:
-    """The columns of a CSV or Parquet file. `fill`: empty cells are allowed, save in the target."""
+    """The columns of a CSV or Parquet file. `fill`: empty cells are allowed, except in the target."""
     if not path.is_file():
         raise BadData(f"There is no file {path}. Nothing was trained.")
     match path.suffix.lower():
@@ -81,7 +78,7 @@ def read_columns(path: Path, target: str, *, only_target: bool = False, fill: bo
         case ".parquet" | ".pq":
             found = _read_parquet(path, target, only_target, fill)
         case _:
-            raise BadData(f"{path} is neither .csv, .tsv nor .parquet: which kind of table is it? Nothing was trained.")
+            raise BadData(f"{path} is not a .csv, .tsv or .parquet file. Nothing was trained.")
     if len(found) == 0:
         raise BadData(f"{path} has a header but no rows. Nothing was trained.")
     return found
@@ -89,21 +86,19 @@ def read_columns(path: Path, target: str, *, only_target: bool = False, fill: bo
 
 def _refuse_missing(path: Path, row: int, name: str, target: str, shown: str) -> BadData:
     if name == target:
-        return BadData(
-            f"{path}, row {row}: the target column {name!r} {shown}: nothing can be learned from this row. Remove it from the file."
-        )
+        return BadData(f"{path}, row {row}: the target column {name!r} {shown}. Remove this row from the file.")
     return BadData(
-        f"{path}, row {row}: column {name!r} {shown}. Nothing was trained: write the value, remove the row, or allow it: "
-        "read_table(..., missing='fill')."
+        f"{path}, row {row}: column {name!r} {shown}. Nothing was trained: fill in the value, remove the row, or allow "
+        "missing values: read_table(..., missing='fill')."
     )
 
 
 def _place_of(path: Path, names: Sequence[str], target: str) -> None:
-    """Raises BadData where the target is no column."""
+    """Raises BadData where the target is not a column."""
     if target in names:
         return
     headless = sum(map(_is_number, names)) * 2 > len(names)
-    why = " The first row looks like data: does the file lack its header?" if headless else did_you_mean(target, names)
+    why = " The first row looks like data: is the header missing?" if headless else did_you_mean(target, names)
     listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     raise BadData(f"{path} has no column {target!r}.{why} Nothing was trained: its columns are {listed}.")
 
@@ -132,30 +127,24 @@ def _read_csv(path: Path, target: str, only_target: bool, fill: bool) -> Columns
                 rows.extend(lines)
         except UnicodeDecodeError as error:
             raise BadData(
-                f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x} after {len(rows):,} rows). Nothing was trained: "
-                f"iconv -f latin1 -t utf-8 {path.name} > {path.stem}-utf8{path.suffix}"
+                f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x} after {len(rows):,} rows). Nothing "
+                f"was trained: iconv -f latin1 -t utf-8 {path.name} > {path.stem}-utf8{path.suffix}"
             ) from None
         except csv.Error as error:
-            raise BadData(
-                f"{path}, row {reader.line_num}: {error}. Nothing was trained: look for a quote that is not closed."
-            ) from None
-    return Columns(
-        path, {column.name: column.done() for column in columns.values()}, np.frombuffer(rows, np.int64), nameless
-    )
+            cure = "look for a quote that is not closed"
+            raise BadData(f"{path}, row {reader.line_num}: {error}. Nothing was trained: {cure}.") from None
+    values = {column.name: column.done() for column in columns.values()}
+    return Columns(path, values, np.frombuffer(rows, np.int64), nameless)
 
 
 def _delimiter(first: str, path: Path) -> str:
     if not first.strip():
-        raise BadData(
-            f"{path} is empty. Nothing was trained."
-            if not first
-            else f"{path}, row 1: the header is empty. Nothing was trained."
-        )
+        raise BadData(f"{path}{', row 1: the header' if first else ''} is empty. Nothing was trained.")
     return max(",;\t|", key=first.count)
 
 
 def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], dict[str, str]]:
-    """Names by place, and the columns without one, as a written row index is."""
+    """Names by position, and the columns without a name, such as a saved row index."""
     names: dict[int, str] = {}
     nameless: dict[str, str] = {}
     seen: dict[str, int] = {}
@@ -164,9 +153,8 @@ def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], 
             nameless[f"column {place + 1}"] = "it has no name"
             continue
         if name in seen:
-            raise BadData(
-                f"{path}, row 1: the name {name!r} stands over columns {seen[name] + 1} and {place + 1}. Nothing was trained: rename one."
-            )
+            twice = f"columns {seen[name] + 1} and {place + 1} are both called {name!r}"
+            raise BadData(f"{path}, row 1: {twice}. Nothing was trained: rename one.")
         seen[name] = place
         names[place] = name
     _place_of(path, list(names.values()), target)
@@ -174,13 +162,13 @@ def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], 
 
 
 def _whole_rows(path: Path, reader: Any, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the line it begins on; blank lines are passed over."""
+    """Each row with its first line; blank lines are skipped."""
     begins = reader.line_num + 1
     for row in reader:
         if row and len(row) != width:
+            cells = f"{len(row)} cells, but the header has {width}"
             raise BadData(
-                f"{path}, row {begins}: {len(row)} cells, but the header has {width}. Nothing was trained: quote cells that hold the "
-                "separator."
+                f"{path}, row {begins}: {cells}. Nothing was trained: quote cells that contain the separator."
             )
         if row:
             yield begins, row
@@ -189,7 +177,7 @@ def _whole_rows(path: Path, reader: Any, width: int) -> Iterator[tuple[int, list
 
 @final
 class _Column:
-    """A column of a CSV file while it grows."""
+    """A column of a CSV file while it is read."""
 
     def __init__(self, path: Path, name: str, target: str, fill: bool) -> None:
         self.path, self.name, self.target = path, name, target
@@ -220,14 +208,14 @@ class _Column:
         if all(_is_number(cell.replace(",", ".")) for cell, _ in texts):
             cell, line = texts[0]
             raise BadData(
-                f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, a number with a comma. Nothing was trained: "
-                "write numbers with a point, as in 3.5, and thousands without a mark."
+                f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, a decimal comma. Nothing was trained: "
+                "write numbers with a decimal point, as in 3.5, and no thousands separator."
             )
         return False
 
     def _add_numbers(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         try:
-            if "_" in "".join(cells):  # Python takes 1_000 for a number, a table does not
+            if "_" in "".join(cells):  # float("1_000") is valid in Python, but not in a table
                 raise ValueError
             piece = array("d", map(float, cells))
         except ValueError:
@@ -236,9 +224,8 @@ class _Column:
         for place in odd[:1] if not self.fill else odd:
             cell, line = cells[place], lines[place]
             if cell.strip().lower() not in MISSING:
-                raise BadData(
-                    f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, which is no finite number. Nothing was trained."
-                )
+                holds = f"column {self.name!r} holds {cell!r}, which is not finite"
+                raise BadData(f"{self.path}, row {line}: {holds}. Nothing was trained.")
             if not self.fill:
                 shown = f"holds {cell!r}" if cell.strip() else "is empty"
                 raise _refuse_missing(self.path, line, self.name, self.target, shown)
@@ -250,8 +237,8 @@ class _Column:
         if _is_number(cell):
             return float(cell)
         raise BadData(
-            f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, but its other values are numbers. Nothing was trained: "
-            "write a number there, or remove the row."
+            f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, but its other values are numbers. Nothing "
+            "was trained: write a number there, or remove the row."
         )
 
     def _add_words(self, cells: Sequence[str], lines: Sequence[int]) -> None:
@@ -281,9 +268,8 @@ def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Col
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise MissingExtra(
-            f"Reading {path.name} needs pyarrow, which is not installed. Nothing was run: pip install 'trueloop[tables]'"
-        ) from None
+        need = f"Reading {path.name} needs pyarrow, which is not installed"
+        raise MissingExtra(f"{need}. Nothing was run: pip install 'trueloop[tables]'") from None
     try:
         names = pq.read_schema(path).names
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -292,18 +278,16 @@ def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Col
         _place_of(path, names, target)
         table = pq.read_table(path, columns=[target] if only_target else None)
     except (pa.ArrowException, OSError) as error:
-        raise BadData(
-            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}). Nothing was trained."
-        ) from None
+        why = str(error).splitlines()[0]
+        raise BadData(f"{path} cannot be read as Parquet ({why}). Nothing was trained.") from None
     columns: dict[str, Numbers | Words] = {}
     left_out: dict[str, str] = {}
     for name in table.column_names:
         column = _arrow_column(table[name])
         if column is None:
             if name == target:
-                raise BadData(
-                    f"{path}: the target column {name!r} is {table[name].type}: neither numbers nor text. Nothing was trained."
-                )
+                kind = f"{table[name].type}, neither numbers nor text"
+                raise BadData(f"{path}: the target column {name!r} is {kind}. Nothing was trained.")
             left_out[name] = f"{table[name].type} is neither numbers nor text"
         elif name.startswith("__index_level_"):
             left_out[name] = "it is a row index"
@@ -314,7 +298,7 @@ def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Col
 
 
 def _arrow_column(values: Any) -> Numbers | Words | None:
-    """Truth values become the words false and true; what is neither number nor text is None."""
+    """Booleans become the text false and true; None for a type that is neither number nor text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -325,21 +309,19 @@ def _arrow_column(values: Any) -> Numbers | Words | None:
         return Numbers(values.cast(pa.float64()).to_numpy().astype(np.float64, copy=False))
     if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         coded = pc.utf8_trim_whitespace(values.cast(pa.string()).fill_null("")).combine_chunks().dictionary_encode()
-        return Words(
-            coded.indices.to_numpy().astype(np.int64), tuple(word or NO_WORD for word in coded.dictionary.to_pylist())
-        )
+        names = tuple(word or NO_WORD for word in coded.dictionary.to_pylist())
+        return Words(coded.indices.to_numpy().astype(np.int64), names)
     return None
 
 
 def _check_arrow(path: Path, name: str, target: str, column: Numbers | Words, fill: bool) -> None:
     if isinstance(column, Words):
-        missing = (
-            np.flatnonzero(column.codes == column.names.index(NO_WORD)) if NO_WORD in column.names else np.arange(0)
-        )
+        empty = column.names.index(NO_WORD) if NO_WORD in column.names else -1
+        missing = np.flatnonzero(column.codes == empty)
     else:
         missing = np.flatnonzero(np.isnan(column.values))
         for place in np.flatnonzero(np.isinf(column.values))[:1]:
-            shown = f"holds {column.values[place]}, which is no finite number"
+            shown = f"holds {column.values[place]}, which is not finite"
             raise BadData(f"{path}, row {place + 1}: column {name!r} {shown}. Nothing was trained.")
     if len(missing) and (not fill or name == target):
         raise _refuse_missing(path, int(missing[0]) + 1, name, target, "is empty")

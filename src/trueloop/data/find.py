@@ -1,8 +1,7 @@
-"""Where the files of a data set are: in the folder the user names, in TRUELOOP_DATA, in the cache folder; fetched only
-if that is allowed.
+"""Finds the files of a data set: in the folder the user names, in TRUELOOP_DATA or in the cache; downloads if allowed.
 
-A folder may be the data set's own or a parent that holds it (`mnist/`, `MNIST/raw/`). A folder that the user names is
-the only one looked in: other data than those asked for would be worse than none.
+A folder may be the data set's own or its parent (`mnist/`, `MNIST/raw/`). A folder that the user names is the only one
+searched: the wrong data would be worse than none.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from trueloop.recipe.recipe import DataRequest
 __all__ = ["DataFile", "DataSet", "cache_folder", "find_data"]
 
 VARIABLE: Final = "TRUELOOP_DATA"
-"""Names a folder that holds data sets."""
+"""Environment variable: a folder of data sets."""
 CHUNK: Final = 1 << 20
-"""Bytes read at a time: little memory, and few calls."""
+"""Bytes read at a time."""
 PATIENCE: Final = 30.0
-"""Seconds without a byte before a mirror counts as silent."""
+"""Seconds without a byte before a mirror counts as dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +35,40 @@ class DataFile:
     """One file of a data set."""
 
     name: str
-    """As it is published."""
+    """Published file name."""
     digest: str
     """'md5:...' or 'sha256:...' of the published file."""
     also: tuple[str, ...] = ()
-    """Other names under which its content may lie there: unpacked."""
+    """Other names of the same content: unpacked."""
 
     def within(self, folder: Path) -> Path | None:
-        """The first of its names that is a file there."""
+        """The first of its names that exists in a folder."""
         return next((folder / name for name in (self.name, *self.also) if (folder / name).is_file()), None)
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set that a bundled recipe learns from."""
+    """A data set of a bundled recipe."""
 
     title: str
-    """For sentences: 'Fashion-MNIST'."""
+    """For messages: 'Fashion-MNIST'."""
     folders: tuple[str, ...]
-    """What its folder may be called inside a parent; the first is what a download makes."""
+    """Possible folder names inside a parent; a download uses the first."""
     files: tuple[DataFile, ...]
     mirrors: tuple[str, ...]
-    """Addresses that hold the files, tried in turn; each ends in a slash."""
+    """Base URLs, tried in turn; each ends in a slash."""
     megabytes: int
-    """About what a download takes."""
+    """Approximate download size."""
 
 
 def cache_folder() -> Path:
-    """Where downloads go unless a folder is named."""
+    """Default download folder."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "trueloop"
 
 
 def find_data(wanted: DataSet, request: DataRequest) -> dict[str, Path]:
-    """Every file of the data set, by its published name. Raises BadData with what to type."""
+    """Every file of the data set, by published name. Raises BadData with the command to type."""
     folders = list(_folders(wanted, request))
     for folder in folders:
         found = {file.name: path for file in wanted.files if (path := file.within(folder)) is not None}
@@ -86,8 +85,8 @@ def _folders(wanted: DataSet, request: DataRequest) -> Iterator[Path]:
         yield from (request.folder / name for name in wanted.folders)
         yield request.folder
         return
-    # Nobody has named these for this data set, and MNIST's files are called like Fashion-MNIST's: the folder's name
-    # must say which it is.
+    # MNIST and Fashion-MNIST use the same file names: in a folder that is not named for this data set, the folder's
+    # name must tell them apart.
     for parent in ([Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []) + [cache_folder()]:
         yield from (parent / name for name in wanted.folders)
         if any(parent.parts[-len(own) :] == own for name in wanted.folders if (own := Path(name).parts)):
@@ -95,31 +94,30 @@ def _folders(wanted: DataSet, request: DataRequest) -> Iterator[Path]:
 
 
 def _not_found(wanted: DataSet, folders: list[Path]) -> str:
-    """What was looked for, where, what is missing where some of it is, and what to type."""
+    """Which files were searched where, which are missing, and what to type."""
     names = ", ".join(file.name for file in wanted.files)
     unpacked = " (or unpacked)" if any(file.also for file in wanted.files) else ""
-    said = f"{wanted.title} was not found: looked for {names}{unpacked} in {', '.join(map(str, folders))}."
+    message = f"{wanted.title} was not found: looked for {names}{unpacked} in {', '.join(map(str, folders))}."
     for folder in folders:
         missing = [file.name for file in wanted.files if file.within(folder) is None]
         if 0 < len(missing) < len(wanted.files):
-            said += f" {folder} lacks {', '.join(missing)}."
-    return f"{said} Nothing was run: add `--data DIR` for the folder that holds it, or `--download` to fetch it ({wanted.megabytes} MB)."
+            message += f" {folder} lacks {', '.join(missing)}."
+    cure = f"add `--data DIR` for its folder, or `--download` to download it ({wanted.megabytes} MB)"
+    return f"{message} Nothing was run: {cure}."
 
 
 def _downloaded(wanted: DataSet, folder: Path) -> dict[str, Path]:
-    """Fetches what is not there yet."""
+    """Downloads the missing files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadData(
-            f"{folder} cannot be made ({error.strerror}), so {wanted.title} has no place. Nothing was run: try `--data DIR`."
-        ) from None
+        why = f"cannot create {folder} ({error.strerror})"
+        raise BadData(f"{wanted.title}: {why}. Nothing was run: try `--data DIR`.") from None
     return {file.name: file.within(folder) or _fetched(wanted, file, folder / file.name) for file in wanted.files}
 
 
 def _fetched(wanted: DataSet, file: DataFile, path: Path) -> Path:
-    """From the first mirror that has it whole: written aside, checked, then renamed, so that a half file never has its
-    name."""
+    """Download from the first mirror with a valid copy: written aside, verified, then renamed."""
     troubles: list[str] = []
     for mirror in wanted.mirrors:
         aside = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -135,13 +133,13 @@ def _fetched(wanted: DataSet, file: DataFile, path: Path) -> Path:
             with contextlib.suppress(FileNotFoundError):
                 aside.unlink()
     raise BadData(
-        f"{wanted.title} could not be downloaded: {'; '.join(troubles)}. Nothing was run: fetch {file.name} by other means "
-        f"into {path.parent}, or add `--data DIR` for a folder that holds the data."
+        f"{wanted.title} could not be downloaded: {'; '.join(troubles)}. Nothing was run: download {file.name} "
+        f"yourself into {path.parent}, or add `--data DIR` for a folder that holds the data."
     )
 
 
 def _copy(address: str, path: Path, kind: str) -> str:
-    """The digest of what was written."""
+    """Downloads to a file and returns its digest."""
     digest = hashlib.new(kind, usedforsecurity=False)
     request = urllib.request.Request(address, headers={"User-Agent": "trueloop"})
     with urllib.request.urlopen(request, timeout=PATIENCE) as answer, path.open("wb") as file:

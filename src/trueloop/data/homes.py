@@ -1,4 +1,4 @@
-"""The data sets that bundled recipes learn from: what their files are called, and which public mirrors hold them."""
+"""The data sets of the bundled recipes: file names, digests and public mirrors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["FASHION_MNIST", "MNIST", "MOVIE_REVIEWS", "TINY_SHAKESPEARE"]
 
 
 def _four_idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[DataFile, ...]:
-    """MNIST and its successors call their files the same; given are the md5 of each, packed."""
+    """MNIST and its successors use the same file names; given the md5 of each gzipped file."""
     named = {
         "train-images-idx3-ubyte": train_images,
         "train-labels-idx1-ubyte": train_labels,

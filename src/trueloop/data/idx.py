@@ -1,5 +1,4 @@
-"""IDX files, in which MNIST and its successors come: a header that says kind and sizes, then the numbers. Packed by
-gzip or not."""
+"""IDX files (MNIST and its successors): a header with dtype and sizes, then the values; gzipped or not."""
 
 from __future__ import annotations
 
@@ -20,41 +19,35 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadData
 
-__all__ = ["Normalised", "image_splits", "read_idx"]
+__all__ = ["Normalized", "image_splits", "read_idx"]
 
 KINDS: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""The third byte of a file, and how its numbers are written: high byte first."""
+"""dtype code (third byte of the file) -> NumPy dtype, big-endian."""
 GZIP: Final = b"\x1f\x8b"
-"""How a packed file begins, whatever it is called."""
+"""Magic bytes of gzip."""
 HELD_OUT: Final = 5_000
-"""Of 60,000 to choose the best weights by: enough to tell 0.2 % apart, and the test data stay unseen. Of smaller sets,
-a twelfth."""
+"""Validation images of 60,000: enough to resolve 0.2 %, and the test data stay unseen. Of smaller sets, a twelfth."""
 
 
 def read_idx(path: Path) -> Tensor:
-    """The numbers in their sizes; uint8 stays uint8. Raises BadData naming the file."""
+    """The array of a file; uint8 stays uint8. Raises BadData naming the file."""
     content = _unpacked(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in KINDS or content[3] == 0:
-        raise BadData(
-            f"{path} is no IDX file: it begins with {content[:4].hex(' ') or 'nothing'}, not 00 00 and a kind. Nothing was trained."
-        )
+        start = content[:4].hex(" ") or "nothing"
+        raise BadData(f"{path} is not an IDX file: it begins with {start}, not 00 00 and a type. Nothing was trained.")
     kind, header = np.dtype(KINDS[content[2]]), 4 + 4 * content[3]
     if len(content) < header:
-        raise BadData(
-            f"{path} ends inside its header, after {len(content)} bytes. Nothing was trained: fetch it again."
-        )
+        raise BadData(f"{path} ends inside its header ({len(content)} bytes). Nothing was trained: download it again.")
     sizes = struct.unpack(f">{content[3]}I", content[4:header])
     due, there = math.prod(sizes) * kind.itemsize, len(content) - header
     if due != there:
         shape = " x ".join(f"{size:,}" for size in sizes)
         raise BadData(
-            f"{path} is {'cut short' if there < due else 'too long'}: its header says {shape}, which are {due:,} bytes, "
-            f"and it holds {there:,}. Nothing was trained: fetch it again."
+            f"{path} is {'truncated' if there < due else 'too long'}: its header says {shape} ({due:,} bytes), "
+            f"and it holds {there:,} bytes. Nothing was trained: download it again."
         )
     numbers = np.frombuffer(content, dtype=kind, offset=header).reshape(sizes)
-    return torch.from_numpy(
-        numbers.astype(kind.newbyteorder("="))
-    )  # a copy of its own, as torch wants to be able to write
+    return torch.from_numpy(numbers.astype(kind.newbyteorder("=")))  # a copy, because torch wants writable memory
 
 
 def _unpacked(path: Path) -> bytes:
@@ -62,26 +55,25 @@ def _unpacked(path: Path) -> bytes:
         content = path.read_bytes()
         return gzip.decompress(content) if content.startswith(GZIP) else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadData(f"{path} is damaged or cut short ({error}). Nothing was trained: fetch it again.") from None
+        raise BadData(f"{path} is damaged or truncated ({error}). Nothing was trained: download it again.") from None
     except OSError as error:
         raise BadData(f"{path} cannot be read ({error.strerror}). Nothing was trained.") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Normalised:
-    """Points from 0 to 255 become numbers around 0 with a spread of 1, on the device."""
+class Normalized:
+    """Pixels from 0 to 255 become values with mean 0 and standard deviation 1, on the device."""
 
     mean: float
     spread: float
-    """Both for points taken from 0 to 1."""
+    """Both for pixels scaled to [0, 1]."""
 
     def __call__(self, images: Tensor) -> Tensor:
         return images.float().mul_(1 / (255 * self.spread)).sub_(self.mean / self.spread)
 
 
-def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: Normalised) -> Splits:
-    """The four files of MNIST or a successor, by their published names; what is held out is the same whatever the seed
-    of the run."""
+def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: Normalized) -> Splits:
+    """The four files of MNIST or a successor, by published name; the split does not depend on the run's seed."""
     images, labels = _pair(files["train-images-idx3-ubyte.gz"], files["train-labels-idx1-ubyte.gz"], len(classes))
     test = _pair(files["t10k-images-idx3-ubyte.gz"], files["t10k-labels-idx1-ubyte.gz"], len(classes))
     held_out = min(HELD_OUT, len(images) // 12)
@@ -94,28 +86,26 @@ def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: N
         facts=Facts(inputs=tuple(images.shape[1:]), classes=classes),
         prepare=prepare,
         notes=(
-            f"{held_out:,} of {len(images):,} images held out to choose the best weights; {len(test[0]):,} to test",
+            f"{held_out:,} of {len(images):,} images held out for validation; {len(test[0]):,} for test",
             f"read from {files['train-images-idx3-ubyte.gz'].parent}",
         ),
     )
 
 
 def _pair(images_file: Path, labels_file: Path, classes: int) -> tuple[Tensor, Tensor]:
-    """Images [N, 1, height, width] and their class numbers."""
+    """Images [N, 1, height, width] and their class indices."""
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.dim() != 3 or labels.dim() != 1:
         raise BadData(
-            f"{images_file} holds numbers of {images.dim()} dimensions and {labels_file} of {labels.dim()}; images have 3 "
-            "(number, height, width) and labels 1. Nothing was trained."
+            f"{images_file} has {images.dim()} dimensions and {labels_file} has {labels.dim()}; images need 3 (count, "
+            "height, width) and labels 1. Nothing was trained."
         )
     if len(images) != len(labels):
-        raise BadData(
-            f"{images_file} holds {len(images):,} images and {labels_file} {len(labels):,} labels. Nothing was trained."
-        )
+        counts = f"{images_file} holds {len(images):,} images and {labels_file} {len(labels):,} labels"
+        raise BadData(f"{counts}. Nothing was trained.")
     wrong = (labels >= classes).nonzero()
     if len(wrong):
         row = int(wrong[0])
-        raise BadData(
-            f"{labels_file}: label {row:,} is {int(labels[row])}, and there are classes 0 to {classes - 1}. Nothing was trained."
-        )
+        wanted = f"classes are 0 to {classes - 1}"
+        raise BadData(f"{labels_file}: label {row:,} is {int(labels[row])}, but {wanted}. Nothing was trained.")
     return images.unsqueeze(1), labels.long()

@@ -2,8 +2,8 @@
 
     splits = image_folder("flowers", size=64)
 
-All images become uint8 of one shape, [channels, height, width]: grey if all files are, else colour. A set that fits in
-memory is decoded once; a larger one is decoded as it is asked for, by the loader's workers.
+All images become uint8 of one shape [channels, height, width]: grayscale if all files are, else RGB. A data set that
+fits in memory is decoded once; a larger one on access, by the loader's workers.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["Images", "image_folder", "picture", "scaled"]
 
 ENDINGS: Final = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 GREY: Final = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})
-"""Pillow's names of pictures without colour."""
+"""Pillow's grayscale modes."""
 IN_MEMORY: Final = 2_000_000_000
-"""Bytes of decoded images up to which they are decoded once and kept."""
+"""Decoded images up to this many bytes are kept in memory."""
 VALID_NAMES: Final = ("valid", "val", "validation")
 SIDEWAYS: Final = frozenset({5, 6, 7, 8})
-"""Values of a photograph's orientation with which width and height change places."""
+"""EXIF orientations that swap width and height."""
 
 
 def image_folder(
     root: str | Path, *, size: int | tuple[int, int] | None = None, seed: int = 0, in_memory: int = IN_MEMORY
 ) -> Splits:
-    """`size`: (height, width) or the side of a square; images are scaled to cover it and cut in the middle."""
+    """`size`: (height, width) or the side of a square; images are resized to cover it and center-cropped."""
     _pillow()
     root = Path(root)
     shape = (size, size) if isinstance(size, int) else size
@@ -54,13 +54,13 @@ def image_folder(
     sources = {name: Images(each.files, each.labels, channels, shape) for name, each in lists.items()}
     parts: dict[str, Source] = {name: source.decoded() for name, source in sources.items()} if fits else dict(sources)
     facts = Facts(inputs=(channels, height, width), classes=lists["train"].classes, outputs=len(lists["train"].classes))
-    where = "decoded once" if fits else "decoded as needed"
-    counts = ", ".join(f"{len(part):,} to {_PURPOSE[name]}" for name, part in parts.items())
+    where = "decoded once" if fits else "decoded on access"
+    counts = ", ".join(f"{len(part):,} for {_PURPOSE[name]}" for name, part in parts.items())
     notes = (f"{len(every):,} images of {len(facts.classes)} classes, {width}x{height}, {where}: {counts}", *notes)
     return Splits(parts["train"], parts.get("valid"), parts.get("test"), facts, prepare=scaled, notes=notes)
 
 
-_PURPOSE: Final = {"train": "learn from", "valid": "validate", "test": "test"}
+_PURPOSE: Final = {"train": "training", "valid": "validation", "test": "test"}
 
 
 def scaled(images: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def scaled(images: Tensor) -> Tensor:
 
 @final
 class Images(Source):
-    """Files that are decoded when they are asked for."""
+    """Image files, decoded on access."""
 
     def __init__(self, files: Sequence[str], labels: Tensor, channels: int, size: tuple[int, int] | None) -> None:
         self.files, self.targets, self.channels, self.size = list(files), labels, channels, size
@@ -79,15 +79,14 @@ class Images(Source):
         return len(self.files)
 
     def fetch(self, numbers: Tensor) -> Batch:
-        return Batch(
-            torch.stack([self._decoded(self.files[number]) for number in numbers.tolist()]), self.targets[numbers]
-        )
+        images = [self._decoded(self.files[number]) for number in numbers.tolist()]
+        return Batch(torch.stack(images), self.targets[numbers])
 
     def labels(self) -> Tensor:
         return self.targets
 
     def decoded(self) -> Tensors:
-        """All of them, once; Pillow lets other threads work while it decodes."""
+        """All of them in memory; Pillow releases the GIL while it decodes."""
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             pictures = pool.map(self._decoded, self.files)
             first = next(pictures)
@@ -109,7 +108,7 @@ class Images(Source):
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Files with their class numbers."""
+    """Files with their class indices."""
 
     files: list[str]
     labels: Tensor
@@ -120,16 +119,15 @@ class _Listed:
 
 
 def _find(root: Path, seed: int) -> tuple[dict[str, _Listed], tuple[str, ...]]:
-    """The files of each part, drawn where the folders do not say it."""
+    """The files of each split, drawn where the folders do not define it."""
     if not root.is_dir():
         raise BadData(f"There is no folder {root}. Nothing was trained.")
     if not (root / "train").is_dir():
         everything = _listed(root)
         parts = split_numbers(len(everything.files), seed, everything.labels)
         named = zip(("train", "valid", "test"), parts, strict=True)
-        return {name: everything.part(numbers) for name, numbers in named if len(numbers)}, (
-            f"the parts are drawn with seed {seed}",
-        )
+        notes = (f"the splits are drawn with seed {seed}",)
+        return {name: everything.part(numbers) for name, numbers in named if len(numbers)}, notes
     found = {"train": _listed(root / "train")}
     folders = {
         "valid": next((root / name for name in VALID_NAMES if (root / name).is_dir()), None),
@@ -143,34 +141,28 @@ def _find(root: Path, seed: int) -> tuple[dict[str, _Listed], tuple[str, ...]]:
     whole = found["train"]
     train, valid, _ = split_numbers(len(whole.files), seed, whole.labels, test=0)
     found |= {"train": whole.part(train)} | ({"valid": whole.part(valid)} if len(valid) else {})
-    return found, (
-        f"there is no {root / 'valid'}: {len(valid):,} of {len(whole.files):,} training images validate, drawn with seed {seed}",
-    )
+    held_out = f"{len(valid):,} of {len(whole.files):,} training images are held out with seed {seed}"
+    return found, (f"there is no {root / 'valid'}: {held_out}",)
 
 
 def _listed(root: Path, known: tuple[str, ...] | None = None) -> _Listed:
     classes = tuple(sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith(".")))
     if not classes:
-        raise BadData(
-            f"{root} holds no folders, and each class needs one: {root / 'cat' / '1.png'}. Nothing was trained."
-        )
+        raise BadData(f"{root} needs one folder per class, as in {root / 'cat' / '1.png'}. Nothing was trained.")
     unknown = [name for name in classes if known is not None and name not in known]
     if unknown:
+        classes_known = ", ".join(known or ())
         raise BadData(
-            f"{root / unknown[0]} is a class that the training images do not have ({', '.join(known or ())}). Nothing was trained."
+            f"{root / unknown[0]} is not a class of the training images ({classes_known}). Nothing was trained."
         )
     files: list[str] = []
     labels: list[int] = []
     for name in classes:
-        inside = sorted(
-            str(file)
-            for file in (root / name).rglob("*")
-            if file.suffix.lower() in ENDINGS and not file.name.startswith(".")
-        )
+        visible = (file for file in (root / name).rglob("*") if not file.name.startswith("."))
+        inside = sorted(str(file) for file in visible if file.suffix.lower() in ENDINGS)
         if not inside:
-            raise BadData(
-                f"{root / name} holds no images ({', '.join(sorted(ENDINGS))}). Nothing was trained: fill or remove the folder."
-            )
+            kinds = ", ".join(sorted(ENDINGS))
+            raise BadData(f"{root / name} holds no images ({kinds}). Nothing was trained: fill or remove the folder.")
         files += inside
         labels += [(known or classes).index(name)] * len(inside)
     return _Listed(files, torch.tensor(labels), known or classes)
@@ -182,22 +174,23 @@ def _listed(root: Path, known: tuple[str, ...] | None = None) -> _Listed:
 class _Seen(NamedTuple):
     height: int
     width: int
-    grey: bool
+    gray: bool
 
 
 def _one_shape(files: Sequence[str], size: tuple[int, int] | None) -> tuple[int, int, int]:
-    """Channels, height and width of all; only the files' heads are read."""
+    """Channels, height and width of all images; only the headers are read."""
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         seen = list(pool.map(_head, files))
-    channels = 1 if all(each.grey for each in seen) else 3
+    channels = 1 if all(each.gray for each in seen) else 3
     if size is not None:
         return channels, *size
     first = seen[0]
     for file, each in zip(files, seen, strict=True):
         if each[:2] != first[:2]:
             raise BadData(
-                f"Images of different sizes cannot be stacked into one batch: {files[0]} is {first.width}x{first.height}, {file} is "
-                f"{each.width}x{each.height}. Nothing was trained: give one size for all, as in size={min(first.width, first.height)}."
+                f"Images of different sizes cannot be stacked into one batch: {files[0]} is {first.width}x"
+                f"{first.height}, {file} is {each.width}x{each.height}. Nothing was trained: give one size, as in "
+                f"size={min(first.width, first.height)}."
             )
     return channels, first.height, first.width
 
@@ -235,8 +228,8 @@ def picture(file: str | BytesIO, channels: int, size: tuple[int, int] | None = N
 
 def _eight_bits(image: Image, channels: int) -> Image:
     if image.mode == "F":
-        raise ValueError("it holds fractions, not the 0 to 255 of a picture")
-    if image.mode.startswith("I"):  # 16 bits: Pillow's own conversion would cut everything above 255
+        raise ValueError("it holds floats, not pixels from 0 to 255")
+    if image.mode.startswith("I"):  # 16 bits: Pillow's own conversion clips values above 255
         image = _pillow().fromarray((np.asarray(image).astype(np.int64).clip(0, 65535) >> 8).astype(np.uint8))
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
@@ -248,14 +241,14 @@ def _opened(file: str | BytesIO) -> Image:
     try:
         opened: Image = pillow.open(file)
     except pillow.UnidentifiedImageError:
-        raise ValueError("it is no image that Pillow knows") from None
+        raise ValueError("Pillow does not recognize it as an image") from None
     except (OSError, SyntaxError, pillow.DecompressionBombError) as error:
         raise ValueError(str(error)) from None
     return opened
 
 
 def _orientation(image: Image) -> int:
-    """How a camera was held; only photographs say so, and other formats would be decoded for the question."""
+    """EXIF orientation; only photographs have it, and reading it decodes other formats."""
     return int(image.getexif().get(0x0112, 1)) if image.format in ("JPEG", "MPO") else 1
 
 
@@ -263,7 +256,6 @@ def _pillow() -> Any:
     try:
         from PIL import Image as pillow  # noqa: N813 - the package is Pillow
     except ImportError:
-        raise MissingExtra(
-            "Images are read by Pillow, which is not installed. Nothing was run: pip install 'trueloop[images]'"
-        ) from None
+        need = "Reading images needs Pillow, which is not installed"
+        raise MissingExtra(f"{need}. Nothing was run: pip install 'trueloop[images]'") from None
     return pillow

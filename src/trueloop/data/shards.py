@@ -1,9 +1,9 @@
-"""WebDataset tar shards: `key.jpg` and `key.cls`, files of one key make one sample.
+"""WebDataset tar shards: files with the same key (`key.jpg`, `key.cls`) form one sample.
 
     Splits(train=Shards("train-{0000..0099}.tar"), valid=Shards("valid-*.tar"))
 
-The heads of the tars are read once; after that any sample is read by its place in its file, so that the order is the
-engine's and a resume is exact, as with any other source. Nothing is unpickled.
+The tar headers are indexed once; then any sample is read by its offset, so that the engine owns the order and a resume
+is exact, as with any other source. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["DECODERS", "Samples", "Shards"]
 Decoder = Callable[[bytes], Any]
 
 OPEN_FILES: Final = 64
-"""Shards held open in each process: systems allow some hundreds of files."""
+"""Shards held open in each process: systems allow a few hundred open files."""
 INPUTS, TARGET = 0, 1
 RANGE: Final = re.compile(r"\{(\d+)\.\.(\d+)\}")
 BLOCK: Final = 512
-"""Bytes; a tar is made of them, and ends with one that is all zero."""
+"""Bytes of a tar block; a tar ends with a block of zeros."""
 
 
 def _picture(data: bytes) -> Tensor:
@@ -50,29 +50,21 @@ def _array(data: bytes) -> Tensor:
     return torch.from_numpy(np.load(BytesIO(data), allow_pickle=False))
 
 
-def _whole_number(data: bytes) -> int:
-    return int(data)
-
-
-def _text(data: bytes) -> str:
-    return data.decode()
-
-
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
     {
         **dict.fromkeys(("jpg", "jpeg", "png", "webp", "ppm"), _picture),
-        **dict.fromkeys(("cls", "cls2", "index", "id"), _whole_number),
-        **dict.fromkeys(("txt", "text"), _text),
+        **dict.fromkeys(("cls", "cls2", "index", "id"), int),
+        **dict.fromkeys(("txt", "text"), bytes.decode),
         "json": json.loads,
         "npy": _array,
     }
 )
-"""By what stands after a key's first point. Images are uint8 [3, height, width]; arrays may not hold Python objects."""
+"""Decoder by file extension. Images become uint8 [3, height, width]; arrays may not hold Python objects."""
 
 
 @final
 class Shards(Source):
-    """Samples in tar files. `inputs` and `target`: endings; several that mean the same are given as 'jpg;png'."""
+    """Samples in tar files. `inputs` and `target` are file extensions; alternatives are written as 'jpg;png'."""
 
     def __init__(
         self,
@@ -84,7 +76,7 @@ class Shards(Source):
         transform: Callable[[Any, Any], tuple[Any, Any]] | None = None,
         collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
-        """`decoders` are taken besides the usual ones; `transform` makes (inputs, target) of what was decoded."""
+        """`decoders` extend the defaults; `transform` maps the decoded (inputs, target)."""
         wanted = (tuple(inputs.split(";")), tuple(target.split(";")))
         self.samples = Samples(_expanded(shards), wanted, {**DECODERS, **decoders}, transform)
         self._dataset = Dataset(self.samples, collate, name=self.samples.name)
@@ -96,7 +88,7 @@ class Shards(Source):
         return self._dataset.fetch(numbers)
 
     def labels(self) -> Tensor | None:
-        """Where the target is a class number alone; that reads one small member per sample."""
+        """Only where the target is a `.cls` file: reads one small member per sample."""
         if self.samples.wanted[1] != ("cls",) or self.samples.transform is not None:
             return None
         return torch.tensor([self.samples.member(number, TARGET) for number in range(len(self))])
@@ -104,7 +96,7 @@ class Shards(Source):
 
 @final
 class Samples:
-    """The samples of tars as a list of (inputs, target), each decoded when it is asked for."""
+    """The samples of tar files as a sequence of (inputs, target), each decoded on access."""
 
     def __init__(
         self,
@@ -125,7 +117,7 @@ class Samples:
                 self._endings.append(endings)
                 places.append((number, *spans))
         self._places = torch.tensor(places, dtype=torch.int64)
-        """Of each sample: the number of its shard, then where inputs and target begin and how long they are."""
+        """Per sample: shard, then offset and length of inputs and of target."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -135,7 +127,7 @@ class Samples:
         return (inputs, target) if self.transform is None else self.transform(inputs, target)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Open files stay in their process."""
+        """File handles stay in their process."""
         return {**self.__dict__, "_open": OrderedDict()}
 
     def __del__(self) -> None:
@@ -146,22 +138,21 @@ class Samples:
         return f"{self.keys[number]} in {self.paths[int(self._places[number, 0])]}"
 
     def member(self, number: int, part: int) -> Any:
-        """One of the two files of a sample, decoded."""
+        """The decoded inputs or target of a sample."""
         shard, *spans = self._places[number].tolist()
         start, length = spans[2 * part : 2 * part + 2]
         ending = self._endings[number][part]
         name = f"{self.keys[number]}.{ending}"
         data = os.pread(self._handle(shard), length, start)
         if len(data) != length:
-            raise BadData(f"{self.paths[shard]} has become shorter since it was opened: {name} is cut off.")
+            raise BadData(f"{self.paths[shard]} was truncated while in use: {name} is incomplete.")
         try:
             return self.decoders[ending](data)
         except (ValueError, EOFError) as error:
             raise BadData(f"{self.paths[shard]}: {name} cannot be decoded ({error}). Replace it.") from None
 
     def _handle(self, shard: int) -> int:
-        """An open file. It is read by position, so that processes forked after the opening do not disturb one
-        another."""
+        """An open file, read by position: forked processes share it safely."""
         handle = self._open.pop(shard, None)
         if handle is None:
             if len(self._open) >= OPEN_FILES:
@@ -175,24 +166,24 @@ def _refuse_unknown_endings(wanted: tuple[tuple[str, ...], tuple[str, ...]], dec
     for ending in (*wanted[INPUTS], *wanted[TARGET]):
         if ending not in decoders:
             raise BadData(
-                f"No decoder is known for .{ending} (there are {', '.join(sorted(decoders))}). Nothing was trained: give one, "
-                f"as in Shards(..., decoders={{{ending!r}: function_of_bytes}})."
+                f"No decoder for .{ending} (known: {', '.join(sorted(decoders))}). Nothing was trained: pass one, as "
+                f"in Shards(..., decoders={{{ending!r}: function_of_bytes}})."
             )
 
 
 def _index(
     path: str, wanted: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> Iterator[tuple[str, tuple[str, str], tuple[int, ...]]]:
-    """Key, the two endings and the two spans of every sample of a shard, in its order."""
+    """Key, extensions and spans of every sample of a shard, in file order."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for name, start, length in _members(path):
         folder, _, base = name.rpartition("/")
         key, point, ending = base.partition(".")
         if not key or not point:
-            continue  # a hidden file, or one without an ending, belongs to no sample
+            continue  # a hidden file or one without extension belongs to no sample
         parts = found.setdefault(f"{folder}/{key}" if folder else key, {})
         if ending.lower() in parts:
-            raise BadData(f"{path} holds {name} twice: which one is meant? Nothing was trained.")
+            raise BadData(f"{path} holds {name} twice. Nothing was trained: remove one.")
         parts[ending.lower()] = (start, length)
     if not found:
         raise BadData(f"{path} holds no samples (files called key.jpg, key.cls). Nothing was trained.")
@@ -201,14 +192,14 @@ def _index(
         if inputs is None or target is None:
             lacking = " or ".join(f".{ending}" for ending in wanted[INPUTS if inputs is None else TARGET])
             raise BadData(
-                f"{path}: the sample {key} has no {lacking}, only {', '.join('.' + ending for ending in parts)}. Nothing was trained: "
-                "add it, remove the sample, or name other endings (inputs=..., target=...)."
+                f"{path}: sample {key} has no {lacking}, only {', '.join('.' + ending for ending in parts)}. Nothing "
+                "was trained: add it, remove the sample, or name other extensions (inputs=..., target=...)."
             )
         yield key, (inputs, target), (*parts[inputs], *parts[target])
 
 
 def _members(path: str) -> Iterator[tuple[str, int, int]]:
-    """Name, start and length of every plain file of a tar. A tar that does not end as tars do was cut short."""
+    """Name, offset and length of every regular file of a tar; a tar without its end blocks is truncated."""
     try:
         with tarfile.open(path, "r:") as tar:
             while (member := tar.next()) is not None:
@@ -219,17 +210,16 @@ def _members(path: str) -> Iterator[tuple[str, int, int]]:
     except FileNotFoundError:
         raise BadData(f"There is no file {path}. Nothing was trained.") from None
     except (tarfile.TarError, OSError) as error:
-        raise BadData(
-            f"{path} is no whole tar file ({error}). Nothing was trained: copy it again; .tar.gz must be unpacked to .tar."
-        ) from None
+        cure = "copy it again; unpack .tar.gz to .tar"
+        raise BadData(f"{path} is not a valid tar file ({error}). Nothing was trained: {cure}.") from None
     with open(path, "rb") as file:
         file.seek(ends)
         if file.read(BLOCK) != bytes(BLOCK):
-            raise BadData(f"{path} is cut short or damaged after {ends:,} bytes. Nothing was trained: copy it again.")
+            raise BadData(f"{path} is truncated or damaged after {ends:,} bytes. Nothing was trained: copy it again.")
 
 
 def _expanded(shards: str | Path | Sequence[str | Path]) -> list[str]:
-    """Files of a name with {0000..0099} or *, or of a list of such names."""
+    """The files that a name with {0000..0099} or *, or a list of such names, stands for."""
     if not isinstance(shards, (str, Path)):
         return [path for each in shards for path in _expanded(each)]
     name = str(shards)

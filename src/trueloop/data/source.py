@@ -1,8 +1,8 @@
-"""The seam between data and engine: a source gives the batch of any sample numbers.
+"""The seam between data and engine: a source returns the batch for a list of sample indices.
 
-Whatever the source (tensors, a dataset, a memory-mapped file, tar shards), a batch is a pure function of the numbers
-asked for and, if the source draws random numbers, of the seeds that were set before. So order, position and resume
-belong to the engine and are exact for all.
+For every source (tensors, a dataset, a memory-mapped file, tar shards) a batch is a pure function of the indices and,
+if the source draws random numbers, of the current seeds. So order, position and resume belong to the engine
+and are exact.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from trueloop.errors import BadData
 __all__ = ["Batch", "Facts", "Source", "Splits", "moved", "size_of", "tensors_in"]
 
 Augment = Callable[[Any, torch.Generator], Any]
-"""Changes the inputs of a training batch, on the device, drawing from the given generator only."""
+"""Augments the inputs of a training batch on the device; draws only from the given generator."""
 Prepare = Callable[[Any], Any]
-"""Makes raw inputs (uint8) what the model takes, on the device: for training and evaluation alike."""
+"""Converts raw inputs (uint8) to model inputs on the device, in training and in evaluation."""
 
 
 class Batch(NamedTuple):
-    """What the model is given, and what it should answer. Inputs may be a tensor, or a dict or tuple of tensors."""
+    """Model inputs (a tensor, or a dict or tuple of tensors) and targets."""
 
     inputs: Any
     targets: Any
 
 
 class Source(ABC):
-    """Samples by number."""
+    """Samples by index."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -44,34 +44,34 @@ class Source(ABC):
         """The batch of these samples, in this order."""
 
     def resident(self, device: torch.device) -> Source | None:
-        """The same source with all its samples on the device; None: they cannot be held as tensors."""
+        """The same source with all samples on the device; None if they cannot be held as tensors."""
         return None
 
     def nbytes(self) -> int | None:
-        """How much memory `resident` would take; None: it cannot be."""
+        """Memory that `resident` needs; None if there is no resident form."""
         return None
 
     def labels(self) -> Tensor | None:
-        """The class of each sample, for balanced sampling; None: they are not known without reading everything."""
+        """The class of each sample, for balanced sampling; None if only reading all samples would tell."""
         return None
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model or a check may need to know about the data."""
+    """Properties of the data that a model or a check needs."""
 
     inputs: tuple[int, ...] = ()
     """Shape of one sample as the model sees it."""
     classes: tuple[str, ...] = ()
-    """Names of the classes, in the order of their numbers."""
+    """Class names, by class index."""
     vocabulary: int = 0
-    """How many different tokens."""
+    """Number of different tokens."""
     outputs: int = 0
-    """How many numbers the model answers with, where classes do not say it."""
+    """Number of model outputs, where `classes` does not determine it."""
     ignore: int | None = None
-    """Target number that does not count (padding)."""
+    """Target value that the loss ignores (padding)."""
     more: dict[str, Any] = field(default_factory=dict)
-    """What a recipe's own model wants to know: categories of columns, characters of a vocabulary."""
+    """Anything else a recipe's model needs: categories of columns, characters of a vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,19 @@ class Splits:
     prepare: Prepare | None = None
     augment: Augment | None = None
     notes: Sequence[str] = ()
-    """What a person should know of them: '5,000 of 60,000 held out for validation'."""
+    """Remarks for the user: '5,000 of 60,000 held out for validation'."""
 
     def __post_init__(self) -> None:
-        if len(self.train) == 0:
-            raise BadData(
-                "The training data holds no samples. Nothing was trained: check the path and the filter that reads it."
-            )
-        for name, part in (("validation", self.valid), ("test", self.test)):
+        for name, part in (("training", self.train), ("validation", self.valid), ("test", self.test)):
             if part is not None and len(part) == 0:
+                cure = "check" if name == "training" else "leave it out, or check"
                 raise BadData(
-                    f"The {name} data holds no samples. Nothing was trained: leave it out, or check the filter that reads it."
+                    f"The {name} data is empty. Nothing was trained: {cure} the path and the filter that reads it."
                 )
 
 
 def moved(value: Any, device: torch.device, *, non_blocking: bool = False) -> Any:
-    """Tensors in dicts, lists and tuples moved to a device; everything else as it is."""
+    """The value with all tensors in dicts, lists and tuples moved to a device."""
     if isinstance(value, Tensor):
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):
@@ -113,7 +110,7 @@ def moved(value: Any, device: torch.device, *, non_blocking: bool = False) -> An
 
 
 def size_of(inputs: Any) -> int:
-    """How many samples a batch's inputs hold: the first dimension of their first tensor."""
+    """The batch size: the first dimension of the first tensor."""
     if isinstance(inputs, Tensor):
         return inputs.shape[0]
     values = inputs.values() if isinstance(inputs, dict) else inputs
@@ -124,9 +121,6 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     """Every tensor inside dicts, lists and tuples."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
+    elif isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from tensors_in(item)

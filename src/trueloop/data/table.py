@@ -1,11 +1,9 @@
-"""A table to learn from: its columns made numbers, its target a class or a quantity, its rows drawn into train, valid
-and test.
+"""A table as training data: encoded columns, a class or a quantity as target, rows split into train, valid and test.
 
     task, splits = read_table("flowers.csv", target="species")
 
-Numbers are standardised and categories numbered by what the training rows hold, so that nothing of the other rows leaks
-into training.
-`splits.facts.more["columns"]` says how each column became inputs: what is needed to do the same to a new row.
+Numbers are standardized and categories encoded with statistics of the training rows only, so that nothing leaks from
+the other rows. `splits.facts.more["columns"]` records how each column was encoded: what a new row needs.
 """
 
 from __future__ import annotations
@@ -28,22 +26,21 @@ from trueloop.errors import BadData
 __all__ = ["Target", "read_table", "read_target"]
 
 FEW: Final = 20
-"""Integers with at most this many different values are class numbers; with more they are quantities."""
+"""Integers with at most this many different values are class indices; with more they are quantities."""
 FEWEST: Final = 10
-"""Rows without which a table cannot be split into three parts that mean anything."""
+"""Fewest rows that can be split into three meaningful parts."""
 MOST_CATEGORIES: Final = 64
-"""The most frequent categories of a column have an input each; all others, and those that training never saw, share
-one."""
+"""The most frequent categories of a column get one input each; all others, and unseen ones, share one."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the target column asks for."""
+    """The task that the target column defines."""
 
     task: Literal["multiclass", "regression"]
     values: Tensor
-    """Class numbers (int64), or quantities (float32)."""
+    """Class indices (int64), or quantities (float32)."""
     classes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -53,7 +50,7 @@ class Target:
 
 
 def read_target(path: str | Path, target: str, task: str = "") -> Target:
-    """The header and one column: enough to know the task. `task`: what to take it for, if not what it looks like."""
+    """Reads the header and one column: enough to know the task. `task` overrides the guess."""
     return _target_of(read_columns(Path(path), target, only_target=True), target, task)
 
 
@@ -66,7 +63,7 @@ def read_table(
     missing: Literal["refuse", "fill"] = "refuse",
     task: str = "",
 ) -> tuple[str, Splits]:
-    """The task and the data. `codes`: one input per column of words, its category's number, for embeddings.
+    """The task and the data. `codes`: one input per text column, the category's index, for embeddings.
 
     `fill`: an empty cell becomes the mean of the training rows, or a category of its own.
     """
@@ -83,10 +80,10 @@ def read_table(
     facts = Facts(inputs=(inputs.shape[1],), classes=aim.classes, outputs=len(aim.classes) or 1, more=more)
     sources = [Tensors(inputs[part], aim.values[part]) if len(part) else None for part in (train, valid, test)]
     assert sources[0] is not None
-    how = f"drawn with seed {seed}{', class by class' if multiclass else ''}"
+    how = f"{'stratified, ' if multiclass else ''}seed {seed}"
     notes = (
         f"target {target}: {aim}",
-        f"{len(table):,} rows: {len(train):,} to learn from, {len(valid):,} to validate, {len(test):,} to test ({how})",
+        f"{len(table):,} rows: {len(train):,} for training, {len(valid):,} validation, {len(test):,} test ({how})",
         *(f"left out: {name} ({why})" for name, why in (table.left_out | encoder.left_out).items()),
         *encoder.notes,
     )
@@ -100,30 +97,23 @@ def _target_of(table: Columns, name: str, task: str) -> Target:
     if task not in ("", "multiclass", "regression"):
         raise BadData(f"A table is read for multiclass or regression, not {task!r}. Nothing was trained.")
     if len(table) < FEWEST:
-        raise BadData(
-            f"{table.path} has {len(table)} rows, too few to learn from, validate and test: {FEWEST} at least. Nothing was trained."
-        )
+        raise BadData(f"{table.path} has {len(table)} rows; at least {FEWEST} are needed. Nothing was trained.")
     column = table.columns[name]
     if isinstance(column, Words):
         if task == "regression":
-            raise table.refused(
-                0,
-                f"the target column {name!r} holds {column.names[0]!r}; regression needs numbers. Nothing was trained.",
-            )
+            holds = f"the target column {name!r} holds {column.names[0]!r}"
+            raise table.refused(0, f"{holds}; regression needs numbers. Nothing was trained.")
         return _classes_of(table, name, column.codes, column.names)
     values = column.values
     distinct = np.unique(values)
     if len(distinct) == 1:
-        raise BadData(
-            f"{table.path}: the target column {name!r} is {distinct[0]:g} in all rows: nothing to learn. Nothing was trained."
-        )
+        raise _constant_target(table, name, f"{distinct[0]:g}")
     whole = bool((distinct == np.floor(distinct)).all())
     few = len(distinct) <= FEW and 2 * len(distinct) <= len(values)
     if task == "multiclass" and not whole:
         row = int(np.flatnonzero(values != np.floor(values))[0])
-        raise table.refused(
-            row, f"the target column {name!r} holds {values[row]:g}, which is no class. Nothing was trained."
-        )
+        holds = f"the target column {name!r} holds {values[row]:g}"
+        raise table.refused(row, f"{holds}, which is not a class index. Nothing was trained.")
     if task == "multiclass" or (not task and whole and few):
         codes = np.searchsorted(distinct, values)
         return _classes_of(table, name, codes, tuple(f"{value:.0f}" for value in distinct))
@@ -131,25 +121,20 @@ def _target_of(table: Columns, name: str, task: str) -> Target:
 
 
 def _classes_of(table: Columns, name: str, codes: npt.NDArray[np.int64], names: tuple[str, ...]) -> Target:
-    """Classes in the order of the alphabet (words) or of their numbers."""
+    """Classes in alphabetical (text) or numerical order."""
     if len(names) == 1:
-        raise BadData(
-            f"{table.path}: the target column {name!r} is {names[0]!r} in all rows: nothing to learn. Nothing was trained."
-        )
+        raise _constant_target(table, name, repr(names[0]))
     if 2 * len(names) > len(table):
         raise BadData(
-            f"{table.path}: the target column {name!r} holds {len(names):,} different values in {len(table):,} rows, so that most classes "
-            "have one sample: it names rows, and says nothing of them. Nothing was trained: choose another --target."
+            f"{table.path}: the target column {name!r} has {len(names):,} different values in {len(table):,} rows, so "
+            "most classes have one sample: it looks like a row ID. Nothing was trained: choose a different --target."
         )
     counts = np.bincount(codes, minlength=len(names))
     if counts.min() == 1:
         row = int(np.flatnonzero(codes == counts.argmin())[0])
-        others = f" ({(counts == 1).sum() - 1} other classes too)" if (counts == 1).sum() > 1 else ""
-        raise table.refused(
-            row,
-            f"the class {names[codes[row]]!r} of {name!r} appears only here{others}: one sample cannot be both learned from and "
-            "measured with. Nothing was trained: remove the row, or join the class with another.",
-        )
+        others = f" ({(counts == 1).sum() - 1} more classes have one sample)" if (counts == 1).sum() > 1 else ""
+        once = f"class {names[codes[row]]!r} of {name!r} has only this sample{others}; train and test need one each"
+        raise table.refused(row, f"{once}. Nothing was trained: remove the row, or merge the class with another.")
     numbered = all(word.lstrip("-").isdigit() for word in names)
     order = sorted(range(len(names)), key=lambda code: int(names[code]) if numbered else names[code])
     rank = np.empty(len(names), np.int64)
@@ -157,17 +142,21 @@ def _classes_of(table: Columns, name: str, codes: npt.NDArray[np.int64], names: 
     return Target("multiclass", torch.from_numpy(rank[codes]), tuple(names[code] for code in order))
 
 
+def _constant_target(table: Columns, name: str, value: str) -> BadData:
+    return BadData(f"{table.path}: the target column {name!r} is {value} in all rows. Nothing was trained.")
+
+
 # -- the inputs --
 
 
 @final
 class _Encoder:
-    """Columns to one matrix of numbers, by what the training rows hold."""
+    """Encodes columns as one matrix, with statistics of the training rows."""
 
     def __init__(self, table: Columns, train: npt.NDArray[np.int64], categories: str) -> None:
         self.table, self.train, self.one_hot = table, train, categories == "one-hot"
         self.described: list[dict[str, Any]] = []
-        """How each column became inputs, in their order."""
+        """How each column is encoded, in input order."""
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -181,18 +170,17 @@ class _Encoder:
                 parts.append(part)
         if not parts:
             why = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items()) or "there is no other column"
-            raise BadData(f"{self.table.path} has nothing to predict {target!r} from ({why}). Nothing was trained.")
+            raise BadData(f"{self.table.path} has no usable input column for {target!r} ({why}). Nothing was trained.")
         return np.concatenate(parts, axis=1)
 
     def _numbers(self, name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32] | None:
         missing = np.isnan(values)
         learned = values[self.train][~missing[self.train]]
         if len(learned) == 0 or learned.min() == learned.max():
-            self.left_out[name] = (
-                f"always {learned[0]:g} in the training rows" if len(learned) else "no value in the training rows"
-            )
+            constant = f"always {learned[0]:g}" if len(learned) else "no value"
+            self.left_out[name] = f"{constant} in the training rows"
             return None
-        # Scaled down before the squares: 1e200 is a number a table may hold.
+        # Scaled before squaring: a table may hold 1e200.
         largest = np.abs(learned).max()
         mean, spread = float((learned / largest).mean() * largest), float((learned / largest).std() * largest)
         if missing.any():
@@ -205,7 +193,9 @@ class _Encoder:
         counts = np.bincount(column.codes[self.train], minlength=len(column.names))
         seen = int((counts > 0).sum())
         if 2 * seen > len(self.train) and seen > 2:
-            self.left_out[name] = f"{seen:,} different texts in {len(self.train):,} training rows: it names rows"
+            self.left_out[name] = (
+                f"{seen:,} different texts in {len(self.train):,} training rows: it looks like a row ID"
+            )
             return None
         if seen == 1:
             self.left_out[name] = f"always {column.names[counts.argmax()]!r} in the training rows"
@@ -225,10 +215,9 @@ class _Encoder:
 
     def _note_others(self, name: str, seen: int, unseen: int) -> None:
         if seen > MOST_CATEGORIES:
-            self.notes.append(
-                f"{name}: the {MOST_CATEGORIES} most frequent of {seen:,} categories have an input each; the others share one"
-            )
+            kept = f"the {MOST_CATEGORIES} most frequent of {seen:,} categories"
+            self.notes.append(f"{name}: {kept} get one input each; the others share one")
         if unseen:
             self.notes.append(
-                f"{name}: {unseen:,} rows to validate or test hold a category that training never sees: 'other'"
+                f"{name}: {unseen:,} validation or test rows hold a category not seen in training: 'other'"
             )

@@ -1,4 +1,4 @@
-"""Samples that are held in memory as tensors: uint8 stays uint8 until a batch is made ready on the device."""
+"""Samples held in memory as tensors: uint8 stays uint8 until a batch is prepared on the device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ __all__ = ["Tensors"]
 
 @final
 class Tensors(Source):
-    """Inputs and targets, one row per sample: tensors, or numpy arrays, whose memory is then shared."""
+    """Inputs and targets, one row per sample: tensors, or NumPy arrays, whose memory is shared."""
 
     def __init__(self, inputs: Tensor | np.ndarray[Any, Any], targets: Tensor | np.ndarray[Any, Any]) -> None:
         self.inputs, self.targets = _as_tensor(inputs, "inputs"), _as_tensor(targets, "targets")
         if len(self.inputs) != len(self.targets):
-            raise BadData(
-                f"There are {len(inputs):,} inputs and {len(targets):,} targets: each sample needs one of each. Nothing was trained."
-            )
+            counts = f"{len(inputs):,} inputs and {len(targets):,} targets"
+            raise BadData(f"There are {counts}: each sample needs one of each. Nothing was trained.")
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -44,38 +43,31 @@ class Tensors(Source):
 
 def _as_tensor(value: Any, which: str) -> Tensor:
     if not isinstance(value, (Tensor, np.ndarray)):
-        raise BadData(
-            f"The {which} are a {type(value).__name__}: Tensors takes tensors or numpy arrays. Nothing was trained."
-        )
+        kind = type(value).__name__
+        raise BadData(f"The {which} are a {kind}: Tensors takes tensors or NumPy arrays. Nothing was trained.")
     if value.ndim == 0:
-        raise BadData(f"The {which} are one number: they need one row per sample. Nothing was trained.")
+        raise BadData(f"The {which} are a scalar: they need one row per sample. Nothing was trained.")
     if isinstance(value, Tensor):
         return value
     if value.dtype.kind in "OUS":
-        raise BadData(_no_numbers(value, which))
+        raise BadData(_not_numeric(value, which))
     try:
         return torch.from_numpy(value)
     except TypeError:
-        raise BadData(
-            f"The {which} are {value.dtype}, which no tensor can hold. Nothing was trained: use .astype('float32')."
-        ) from None
+        cure = "Nothing was trained: use .astype('float32')."
+        raise BadData(f"The {which} are {value.dtype}, which no tensor can hold. {cure}") from None
 
 
-def _no_numbers(values: np.ndarray[Any, Any], which: str) -> str:
-    """Why an array of objects or texts is refused, with the first row that is to blame."""
+def _not_numeric(values: np.ndarray[Any, Any], which: str) -> str:
+    """Why an array of objects or strings is refused, with the first bad row."""
+    rows = enumerate(np.ravel(np.asarray(value, dtype=object)).tolist() for value in values.tolist())
     number = (bool, int, float, np.number)
-    flat = (
-        (row, each)
-        for row, value in enumerate(values.tolist())
-        for each in np.ravel(np.asarray(value, dtype=object)).tolist()
-    )
-    row, odd = next(((row, each) for row, each in flat if not isinstance(each, number)), (0, values[0]))
-    cure = (
-        "number the classes from 0"
-        if isinstance(odd, str) and which == "targets"
-        else "make them numbers: .astype('float32')"
-    )
+    bad = ((row, each) for row, items in rows for each in items if not isinstance(each, number))
+    row, value = next(bad, (0, values[0]))
+    is_class = isinstance(value, str) and which == "targets"
+    cure = "encode the classes as 0, 1, 2 and so on" if is_class else "convert them: .astype('float32')"
+    kind = "strings" if values.dtype.kind in "US" else "Python objects"
     return (
-        f"The {which} are a numpy array of {'text' if values.dtype.kind in 'US' else 'Python objects'}; row {row} holds {odd!r} "
-        f"({type(odd).__name__}), and tensors hold numbers only. Nothing was trained: {cure}."
+        f"The {which} are a NumPy array of {kind}; row {row} is {value!r} ({type(value).__name__}). "
+        f"Tensors hold numbers only. Nothing was trained: {cure}."
     )

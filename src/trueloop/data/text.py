@@ -1,5 +1,4 @@
-"""Sentences as numbers: words by a vocabulary that only the training data make, pairs and pieces of words by hashing;
-rows padded."""
+"""Text as token IDs: words by a vocabulary of the training data, word pairs and subwords by hashing; rows padded."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from trueloop.errors import BadData
 __all__ = ["PADDING", "UNKNOWN", "Vocabulary", "padded_rows", "read_lines", "words_in"]
 
 PADDING: Final = 0
-"""The number of no word: it fills rows up."""
+"""Token ID of padding."""
 UNKNOWN: Final = 1
-"""The number of every word that the training data do not know."""
+"""Token ID of every word outside the vocabulary."""
 _WORD: Final = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-"""A word with its apostrophes and hyphens, or a single sign."""
+"""A word with its apostrophes and hyphens, or a punctuation mark."""
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
-    """The lines that hold anything. Raises BadData naming the file, and the line that cannot be read."""
+    """The non-empty lines. Raises BadData naming the file and the line that cannot be read."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -46,59 +45,55 @@ def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
 
 
 def words_in(line: str) -> list[str]:
-    """In small letters, signs by themselves."""
+    """Lower-case words and punctuation marks."""
     return _WORD.findall(line.lower())
 
 
 @final
 @dataclass(frozen=True)
 class Vocabulary:
-    """Which number a word has. Pairs of neighbours and pieces of words share `buckets` numbers after the words': a word
-    that the training data do not know still has pieces that they do."""
+    """Token IDs of words. Word pairs and subwords share `buckets` IDs after those of the words, so that an unknown word
+    still has known subwords."""
 
     numbers: dict[str, int]
     buckets: int = 0
     """0: words only."""
     pieces: tuple[int, int] = (3, 5)
-    """Shortest and longest piece, in letters; the ends of a word count as one each."""
+    """Shortest and longest subword in characters; both ends of a word count as a character."""
 
     @classmethod
     def of(cls, lines: Iterable[str], *, least: int = 1, buckets: int = 0) -> Self:
-        """Words that occur at least so often; the most frequent first, and equal ones by the alphabet, so that it is
-        the same each time."""
+        """Words with at least `least` occurrences, by frequency, then alphabetically: the same every time."""
         counts = Counter(word for line in lines for word in words_in(line))
-        kept = sorted(
-            (word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word)
-        )
+        frequent = (word for word, count in counts.items() if count >= least)
+        kept = sorted(frequent, key=lambda word: (-counts[word], word))
         return cls({word: UNKNOWN + 1 + at for at, word in enumerate(kept)}, buckets)
 
     def plain(self) -> dict[str, Any]:
-        """All of it, for a file; `read` is the way back."""
+        """As plain values for a file; the inverse of `read`."""
         return {"encoding": "words", "words": list(self.numbers), "buckets": self.buckets, "pieces": list(self.pieces)}
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError or ValueError if `plain` did not make it."""
-        shortest, longest = told["pieces"]
-        return cls(
-            {word: UNKNOWN + 1 + at for at, word in enumerate(told["words"])}, told["buckets"], (shortest, longest)
-        )
+    def read(cls, saved: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError if `plain` did not write it."""
+        shortest, longest = saved["pieces"]
+        numbers = {word: UNKNOWN + 1 + at for at, word in enumerate(saved["words"])}
+        return cls(numbers, saved["buckets"], (shortest, longest))
 
     def __len__(self) -> int:
-        """How many numbers there are, padding and unknown among them."""
+        """Number of token IDs, including padding and unknown."""
         return UNKNOWN + 1 + len(self.numbers) + self.buckets
 
     def row(self, line: str) -> list[int]:
-        """The numbers of a line's words, in order; then, each once, those of its pairs and pieces."""
+        """Token IDs of a line's words in order, then of its pairs and subwords, each once."""
         words = words_in(line)
         row = [self.numbers.get(word, UNKNOWN) for word in words]
         if not self.buckets:
             return row
         first = UNKNOWN + 1 + len(self.numbers)
-        parts = {f"{left} {right}" for left, right in pairwise(words)} | {
-            piece for word in set(words) for piece in self._pieces(word)
-        }
-        # Not hash(): Python gives strings another one in each process, and a resumed run would read other vectors.
+        parts = {f"{left} {right}" for left, right in pairwise(words)}
+        parts |= {piece for word in set(words) for piece in self._pieces(word)}
+        # Not hash(): it differs from process to process, and a resumed run would read different embeddings.
         return row + sorted({first + zlib.crc32(part.encode()) % self.buckets for part in parts})
 
     def _pieces(self, word: str) -> Iterator[str]:
@@ -108,5 +103,5 @@ class Vocabulary:
 
 
 def padded_rows(rows: Sequence[Sequence[int]]) -> Tensor:
-    """int32 [rows, length of the longest]; what is missing is padding."""
+    """int32 [rows, longest row], padded."""
     return pad_sequence([torch.tensor(row, dtype=torch.int32) for row in rows], batch_first=True, padding_value=PADDING)

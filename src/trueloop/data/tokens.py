@@ -1,11 +1,10 @@
-"""A file of tokens, mapped into memory: nothing but numbers of one size, one after another. Text itself is such a file,
-of bytes.
+"""A memory-mapped file of tokens: integers of one size, one after another. A text file is one too, of bytes.
 
     tokens = Tokens(Path("train.bin"), block=1024, dtype="uint16")
-    tokens.fetch(numbers)       # inputs [N, 1024], and targets: the same moved by one
+    tokens.fetch(numbers)       # inputs [N, 1024], and targets shifted by one
 
-A sample is a block; samples begin `stride` tokens apart, so that an epoch sees each beginning once. The file is never
-read whole, unless it moves to a device.
+A sample is a block; samples start `stride` tokens apart, so that an epoch sees each start once. The file is never
+loaded completely, unless it moves to a device.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ TokenType = Literal["uint8", "uint16", "uint32"]
 SIZES: Final[dict[TokenType, int]] = {"uint8": 1, "uint16": 2, "uint32": 4}
 """Bytes of a token."""
 SIGNED: Final[dict[int, np.dtype[Any]]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
-"""Torch can gather these everywhere, but not uint16 and uint32: they are taken as signed, and the sign is masked away
-after."""
+"""torch cannot gather uint16 and uint32 everywhere: they are read as signed, and the sign is masked off afterwards."""
 
 
 def tokens_in(path: Path, dtype: TokenType = "uint8") -> int:
-    """How many tokens a file holds. Raises BadData if it does not hold a whole number of them."""
+    """Number of tokens in a file. Raises BadData if its size is not a multiple of the token size."""
     try:
         length = path.stat().st_size
     except OSError as error:
@@ -39,16 +37,15 @@ def tokens_in(path: Path, dtype: TokenType = "uint8") -> int:
     size = SIZES[dtype]
     if length % size:
         raise BadData(
-            f"{path} has {length:,} bytes, which {dtype} tokens of {size} bytes do not divide: {length % size} are left over. "
-            "Nothing was trained: the file is cut short, or its tokens are of another size."
+            f"{path} has {length:,} bytes, which is not a multiple of {size} ({dtype} tokens): {length % size} "
+            "left over. Nothing was trained: the file is truncated, or its tokens have a different dtype."
         )
     return length // size
 
 
 @final
 class Tokens(Source):
-    """Blocks of `block` tokens of a part of a file: from token `first` up to `last`, beginning `stride` apart (None:
-    side by side)."""
+    """Blocks of `block` tokens between token `first` and `last` of a file, `stride` apart (None: no overlap)."""
 
     def __init__(
         self,
@@ -65,9 +62,10 @@ class Tokens(Source):
         self.first, self.last = first, there if last is None else min(last, there)
         self.stride = stride or block
         if self.last - self.first < block + 1:
+            count = max(0, self.last - self.first)
             raise BadData(
-                f"{path} holds {max(0, self.last - self.first):,} tokens from {self.first:,} to {self.last:,}, and one block takes "
-                f"{block + 1:,} ({block:,} and the one that follows). Nothing was trained: use a smaller block, or more text."
+                f"{path} holds {count:,} tokens from {self.first:,} to {self.last:,}; one block needs {block + 1:,} "
+                f"({block:,} and the next one). Nothing was trained: use a smaller block, or more text."
             )
         self._tokens: Tensor | None = None
 
@@ -80,22 +78,21 @@ class Tokens(Source):
         return _blocks(self._tokens, numbers * self.stride, self.block)
 
     def resident(self, device: torch.device) -> Source:
-        # On the CPU the map is as near as memory: the system keeps what is used.
-        return (
-            self if device.type == "cpu" else _OnDevice(self._mapped().to(device), len(self), self.block, self.stride)
-        )
+        if device.type == "cpu":
+            return self  # the system caches the pages that are used
+        return _OnDevice(self._mapped().to(device), len(self), self.block, self.stride)
 
     def nbytes(self) -> int:
         return (self.last - self.first) * SIZES[self.dtype]
 
     def _mapped(self) -> Tensor:
         size = SIZES[self.dtype]
-        # Copy-on-write, though nobody writes: torch takes no memory that it could not write to without a warning.
+        # Copy-on-write, though nobody writes: torch warns about read-only memory.
         mapped = np.memmap(self.path, SIGNED[size], mode="c", offset=self.first * size, shape=(self.last - self.first,))
         return torch.from_numpy(mapped)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For workers: the map is opened again there; pickled it would be the whole file."""
+        """Workers map the file again instead of pickling all of it."""
         return {**self.__dict__, "_tokens": None}
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from trueloop.data.find import find_data
 from trueloop.data.homes import FASHION_MNIST
-from trueloop.data.idx import Normalised, image_splits
+from trueloop.data.idx import Normalized, image_splits
 from trueloop.data.source import Splits
 from trueloop.recipe.recipe import DataRequest, Recipe
 
@@ -48,4 +48,4 @@ def network() -> nn.Module:
 
 
 def read(request: DataRequest) -> Splits:
-    return image_splits(find_data(FASHION_MNIST, request), CLASSES, Normalised(mean=0.286, spread=0.353))
+    return image_splits(find_data(FASHION_MNIST, request), CLASSES, Normalized(mean=0.286, spread=0.353))

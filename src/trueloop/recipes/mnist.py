@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trueloop.data.augment import shifted
 from trueloop.data.find import find_data
 from trueloop.data.homes import MNIST
-from trueloop.data.idx import Normalised, image_splits
+from trueloop.data.idx import Normalized, image_splits
 from trueloop.data.source import Splits
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes import fashion_cnn
@@ -28,7 +28,7 @@ def network() -> nn.Module:
 
 
 def read(request: DataRequest) -> Splits:
-    splits = image_splits(find_data(MNIST, request), tuple(map(str, range(10))), Normalised(mean=0.1307, spread=0.3081))
+    splits = image_splits(find_data(MNIST, request), tuple(map(str, range(10))), Normalized(mean=0.1307, spread=0.3081))
     return replace(splits, augment=moved)
 
 
