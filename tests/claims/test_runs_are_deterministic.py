@@ -20,7 +20,7 @@ from trueloop.claims.rerun import START, short_words, words_with
 from trueloop.claims.runs_are_deterministic import HASHES, NUMPY
 from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.trace import Batch, Entry, Start, Step, Trace, tracing
-from trueloop.engine.randomness import fence
+from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
 

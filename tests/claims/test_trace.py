@@ -24,7 +24,7 @@ from trueloop.claims.trace import (
     tracing,
     write_trace,
 )
-from trueloop.engine.randomness import fence
+from trueloop.measure.randomness import fence
 
 START = Start(1, 1, 1)
 

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.layers import LayerLook, Reading, dense, during_forward, lengths
+from trueloop.engine.layers import LayerLook, Reading, during_forward
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
+from trueloop.measure.norms import norms
+from trueloop.measure.tensors import dense
 from trueloop.recipe.recipe import DataRequest, Recipe
 
 
@@ -159,7 +161,7 @@ def test_sparse_gradients_are_those_of_the_rows_that_the_batch_touched() -> None
 
 
 def test_half_precision_gradients_do_not_overflow_their_norm() -> None:
-    assert lengths([torch.full((100,), 60000.0, dtype=torch.float16)]).item() == pytest.approx(600000.0, rel=1e-3)
+    assert norms([torch.full((100,), 60000.0, dtype=torch.float16)]).item() == pytest.approx(600000.0, rel=1e-3)
 
 
 def test_outputs_without_floating_numbers_are_passed_over() -> None:

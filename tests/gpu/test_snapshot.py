@@ -32,7 +32,7 @@ def test_later_steps_do_not_change_a_snapshot(room: float, monkeypatch: pytest.M
 
 
 def test_random_states_of_the_device_come_back() -> None:
-    from trueloop.engine.randomness import fence, restore_states, take_states
+    from trueloop.measure.randomness import fence, restore_states, take_states
 
     torch.cuda.manual_seed(3)
     states = take_states()

@@ -22,7 +22,7 @@ from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.data.tokens import Tokens
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import take_states
+from trueloop.measure.randomness import take_states
 from trueloop.recipe.recipe import DataRequest
 from trueloop.session import facts as told_facts
 from trueloop.session.facts import gather_facts, write_facts

@@ -8,7 +8,8 @@ import math
 import pytest
 import torch
 
-from trueloop.taps.batch_samples import are_windows, bad_rows, digests, integers, likeness, rows_of
+from trueloop.measure.nonfinite import bad_rows
+from trueloop.taps.batch_samples import are_windows, digests, integers, likeness, rows_of
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, Source, Splits, size_of, tensors_in
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence, seed_all
 from trueloop.hook import Hook, Row
+from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.proof import Cause, Proof

@@ -27,8 +27,8 @@ from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import tensors_in
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import is_users
 from trueloop.torch_private.compiler import compile_counts, reset_compiler

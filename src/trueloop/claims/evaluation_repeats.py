@@ -23,8 +23,8 @@ from trueloop.data.source import Batch
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.event import EvaluationRepeated, Place
+from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.usercode.ownership import birthplace, class_place
 

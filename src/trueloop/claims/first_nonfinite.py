@@ -20,8 +20,8 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.task import Task
 from trueloop.event import Backward, Event, NotFinite
 from trueloop.hook import Hook, Row
+from trueloop.measure.nonfinite import bad_rows
 from trueloop.results.proof import Cause, Proof
-from trueloop.taps.batch_samples import bad_rows
 from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now
 from trueloop.usercode.ownership import birthplace
 

@@ -20,11 +20,12 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import tensors_in
-from trueloop.engine.accounts import Accounts, is_an_expert
-from trueloop.engine.layers import dense
+from trueloop.engine.accounts import Accounts
 from trueloop.engine.loop import Loop
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
+from trueloop.measure.parameters import is_idle_expert
+from trueloop.measure.tensors import dense
 from trueloop.results.proof import Cause, Proof
 from trueloop.torch_private.modules import NormBase
 
@@ -231,7 +232,7 @@ class _Looks:
         def look(name: str, module: nn.Module, output: Any) -> None:
             if not any(tensor.numel() for tensor in tensors_in(output)):
                 return  # an expert that was asked nothing has not run
-            self.accounts.saw(name, output)
+            self.accounts.saw(module, output)
             if not name:
                 self.accounts.saw_output(output)
             elif next(module.children(), None) is None and name not in self._order:
@@ -268,14 +269,14 @@ class _Looks:
     def missing(self) -> list[ParameterAccount]:
         """Never a gradient; an expert whose turn has not come is left out."""
         accounts = (self._account(name) for name in self.trainable if name not in self._had)
-        return [each for each in accounts if each.ran or not is_an_expert(self.loop.model, each.name, self._moved)]
+        return [each for each in accounts if each.ran or not is_idle_expert(self.loop.model, each.name, self._moved)]
 
     def zero(self) -> list[ParameterAccount]:
         """A gradient, but never another than zero; a bias that the norm after it takes away again is left out."""
         accounts = (
             self._account(name) for name in self.trainable if name in self._had - self._moved and name not in self.wrong
         )
-        idle = (each for each in accounts if each.ran or not is_an_expert(self.loop.model, each.name, self._moved))
+        idle = (each for each in accounts if each.ran or not is_idle_expert(self.loop.model, each.name, self._moved))
         return [each for each in idle if not self._is_taken_away(each.name)]
 
     def place_of(self, names: Sequence[str]) -> Place | None:

@@ -19,9 +19,9 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, some, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of
-from trueloop.engine.layers import dense
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
+from trueloop.measure.randomness import fence
+from trueloop.measure.tensors import dense
 from trueloop.results.proof import Cause, Proof
 from trueloop.torch_private.modules import BatchNorm
 

@@ -21,8 +21,8 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.trace import Start, Trace, place_of
 from trueloop.data.source import Splits
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.usercode.ownership import class_place
 

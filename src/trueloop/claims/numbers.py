@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
+from trueloop.measure.randomness import fence
 from trueloop.torch_private.modules import DropoutNd
 
 __all__ = ["ROUNDING", "SMALL", "Apart", "Numbers", "compared", "distance", "first_apart", "numbers_of", "quieted"]

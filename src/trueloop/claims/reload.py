@@ -30,8 +30,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from trueloop.claims.digest import digest_of_all, same_bits
 from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import find_module, find_script, run
-from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.measure.randomness import fence
 from trueloop.taps.bus import StopTheRun
 from trueloop.torch_private.modules import CALL_FRAMES, own_buffers, own_parameters
 from trueloop.usercode.ownership import birthplace

@@ -23,8 +23,8 @@ from trueloop.claims.interrupt import UNDISTURBED
 from trueloop.claims.rerun import short_words
 from trueloop.claims.subject import RecipeSubject, python
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.usercode.ownership import class_place
 

@@ -17,7 +17,7 @@ from trueloop.claims.rerun import START, traced_recipe, traced_script
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.trace import Trace, tracing
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
+from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["RunsAreDeterministic"]

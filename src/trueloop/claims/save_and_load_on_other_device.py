@@ -21,8 +21,8 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import moved, tensors_in
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.event import Place
+from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here

@@ -19,11 +19,11 @@ from trueloop.claims.digest import digest_of_all
 from trueloop.claims.rerun import found_at
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import moved
-from trueloop.engine.randomness import fence
 from trueloop.event import DatasetRedrawn, Place
+from trueloop.measure.randomness import fence, seed_all
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.fork import CannotFork, run_in_fork
-from trueloop.taps.random_sources import SeedRecorder, seed_everything
+from trueloop.taps.random_sources import SeedRecorder
 from trueloop.usercode.ownership import class_place
 
 __all__ = ["WorkersDrawDifferently"]
@@ -191,7 +191,7 @@ def _asked(part: _Part) -> _Draws:
         seedings, made = SeedRecorder(deaf=True), []
         seedings.install()
         for seed in (1, 2):
-            seed_everything(seed)
+            seed_all(seed)
             made.append(digest_of_all(part.work(1)))
         return made, seedings.notes, seedings.place
 

@@ -12,7 +12,7 @@ from trueloop.crash.explanation import Explanation, spot
 from trueloop.crash.origin import bound_in, head
 from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
-from trueloop.taps.graph import nodes
+from trueloop.measure.graph import nodes
 from trueloop.taps.place import is_users
 from trueloop.usercode.source import is_self_attribute, source_of
 

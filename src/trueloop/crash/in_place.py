@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from trueloop.crash.explanation import Explanation, described, spot
 from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
-from trueloop.taps.graph import LEAF, node_name, nodes, through_views
+from trueloop.measure.graph import LEAF, node_name, nodes, through_views
 from trueloop.taps.place import is_users
 from trueloop.torch_private.autograd import saved, saved_names
 from trueloop.usercode.source import Edit, Source, called_name, diff, source_of

@@ -8,7 +8,7 @@ and are exact.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trueloop.errors import BadData
+from trueloop.measure.tensors import tensors_in
 
 __all__ = ["Batch", "Facts", "Source", "Splits", "moved", "size_of", "tensors_in"]
 
@@ -115,12 +116,3 @@ def size_of(inputs: Any) -> int:
         return inputs.shape[0]
     values = inputs.values() if isinstance(inputs, dict) else inputs
     return size_of(next(iter(values)))
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Every tensor inside dicts, lists and tuples."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (dict, list, tuple)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(item)

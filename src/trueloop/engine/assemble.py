@@ -25,13 +25,13 @@ from trueloop.engine.precision import Precision
 from trueloop.engine.preflight import machine_problems
 from trueloop.engine.programs.compiled_step import CompiledStep
 from trueloop.engine.programs.cuda_graphs import Graphs
-from trueloop.engine.randomness import seed_all
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.schedule import Schedule, peak_lr
 from trueloop.engine.task import build_task
 from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
+from trueloop.measure.randomness import seed_all
 from trueloop.parallel.choose import choose
 from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.model import build_model

@@ -18,11 +18,16 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
-from trueloop.engine.randomness import fence, seed_all
-from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
+from trueloop.engine.sample_order import (
+    epoch_order,
+    micro_batch_sizes,
+    mix_seed,
+    steps_per_epoch,
+)
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.measure.randomness import fence, seed_all
 from trueloop.parallel.peers import Peers
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.dataloader import shut_down_workers

@@ -28,8 +28,8 @@ from trueloop.checkpoint.contents import Contents, taken
 from trueloop.checkpoint.newest import newest_whole
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Folder, Store
-from trueloop.engine.randomness import restore_states, take_states
 from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.measure.randomness import restore_states, take_states
 from trueloop.parallel.peers import find_peers
 
 __all__ = ["Checkpoints", "Stateful"]

@@ -19,8 +19,8 @@ from trueloop.data.source import Source
 from trueloop.data.tensors import Tensors
 from trueloop.engine.collapse import ConstantAnswer
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, Regression, Task
+from trueloop.measure.randomness import fence
 
 __all__ = ["constant_answer"]
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.precision import Precision
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
 from trueloop.errors import BadData
+from trueloop.measure.randomness import fence
 from trueloop.parallel.peers import Peers
 
 __all__ = ["evaluate", "evaluating"]

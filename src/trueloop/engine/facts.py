@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from trueloop.engine.accounts import Accounts, Units
 from trueloop.engine.batches import Window
-from trueloop.engine.layers import OWNERS, LayerLook, Reading, dense, during_forward, lengths, weights_of
+from trueloop.engine.layers import LayerLook, Reading, during_forward
 from trueloop.engine.loss_facts import ACTIVATIONS, Activation, loss_facts
 from trueloop.event import (
     SCALE_FREE,
@@ -32,14 +32,14 @@ from trueloop.event import (
     EpochStarted,
     Event,
     GradientsMeasured,
-    LayerGradient,
-    ModelSeen,
     Place,
     RunStarted,
     Stepped,
 )
 from trueloop.hook import Row
-from trueloop.torch_private.modules import DropoutNd, NormBase
+from trueloop.measure.model import model_seen
+from trueloop.measure.norms import OWNERS, Weight, in_running_order, layer_gradients, norms, weights_of
+from trueloop.measure.tensors import dense
 from trueloop.usercode.ownership import birthplace, class_place, is_users
 
 if TYPE_CHECKING:
@@ -82,17 +82,15 @@ class _Glimpse(NamedTuple):
 def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
     """Its events, with the numbers, which have arrived."""
     loss, *numbers = glimpse.numbers.tolist()
-    norms, sizes = numbers[: glimpse.gradients], numbers[glimpse.gradients :]
-    total = math.hypot(*norms)
+    gradients, weights = numbers[: glimpse.gradients], numbers[glimpse.gradients :]
+    total = math.hypot(*gradients)
     yield from glimpse.before
     yield replace(glimpse.backward, loss=loss)
     if glimpse.stepped is not None and math.isfinite(total):  # else the device itself has held the update back
         step = glimpse.stepped
-        if glimpse.measured and norms:
-            layers = tuple(
-                LayerGradient(name, norms[place], size, depth, weight)
-                for depth, ((name, size, place), weight) in enumerate(zip(glimpse.layers, sizes, strict=True))
-            )
+        if glimpse.measured and gradients:
+            named = [(name, size) for name, size, _ in glimpse.layers]
+            layers = layer_gradients(named, [gradients[place] for _, _, place in glimpse.layers], weights)
             yield GradientsMeasured(
                 step.step, None, 0, step.index, model, layers, total, step.clipped, max(step.learning_rates)
             )
@@ -124,7 +122,7 @@ class EngineObserver:
             None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         )
         self._units = Units(self.model)
-        self._order: dict[str, int] = {}
+        self._order: dict[nn.Module, int] = {}
         """Layers in the order in which they first ran."""
         self._activations: list[Activation] = []
         self._layers: LayerLook | None = None
@@ -221,7 +219,7 @@ class EngineObserver:
 
     def _saw(self, name: str, module: nn.Module, given: Any, output: Any) -> None:
         if self._accounts is not None:
-            self._accounts.saw(name, output)
+            self._accounts.saw(module, output)
             self._see_once(name, module, output)
         if self._step == Units.LAST:
             self._units.saw(name, given)
@@ -230,7 +228,7 @@ class EngineObserver:
 
     def _see_once(self, name: str, module: nn.Module, output: Any) -> None:
         if isinstance(module, OWNERS):
-            self._order.setdefault(name, len(self._order))
+            self._order.setdefault(module, len(self._order))
         if isinstance(module, ACTIVATIONS) and isinstance(output, Tensor) and output.grad_fn is not None:
             self._activations.append(
                 Activation(type(module).__name__, birthplace(self.model, name) if name else None, output.grad_fn)
@@ -263,15 +261,13 @@ class EngineObserver:
         with torch.no_grad():
             gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
             weights = [weight.detach() for _, _, weight in self._measurable()]
-            self._lengths = lengths([*gradients, *weights])
+            self._lengths = norms([*gradients, *weights])
 
-    def _measurable(self) -> list[tuple[str, str, Tensor]]:
-        """(name, layer, weight) of the weights with a gradient, in the order in which their layers ran, or were
-        registered."""
+    def _measurable(self) -> list[Weight]:
+        """The weights with a gradient, in the order in which their layers ran, or were registered."""
         held = set(map(id, self.loop.parameters))
         found = [entry for entry in weights_of(self.model) if entry[2].grad is not None and id(entry[2]) in held]
-        ran = [entry for entry in found if entry[1] in self._order]
-        return sorted(ran, key=lambda entry: self._order[entry[1]]) if len(ran) > len(found) / 2 else found
+        return in_running_order(found, self._order)
 
     # -- the end of the look --
 
@@ -318,18 +314,7 @@ class EngineObserver:
         loop, model, step = self.loop, self.model, self._step
         rank, world = loop.peers.rank, loop.peers.world
         yield RunStarted(step, None, loop.recipe.name, (), platform.python_version(), torch.__version__, rank, world)
-        modules = list(model.modules())
-        yield ModelSeen(
-            step=step,
-            place=_place_of(loop.recipe.model),
-            model=0,
-            name=type(model).__name__,
-            parameters=sum(parameter.numel() for parameter in model.parameters()),
-            dropouts=sum(isinstance(module, DropoutNd) and module.p > 0 for module in modules),
-            batch_norms=sum(isinstance(module, NormBase) and module.running_mean is not None for module in modules),
-            compiled=self.compiled,
-            defined=class_place(type(model)),
-        )
+        yield model_seen(model, step, _place_of(loop.recipe.model), 0, compiled=self.compiled)
 
     def _epochs_begun(self) -> Iterator[EpochStarted]:
         batches = self.loop.batches.steps_per_epoch

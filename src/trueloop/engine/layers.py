@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from trueloop.data.source import tensors_in
-from trueloop.torch_private.foreach import foreach_norm, foreach_sub_
-from trueloop.torch_private.modules import ConvNd
+from trueloop.measure.norms import norms
+from trueloop.measure.tensors import dense, tensors_in
+from trueloop.torch_private.foreach import foreach_sub_
 
-__all__ = ["OWNERS", "LayerLook", "Reading", "dense", "during_forward", "lengths", "weights_of"]
-
-OWNERS: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
-"""Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
+__all__ = ["LayerLook", "Reading", "during_forward"]
 
 Saw = Callable[[str, nn.Module, Any, Any], None]
 """Told (name, module, what went in, what came out) of each call."""
@@ -59,32 +56,6 @@ def during_forward(
     return remove
 
 
-def lengths(tensors: Sequence[Tensor]) -> Tensor:
-    """Their Euclidean norms, on the device, in single precision: half precision overflows long before a norm is
-    large."""
-    if not tensors:
-        return torch.zeros(0)
-    wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for tensor in tensors]
-    return torch.stack([norm.float() for norm in foreach_norm(wide)])
-
-
-def weights_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
-    """(name, layer, weight), each weight once."""
-    seen: set[int] = set()
-    for path, module in model.named_modules():
-        if not isinstance(module, OWNERS):
-            continue
-        for name, parameter in module.named_parameters(prefix=path, recurse=False):
-            if parameter.dim() >= 2 and id(parameter) not in seen:
-                seen.add(id(parameter))
-                yield name, path, parameter
-
-
-def dense(gradient: Tensor) -> Tensor:
-    """Of a sparse gradient (an embedding's), the rows that the batch has touched."""
-    return gradient.coalesce().values() if gradient.is_sparse else gradient
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one look saw. `values` may be asked for once the host has waited for the device."""
@@ -101,10 +72,10 @@ class Reading:
     def values(self) -> dict[str, float]:
         rows: list[float] = self.numbers.tolist()
         count = len(self.parameters)
-        norms, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
+        lengths, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
         found: dict[str, float] = {}
         for (name, size), norm, mean, weight, change in zip(
-            self.parameters, norms, means, weights, changes, strict=True
+            self.parameters, lengths, means, weights, changes, strict=True
         ):
             found[f"grad_norm/{name}"] = norm
             found[f"grad_mean/{name}"] = mean
@@ -167,14 +138,14 @@ class LayerLook:
             gradient.mean(dtype=None if gradient.dtype == torch.float64 else torch.float32).float()
             for gradient in gradients
         ]
-        self._numbers = [lengths(gradients), torch.stack(means), lengths(self._before)] if gradients else []
+        self._numbers = [norms(gradients), torch.stack(means), norms(self._before)] if gradients else []
 
     @torch.no_grad()
     def updated(self, step: int) -> Reading:
         """After the update: how far the weights have moved; and the end of the look."""
         if self._before:
             foreach_sub_(self._before, self._weights)
-            self._numbers.append(lengths(self._before))
+            self._numbers.append(norms(self._before))
         parts = [*self._numbers, *self._given] or [torch.zeros(0)]
         numbers = torch.cat([part.flatten() for part in parts]).to("cpu", non_blocking=True)
         self._before, self._weights, self._given, self._numbers = [], [], [], []

@@ -27,13 +27,13 @@ from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_
 from trueloop.engine.precision import Precision
 from trueloop.engine.programs.compiled_step import CompiledStep
 from trueloop.engine.programs.cuda_graphs import Graphs
-from trueloop.engine.randomness import restore_states, take_states
 from trueloop.engine.schedule import Schedule
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.engine.task import Task
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending, Hook, Row
+from trueloop.measure.randomness import restore_states, take_states
 from trueloop.parallel.digest import drift
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Single, Strategy

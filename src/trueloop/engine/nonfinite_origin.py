@@ -14,30 +14,15 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from trueloop.data.source import Batch, tensors_in
+from trueloop.data.source import Batch
 from trueloop.engine.nonfinite_guard import BufferSnapshot
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task
 from trueloop.event import NotFinite
+from trueloop.measure.nonfinite import bounds, nan_or_inf, not_finite
+from trueloop.measure.randomness import fence
+from trueloop.measure.tensors import tensors_in
 
 __all__ = ["describe_origin", "find_origin", "find_origin_in_shards"]
-
-
-def _bad(value: Any) -> bool:
-    return any(tensor.is_floating_point() and not torch.isfinite(tensor).all() for tensor in tensors_in(value))
-
-
-def _range(value: Any) -> tuple[float, float] | None:
-    numbers = [tensor.detach().float() for tensor in tensors_in(value) if tensor.is_floating_point() and tensor.numel()]
-    return (min(float(t.min()) for t in numbers), max(float(t.max()) for t in numbers)) if numbers else None
-
-
-def _word(value: Any) -> str:
-    return (
-        "nan"
-        if any(tensor.is_floating_point() and torch.isnan(tensor).any() for tensor in tensors_in(value))
-        else "inf"
-    )
 
 
 @final
@@ -65,18 +50,18 @@ def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
     names = {module: name for name, module in model.named_modules()}
 
     def look(module: nn.Module, given: Any, output: Any) -> None:
-        bad = _bad(output) and not _bad(given)
+        bad = not_finite(output) and not not_finite(given)
         own = [parameter for parameter in module.parameters() if parameter.requires_grad]
         kind = type(module).__name__
-        call = _Call(names[module] or kind, kind, bad, _range(given), _word(output), own)
+        call = _Call(names[module] or kind, kind, bad, bounds(tensors_in(given)), nan_or_inf(output), own)
         calls.append(call)
         inside = {id(tensor) for tensor in tensors_in(output)}
         for tensor in tensors_in(output):
             if tensor.requires_grad:
-                tensor.register_hook(lambda gradient: call.wrong_before.append(_bad(gradient)))  # type: ignore[no-untyped-call]
+                tensor.register_hook(lambda gradient: call.wrong_before.append(not_finite(gradient)))  # type: ignore[no-untyped-call]
         for tensor in tensors_in(given):
             if tensor.requires_grad and id(tensor) not in inside:
-                tensor.register_hook(lambda gradient: call.wrong_after.append(_bad(gradient)))  # type: ignore[no-untyped-call]
+                tensor.register_hook(lambda gradient: call.wrong_after.append(not_finite(gradient)))  # type: ignore[no-untyped-call]
 
     handles = [module.register_forward_hook(look) for module in model.modules()]
     try:
@@ -104,24 +89,24 @@ def find_origin(
 
     if batch is None:
         return told("gradient", "unknown")
-    if _bad(batch.inputs) or _bad(batch.targets):
-        return told("loss", "input", value=_word(tuple(batch)))
+    if not_finite(batch.inputs) or not_finite(batch.targets):
+        return told("loss", "input", value=nan_or_inf(tuple(batch)))
     for name, weight in model.named_parameters():
-        if _bad(weight):
-            return told("weight", "weight", name, _word(weight))
+        if not_finite(weight):
+            return told("weight", "weight", name, nan_or_inf(weight))
     calls: list[_Call] = []
     statistics = BufferSnapshot(model)
     with fence(), torch.enable_grad():
         with _watched(model, calls), autocast():
             output = model(batch.inputs)
             loss = task.loss_sum(output, batch.targets)
-        gradients = [] if _bad(loss) else _gradients(loss, model)
+        gradients = [] if not_finite(loss) else _gradients(loss, model)
     statistics.put_back()  # only now: a norm's backward refuses statistics that have moved since its forward
     first = next((call for call in calls if call.bad), None)
     if first is not None:
         return told("loss", "layer", first.layer, first.value, first.given, first.kind)
-    if _bad(loss):
-        return told("loss", "loss", value=_word(loss), given=_range(output))
+    if not_finite(loss):
+        return told("loss", "loss", value=nan_or_inf(loss), given=bounds(tensors_in(output)))
     blamed = _blamed(gradients, calls)
     return (
         told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
@@ -139,12 +124,12 @@ def find_origin_in_shards(
 ) -> NotFinite:
     """Where processes hold parts of the model: input and weights are looked at. To compute the batch again they would
     need one another."""
-    if batch is not None and (_bad(batch.inputs) or _bad(batch.targets)):
-        return NotFinite(step, None, "loss", "", "", None, _word(tuple(batch)), "input", rates)
+    if batch is not None and (not_finite(batch.inputs) or not_finite(batch.targets)):
+        return NotFinite(step, None, "loss", "", "", None, nan_or_inf(tuple(batch)), "input", rates)
     named = list(model.named_parameters())
     for (name, _), part in zip(named, own(parameter for _, parameter in named), strict=True):
-        if _bad(part):
-            return NotFinite(step, None, "weight", name, "", None, _word(part), "weight", rates)
+        if not_finite(part):
+            return NotFinite(step, None, "weight", name, "", None, nan_or_inf(part), "weight", rates)
     return NotFinite(step, None, "loss", "", "", None, "nan", "unknown", rates)
 
 
@@ -160,7 +145,7 @@ def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
 def _blamed(gradients: Sequence[tuple[Tensor, Tensor]], calls: Sequence[_Call]) -> _Call | None:
     """The innermost layer that is handed gradients that are numbers, and hands on, or gives its own weights, what is
     none."""
-    wrong = {id(parameter) for parameter, gradient in gradients if _bad(gradient)}
+    wrong = {id(parameter) for parameter, gradient in gradients if not_finite(gradient)}
     for call in calls:  # parts come before what they are part of
         if not any(call.wrong_before) and (
             any(call.wrong_after) or any(id(parameter) in wrong for parameter in call.own)

@@ -19,10 +19,10 @@ from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.engine.optimizer import optimizer_problems
-from trueloop.engine.randomness import fence
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
 

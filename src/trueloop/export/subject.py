@@ -15,11 +15,11 @@ from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.plan import name_of
 from trueloop.data.source import Batch, Facts, Source, Splits
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Given
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
+from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.results.artifact import Port

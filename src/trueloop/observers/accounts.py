@@ -9,31 +9,18 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Iterator
+from typing import Final
 
-import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from trueloop.event import ParameterAccount, ParametersAccounted, Place
+from trueloop.event import ParametersAccounted
+from trueloop.measure.parameters import Gradients, ModuleRuns, parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import (
-    KnownModel,
-    KnownOptimizer,
-    Roster,
-    birthplace,
-    parameters_of,
-    unwrapped,
-    users_classes,
-)
+from trueloop.observers.roster import KnownModel, KnownOptimizer, Roster, unwrapped
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall, RunEnd, StepCall, tensors_in
-from trueloop.taps.graph import nodes
-from trueloop.torch_private.tensors import tensor_version
-from trueloop.usercode.ownership import attributes_read, cuts_in_forwards
+from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall, RunEnd, StepCall
 
 __all__ = ["AccountsObserver"]
 
@@ -47,39 +34,22 @@ CUTS: Final = 64
 """Walks behind tensors that were taken out of the graph: a loop shows its lines in the first few."""
 WALKS: Final = 3
 """Walks over the graph of a model's outputs."""
-LOOKED_AT: Final = 1024
-"""Values of a parameter that are summed to see whether somebody writes to it by hand."""
 _UNHEARD: Final = ("argmax", "argmin", "round", "sign", "one_hot")
 """Calls whose result has no graph, and that no tap tells of."""
-
-
-class _Print(NamedTuple):
-    """A parameter at one look."""
-
-    version: int
-    total: float
 
 
 class _Book:
     """What is known of one model."""
 
     def __init__(self) -> None:
-        self.had: set[str] = set()
-        """Names of parameters that have had a gradient."""
-        self.reached: set[str] = set()
-        """Names of parameters that a backward reached; the user may have taken the gradient away before the step."""
-        self.prints: dict[str, _Print] = {}
-        """Of those that were not in order at the first look."""
-        self.connected: set[int] = set()
-        """Identities of the parameters behind the model's outputs."""
+        self.gradients = Gradients()
         self.walks = 0
-        self.compiled = False
         self.closed = False
-        """The last account has been told, or there will be none: nobody optimises the model."""
-        self.told = 0
-        """Steps of the last account that was told."""
+        """The last account has been emitted, or there will be none: no optimizer holds the model."""
+        self.emitted = 0
+        """Steps of the last account that was emitted."""
         self.draft: ParametersAccounted | None = None
-        """The account after the latest step, kept because the model may be gone when the run ends."""
+        """The account after the latest step: the model may be gone when the run ends."""
 
 
 class AccountsObserver(Observer):
@@ -90,48 +60,39 @@ class AccountsObserver(Observer):
         self._books: dict[int, _Book] = {}
         self._closed = 0
         """How many books are closed."""
-        self._ran: WeakSet[nn.Module] = WeakSet()
-        self._graphed: WeakSet[nn.Module] = WeakSet()
-        """Ran, and recorded a graph."""
-        self._cuts: dict[tuple[Place, str], set[int]] = {}
-        """Lines that left the graph, by which function, and identities of the parameters behind them."""
+        self._runs = ModuleRuns(_UNHEARD)
         self._cuts_left = CUTS
         self._graded: dict[int, weakref.ref[Tensor]] = {}
         """Tensors of optimizers that belong to no model and have had a gradient."""
-        self._reads: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
     # -- what runs, and what is cut --
 
     def inner_call_ended(self, call: InnerCall) -> None:
-        self._note(call.module, call.output)
+        self._runs.saw(call.module, call.output)
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.roster.model(call.module) if self.bus.deep else None
         if known is None:
             return
-        self._note(unwrapped(call.module), call.output)
+        self._runs.saw(unwrapped(call.module), call.output)
         book = self._books.setdefault(known.number, _Book())
-        book.compiled = book.compiled or call.compiled
+        book.gradients.compiled = book.gradients.compiled or call.compiled
         if book.walks < WALKS and call.grad:
             book.walks += 1
-            book.connected |= _leaves_behind(tensors_in(call.output, limit=16))
-
-    def _note(self, module: nn.Module, output: object) -> None:
-        self._ran.add(module)
-        if module not in self._graphed and any(tensor.grad_fn is not None for tensor in tensors_in(output, limit=4)):
-            self._graphed.add(module)
+            book.gradients.walk(call.output)
 
     def tensor_detached(self, cut: DetachCall) -> None:
         if self._cuts_left > 0:
             self._cuts_left -= 1
-            self._cuts.setdefault((cut.place, cut.function), set()).update(_leaves_behind([cut.tensor]))
+            self._runs.cut(cut.place, cut.function, cut.tensor)
 
     # -- looks --
 
     def backward_ended(self, call: BackwardCall) -> None:
         if self.bus.deep:
             for _, model, book in self._open_models():
-                book.reached.update(name for name, parameter in model.named_parameters() if parameter.grad is not None)
+                reached = (name for name, parameter in model.named_parameters() if parameter.grad is not None)
+                book.gradients.reached.update(reached)
 
     def step_started(self, call: StepCall) -> None:
         if not call.closure and self._closed < len(self.roster.models):
@@ -144,7 +105,7 @@ class AccountsObserver(Observer):
             self._look(call.optimizer)
         for known, model, book in self._open_models():
             self._account(known, model, book, call)
-            if book.told >= MILESTONES[-1] or self.bus.step - known.first_step > LONGEST:
+            if book.emitted >= MILESTONES[-1] or self.bus.step - known.first_step > LONGEST:
                 book.closed = True
         self._closed = sum(book.closed or self._is_gone(number) for number, book in self._books.items())
 
@@ -159,19 +120,14 @@ class AccountsObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         for book in self._books.values():
-            if book.draft is not None and book.draft.steps > book.told:
+            if book.draft is not None and book.draft.steps > book.emitted:
                 self.bus.emit(book.draft)
 
     def _look(self, optimizer: Optimizer) -> None:
         open_models = list(self._open_models())
         held = self.roster.held_ids() if open_models else set()
         for _, model, book in open_models:
-            first = not book.had and not book.prints
-            for name, parameter in model.named_parameters():
-                if parameter.grad is not None:
-                    book.had.add(name)
-                if first and parameter.requires_grad and (parameter.grad is None or id(parameter) not in held):
-                    book.prints[name] = _print_of(parameter)
+            book.gradients.look(model, held)
         mine = {id(p) for _, model, _ in open_models for p in model.parameters()}
         for tensor in parameters_of(optimizer):
             if id(tensor) not in mine and tensor.grad is not None:
@@ -184,7 +140,10 @@ class AccountsObserver(Observer):
         steps = max((holder.steps for holder in holders), default=0)
         if steps < MILESTONES[0]:
             return
-        accounts, in_order = self._accounts(model, book, holders, steps)
+        patient = {number for holder in holders if holder.steps >= min(steps - 1, PATIENCE) for number in holder.ids}
+        accounts, in_order = book.gradients.accounts(
+            model, self.roster.held_ids(), self._runs, lambda parameter: id(parameter) in patient
+        )
         mine = {id(p) for p in model.parameters()}
         built = next((holder.place for holder in holders if holder.place is not None), None)
         book.draft = ParametersAccounted(
@@ -198,10 +157,10 @@ class AccountsObserver(Observer):
             orphans=len(orphans),
             orphan_sizes=tuple(tensor.numel() for tensor in orphans[:16]),
             optimizer_place=built,
-            cuts=self._cuts_behind(mine),
+            cuts=self._runs.cuts_behind(mine),
         )
-        if any(book.told < milestone <= steps for milestone in MILESTONES):
-            book.told = steps
+        if any(book.emitted < milestone <= steps for milestone in MILESTONES):
+            book.emitted = steps
             self.bus.emit(book.draft)
 
     def _holders(self, model: nn.Module) -> tuple[list[KnownOptimizer], list[Tensor]]:
@@ -221,118 +180,3 @@ class AccountsObserver(Observer):
 
     def _was_graded(self, tensor: Tensor) -> bool:
         return tensor.grad is not None or ((ref := self._graded.get(id(tensor))) is not None and ref() is tensor)
-
-    def _accounts(
-        self, model: nn.Module, book: _Book, holders: list[KnownOptimizer], steps: int
-    ) -> tuple[tuple[ParameterAccount, ...], int]:
-        held = self.roster.held_ids()
-        patient = {number for holder in holders if holder.steps >= min(steps - 1, PATIENCE) for number in holder.ids}
-        found: list[ParameterAccount] = []
-        in_order = 0
-        for name, parameter in model.named_parameters():
-            has, is_held = name in book.had, id(parameter) in held
-            if not parameter.requires_grad or not (has or is_held) or is_lazy(parameter):
-                continue
-            if (has and is_held) or self._excused(model, name, parameter, book):
-                in_order += 1
-            elif has or (id(parameter) in patient and not book.compiled):
-                found.append(self._told(model, name, parameter, book, is_held))
-        return tuple(found), in_order
-
-    def _excused(self, model: nn.Module, name: str, parameter: Tensor, book: _Book) -> bool:
-        """Written to by hand, kept in eval mode on purpose, robbed of its gradient, or an expert whose turn has not
-        come."""
-        if book.prints.setdefault(name, now := _print_of(parameter)) != now:
-            return True
-        owner = model.get_submodule(name.rpartition(".")[0])
-        if name in book.had:
-            return model.training and not owner.training
-        return name in book.reached or _is_an_expert(model, name, book.had)
-
-    def _told(self, model: nn.Module, name: str, parameter: Tensor, book: _Book, held: bool) -> ParameterAccount:
-        ran, graphed = self._how_it_ran(model, name, parameter, book)
-        cuts = self._cuts_behind({id(parameter)})
-        if not cuts and graphed and id(parameter) not in book.connected:
-            cuts = tuple(dict.fromkeys(cuts_in_forwards(model, name, _UNHEARD)))
-        return ParameterAccount(
-            name=name,
-            size=parameter.numel(),
-            trainable=True,
-            held=held,
-            has_gradient=name in book.had,
-            ran=ran,
-            ran_with_graph=graphed,
-            defined=birthplace(model, name),
-            cuts=cuts,
-        )
-
-    def _cuts_behind(self, parameters: set[int]) -> tuple[Place, ...]:
-        """Lines that took something computed with these out of the graph; a number is mostly taken for a log, so the
-        others go first."""
-        found = [key for key, behind in self._cuts.items() if behind & parameters]
-        strong = [place for place, function in found if function != "item"]
-        return tuple(dict.fromkeys(strong or [place for place, _ in found]))
-
-    def _how_it_ran(self, model: nn.Module, name: str, parameter: Tensor, book: _Book) -> tuple[bool, bool]:
-        """(did what owns the parameter run, did it record a graph with the parameter in it)"""
-        path, _, attribute = name.rpartition(".")
-        owner = model.get_submodule(path)
-        behind = id(parameter) in book.connected or any(id(parameter) in ids for ids in self._cuts.values())
-        if any(True for _ in users_classes(owner)):  # its forward may or may not use what it owns
-            return behind or (owner in self._ran and attribute in self._read_in(type(owner))), behind
-        while path and not _is_container(above := model.get_submodule(path.rpartition(".")[0])) and _is_torchs(above):
-            owner, path = above, path.rpartition(".")[0]  # attention never calls its output layer: it reads the weight
-        return owner in self._ran, behind or owner in self._graphed
-
-    def _read_in(self, cls: type) -> frozenset[str]:
-        """Attributes that the user's class reads outside its constructor."""
-        if cls not in self._reads:
-            self._reads[cls] = attributes_read(cls)
-        return self._reads[cls]
-
-
-def _leaves_behind(tensors: Iterable[Tensor]) -> set[int]:
-    roots = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    return {
-        id(node.variable)
-        for root in roots[:4]
-        for node in nodes(root)
-        if not node.next_functions and hasattr(node, "variable")
-    }
-
-
-def _print_of(parameter: Tensor) -> _Print:
-    """Cheap, and different as soon as somebody writes to it, through `.data` too."""
-    with torch.no_grad():
-        if (
-            type(parameter) not in (Tensor, nn.Parameter)
-            or parameter.device.type == "meta"
-            or not parameter.is_floating_point()
-        ):
-            return _Print(
-                tensor_version(parameter), 0.0
-            )  # a sharded parameter is not read: that would make other processes wait
-        return _Print(tensor_version(parameter), float(parameter.detach().reshape(-1)[:LOOKED_AT].double().sum()))
-
-
-def _is_torchs(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch.")
-
-
-def _is_container(module: nn.Module) -> bool:
-    return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
-
-
-def _is_an_expert(model: nn.Module, name: str, had: set[str]) -> bool:
-    """A sibling of the same class, in the same ModuleList or ModuleDict, has had gradients."""
-    parts = name.split(".")
-    for depth in range(len(parts) - 1):
-        above = ".".join(parts[:depth])
-        container = model.get_submodule(above)
-        if isinstance(container, (nn.ModuleList, nn.ModuleDict)):
-            kind = type(model.get_submodule(".".join(parts[: depth + 1])))
-            siblings = [key for key, child in container.named_children() if type(child) is kind and key != parts[depth]]
-            prefix = above + "." if above else ""
-            if any(other.startswith(f"{prefix}{key}.") for key in siblings for other in had):
-                return True
-    return False

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Backward, Place
+from trueloop.measure.graph import node_name
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall
-from trueloop.taps.graph import LossShape, Survey, broadcast_in, node_name, reduction_of, scaler_of, survey
+from trueloop.taps.graph import LossShape, Survey, broadcast_in, reduction_of, scaler_of, survey
 from trueloop.usercode.source import source_of
 
 __all__ = ["BackwardObserver"]

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from trueloop.event import OutputsCompared
+from trueloop.measure.graph import node_name, nodes, through_views
+from trueloop.measure.tensors import is_readable, same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, LossCall, ModuleCall, tensors_in
-from trueloop.taps.graph import node_name, nodes, through_views
 from trueloop.torch_private.autograd import saved
 
 __all__ = ["CollapseObserver"]
@@ -73,12 +74,12 @@ class CollapseObserver(Observer):
         if number & (number - 1) and (number % 3 or (number // 3) & (number // 3 - 1)):
             return  # neither 1, 2, 4, 8 ... nor 3, 6, 12, 24 ...
         inputs = next((given for given in _inputs(call) if given.dim()), None)
-        if inputs is None or not _is_plain(inputs) or inputs.shape[0] < FEWEST or call.failed:
+        if inputs is None or not is_readable(inputs) or inputs.shape[0] < FEWEST or call.failed:
             return
         outputs = [
             out for out in list(tensors_in(call.output))[:OUTPUTS] if out.dim() and out.shape[0] == inputs.shape[0]
         ]
-        if outputs and all(_is_plain(out) and out.dtype in (torch.float32, torch.float64) for out in outputs):
+        if outputs and all(is_readable(out) and out.dtype in (torch.float32, torch.float64) for out in outputs):
             with torch.no_grad():
                 self._look = _Look(call, known, inputs.detach(), outputs)
 
@@ -87,7 +88,7 @@ class CollapseObserver(Observer):
         if look is None or self.bus.call is not None:
             return
         outputs = look.living()
-        if any(_is_same(out, loss.input) for out in outputs):
+        if any(same_memory(out, loss.input) for out in outputs):
             self._compare(look, outputs)
 
     def backward_started(self, call: BackwardCall) -> None:
@@ -97,7 +98,7 @@ class CollapseObserver(Observer):
         outputs = look.living()
         made = {out.grad_fn for out in outputs if out.grad_fn is not None}
         roots = [tensor.grad_fn for tensor in call.tensors if tensor.grad_fn is not None]
-        if made and any(node in made for root in roots for node in nodes(root, NODES)):
+        if made and any(node in made for root in roots for node in nodes(root, limit=NODES)):
             self._compare(look, outputs)
 
     def _compare(self, look: _Look, outputs: list[Tensor]) -> None:
@@ -127,16 +128,6 @@ def _inputs(call: ModuleCall) -> list[Tensor]:
         key: value for key, value in call.kwargs.items() if not any(word in key for word in ("label", "target", "mask"))
     }
     return list(tensors_in((call.args, named), limit=8))
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    """Dense, real, with numbers in it, and not in the middle of a CUDA graph's capture, which a read would break."""
-    plain = tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_nested or tensor.is_complex())
-    return plain and tensor.numel() > 0 and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def _is_same(output: Tensor, scores: Tensor) -> bool:
-    return output is scores or (output.numel() == scores.numel() and output.data_ptr() == scores.data_ptr())
 
 
 def _spread_and_scale(output: Tensor) -> tuple[float, float]:

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
 
 from trueloop.event import DatasetRedrawn, Place
+from trueloop.measure.randomness import seed_all
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, assigned_place
 from trueloop.taps.bus import Bus
@@ -39,7 +40,6 @@ from trueloop.taps.random_sources import (
     is_generator,
     parts_of,
     reseed,
-    seed_everything,
 )
 from trueloop.torch_private.dataloader import become_worker
 from trueloop.usercode.source import source_of
@@ -190,7 +190,7 @@ class _Rehearsal:
         could seed."""
 
         def work() -> _Drawn:
-            seed_everything(base + number)
+            seed_all(base + number)
             become_worker(number, self.loader.num_workers, base + number, self.dataset)
             for part in self.generators if other else ():
                 reseed(part.value, NEXT_SEED)
@@ -263,7 +263,7 @@ class _Rehearsal:
         told, samples = [], []
         for base in (SEED, NEXT_SEED):
             for key in self.keys[:2]:
-                seed_everything(base)
+                seed_all(base)
                 heard.notes.clear()
                 samples.append(_digest(self.dataset[key]))
                 told.append(list(heard.notes))
@@ -273,14 +273,14 @@ class _Rehearsal:
 
     def _is_random_without_seeds(self) -> bool:
         deaf = SeedRecorder(deaf=True)
-        seed_everything(SEED)
+        seed_all(SEED)
         deaf.install()
         return _digest(self.dataset[self.keys[0]]) != _digest(self.dataset[self.keys[0]])
 
     # -- stored data that a draw changes --
 
     def _look_for_rewriting(self, answer: _Answer) -> None:
-        seed_everything(SEED)
+        seed_all(SEED)
         rows = _stored_keys(self.dataset, self.keys)
         for key in self.keys:
             self.dataset[key]  # what is made at the first draw and kept is there now

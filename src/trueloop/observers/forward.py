@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import Forward, ModelSeen, Place, SteppedWhileEvaluating
+from trueloop.measure.model import drops, keeps_statistics, model_seen
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, class_place, parameters_of, unwrapped
+from trueloop.observers.roster import Roster, parameters_of, unwrapped
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import (
     BackwardCall,
@@ -33,7 +34,6 @@ from trueloop.taps.calls import (
     tensors_in,
 )
 from trueloop.taps.graph_notes import FORWARD, write_note
-from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import draws_in_training
 
 __all__ = ["ForwardObserver"]
@@ -107,8 +107,8 @@ class _Moody:
 
     def __init__(self, model: nn.Module, functions: int) -> None:
         layers = list(model.modules())
-        self.dropouts: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _drops(layer)]
-        self.norms: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if _keeps_statistics(layer)]
+        self.dropouts: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if drops(layer)]
+        self.norms: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if keeps_statistics(layer)]
         noisy = {cls for cls in set(map(type, layers)) if draws_in_training(cls)}
         self.noises: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if type(layer) in noisy]
         self.functions = functions
@@ -262,23 +262,8 @@ class ForwardObserver(Observer):
             known = self._moody[number] = _Moody(model, 0 if known is None else known.functions)
         if number not in self._pending:
             self._pending[number], self._since_step[number] = deque(), deque(maxlen=REMEMBERED)
-            self._introduce(call, model, number, known)
+            self.bus.emit(model_seen(model, self.bus.step, call.place, number, compiled=call.compiled))
         return known
-
-    def _introduce(self, call: ModuleCall, model: nn.Module, number: int, moody: _Moody) -> None:
-        self.bus.emit(
-            ModelSeen(
-                step=self.bus.step,
-                place=call.place,
-                model=number,
-                name=type(model).__name__,
-                parameters=sum(p.numel() for p in model.parameters()),
-                dropouts=len(moody.dropouts),
-                batch_norms=len(moody.norms),
-                compiled=call.compiled,
-                defined=class_place(type(model)),
-            )
-        )
 
     def _is_moved(self, model: nn.Module) -> bool:
         """Has an optimizer that holds some of it stepped with gradients?"""
@@ -360,15 +345,3 @@ def _identical(before: list[weakref.ref[Tensor]] | None, inputs: list[Tensor]) -
     return (
         before is not None and len(before) == len(inputs) and all(r() is t for r, t in zip(before, inputs, strict=True))
     )
-
-
-def _keeps_statistics(layer: nn.Module) -> bool:
-    return isinstance(layer, NormBase) and layer.track_running_stats
-
-
-def _drops(layer: nn.Module) -> bool:
-    if isinstance(layer, DropoutNd):
-        return layer.p > 0
-    if isinstance(layer, nn.RNNBase):
-        return layer.dropout > 0 and layer.num_layers > 1
-    return isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from trueloop.event import InputNotFinite, Place
+from trueloop.measure.nonfinite import bad_rows, not_finite
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
-from trueloop.taps.batch_samples import bad_rows
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BatchDrawn, DecisionCall, LoaderStart, LossCall, ModuleCall, tensors_in
-from trueloop.taps.nonfinite_replay import not_finite
 
 __all__ = ["InputsObserver"]
 

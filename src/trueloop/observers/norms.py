@@ -6,7 +6,6 @@ One `_foreach_norm` over everything and one read by the host: a few dozen micros
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -14,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import GradientsMeasured, LayerGradient
+from trueloop.measure.norms import OWNERS, in_running_order, layer_gradients, norms_read, weights_of
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, parameters_of
+from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ClipCall, InnerCall, StepCall
-from trueloop.torch_private.foreach import foreach_norm
-from trueloop.torch_private.modules import ConvNd
 
 __all__ = ["NormsObserver"]
 
@@ -36,9 +35,6 @@ FOLLOWED: Final = 4
 """How many of the next steps."""
 MEMORY: Final = 0.9
 """Weight of the past in the loss's usual size."""
-
-_OWNERS: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
-"""Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
 
 
 class NormsObserver(Observer):
@@ -58,7 +54,7 @@ class NormsObserver(Observer):
     # -- when --
 
     def inner_call_ended(self, call: InnerCall) -> None:
-        if isinstance(call.module, _OWNERS):
+        if isinstance(call.module, OWNERS):
             self._order.setdefault(call.module, len(self._order))
 
     def clip_ended(self, call: ClipCall) -> None:
@@ -93,8 +89,8 @@ class NormsObserver(Observer):
         gradients = [p.grad for p in with_gradient if p.grad is not None]
         if not gradients or any(type(g) is not Tensor or g.layout is not torch.strided for g in gradients):
             return
-        lengths = dict(zip(map(id, with_gradient), _lengths(gradients), strict=True))
-        total = math.sqrt(sum(length * length for length in lengths.values()))
+        lengths = dict(zip(map(id, with_gradient), norms_read(gradients), strict=True))
+        total = math.hypot(*lengths.values())
         first = self._first_total.setdefault(number, total)
         if call.index < FIRST:
             self._first_total[number] = max(first, total)
@@ -125,37 +121,8 @@ class NormsObserver(Observer):
     def _layers(self, model: nn.Module, lengths: dict[int, float]) -> tuple[LayerGradient, ...]:
         """Weights that have a gradient, in the order in which their layers ran, or were registered where that is not
         known."""
-        found = [entry for entry in _weights(model) if id(entry[2]) in lengths]
-        ran = [entry for entry in found if entry[1] in self._order]
-        if len(ran) > len(found) / 2:
-            found = sorted(ran, key=lambda entry: self._order[entry[1]])
-        sizes = _lengths([weight for _, _, weight in found])
-        return tuple(
-            LayerGradient(name, lengths[id(weight)], weight.numel(), depth, size)
-            for depth, ((name, _, weight), size) in enumerate(zip(found, sizes, strict=True))
-        )
-
-
-def _weights(model: nn.Module) -> Iterator[tuple[str, nn.Module, Tensor]]:
-    """(name, layer, weight), each weight once."""
-    seen: set[int] = set()
-    for path, module in model.named_modules():
-        if not isinstance(module, _OWNERS):
-            continue
-        for name, parameter in module.named_parameters(prefix=path, recurse=False):
-            if parameter.dim() >= 2 and id(parameter) not in seen:
-                seen.add(id(parameter))
-                yield name, module, parameter
-
-
-def _lengths(tensors: Sequence[Tensor]) -> list[float]:
-    """Their Euclidean norms, with one read per device."""
-    found: dict[int, float] = {}
-    with torch.no_grad():
-        for device in dict.fromkeys(tensor.device for tensor in tensors):
-            here = [(position, tensor) for position, tensor in enumerate(tensors) if tensor.device == device]
-            # half precision overflows long before a norm is large
-            wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for _, tensor in here]
-            norms = torch.stack([norm.float() for norm in foreach_norm(wide)]).tolist()
-            found.update(zip((position for position, _ in here), norms, strict=True))
-    return [found[position] for position in range(len(tensors))]
+        found = [entry for entry in weights_of(model) if id(entry[2]) in lengths]
+        found = in_running_order(found, self._order)
+        weights = [weight for _, _, weight in found]
+        named = [(name, weight.numel()) for name, _, weight in found]
+        return layer_gradients(named, [lengths[id(weight)] for weight in weights], norms_read(weights))

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import NotFinite, Place
+from trueloop.measure.graph import operation_name
+from trueloop.measure.nonfinite import bad_rows, bounds, is_bad_input, nan_or_inf, not_finite
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of, unwrapped
-from trueloop.taps.batch_samples import bad_rows
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, LossCall, ModuleCall, StepCall, tensors_in
-from trueloop.taps.graph import node_name
 from trueloop.taps.graph_notes import FORWARD, read_note
-from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now, bounds, not_finite
+from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now
 from trueloop.torch_private.autograd import saved
 from trueloop.usercode.source import called_name, source_of
 
@@ -166,7 +166,7 @@ class NotFiniteObserver(Observer):
             return
         self._told = True
         with torch.no_grad():
-            self._tell("gradient", _kind(gradient), *self._origin_of_gradient(parameter))
+            self._tell("gradient", nan_or_inf(gradient), *self._origin_of_gradient(parameter))
 
     def _may_read(self, tensor: Tensor) -> bool:
         if tensor.is_cpu:
@@ -209,19 +209,19 @@ class NotFiniteObserver(Observer):
             given = tensors_in(_alive(forward))
             inputs = [t for t in given if t.is_floating_point() and t.grad_fn is None and t.shape not in made]
             made.add(forward.made)
-            bad = [t for t in inputs if bool(t.isnan().any()) or bool(t.isposinf().any())]
+            bad = [t for t in inputs if is_bad_input(t)]
             if bad:
                 self._sample = next((found[0] for tensor in bad if (found := bad_rows(tensor)) is not None), None)
                 module = forward.module()
                 name = "" if module is None else type(unwrapped(module)).__name__
-                return "input", Origin(name, "", forward.place, bounds(bad), _kind(bad[0]))
+                return "input", Origin(name, "", forward.place, bounds(bad), nan_or_inf(bad[0]))
         return None
 
     def _weights(self) -> tuple[Source, Origin] | None:
         for _, model in self.roster.living_models():
             for name, parameter in model.named_parameters():
                 if not_finite(parameter):
-                    return "weight", Origin(name, "", self._backward_place, bounds([parameter]), _kind(parameter))
+                    return "weight", Origin(name, "", self._backward_place, bounds([parameter]), nan_or_inf(parameter))
         return None
 
     def _layers(self, question: Literal["origin", "steep"]) -> tuple[Source, Origin] | None:
@@ -243,9 +243,9 @@ class NotFiniteObserver(Observer):
             if target is not None and not_finite(target):
                 found = bad_rows(target)
                 self._sample = None if found is None else found[0]
-                return "input", Origin("", f"{loss.function}, target", loss.place, bounds([target]), _kind(target))
+                return "input", Origin("", f"{loss.function}, target", loss.place, bounds([target]), nan_or_inf(target))
             if scores is not None and output is not None and not_finite(output) and not not_finite(scores):
-                return "loss", Origin("", loss.function, loss.place, bounds([scores]), _kind(output))
+                return "loss", Origin("", loss.function, loss.place, bounds([scores]), nan_or_inf(output))
         return None
 
     def _tell(self, what: Literal["loss", "gradient"], value: str, source: Source, origin: Origin) -> None:
@@ -269,10 +269,6 @@ class NotFiniteObserver(Observer):
                 batch=None if self._loader is None else self._drawn[self._loader] - 1,
             )
         )
-
-
-def _kind(tensor: Tensor) -> str:
-    return "nan" if bool(tensor.isnan().any()) else "inf"
 
 
 # -- weak copies of arguments --
@@ -341,14 +337,10 @@ def _saved(node: Any, name: str) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
-def _plain(node: Any) -> str:
-    return node_name(node).rstrip("0123456789").removesuffix("Backward")
-
-
 def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
     """The operation between output and loss that was given numbers outside its domain."""
     for node in _between(loss):
-        name = _plain(node)
+        name = operation_name(node)
         taken, result, other = _saved(node, "self"), _saved(node, "result"), _saved(node, "other")
         subject = taken
         if name in ("Log", "Log2", "Log10"):
@@ -380,7 +372,7 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
 def _steep_node(loss: Tensor, place: Place | None) -> Origin | None:
     """An operation between output and loss that stands at zero, where its slope has no value."""
     for node in _between(loss):
-        name = _plain(node)
+        name = operation_name(node)
         taken = _saved(node, "result") if name in _STEEP else None
         exponent = saved(node, "exponent", 1) if name == "Pow" else 1
         if name == "Pow" and isinstance(exponent, (int, float)) and exponent < 1:
@@ -393,7 +385,7 @@ def _steep_node(loss: Tensor, place: Place | None) -> Origin | None:
 def _only_steep_node(loss: Tensor, place: Place | None) -> Origin | None:
     """When the graph has been freed only the names of its operations are left: they tell if one alone can have done
     it."""
-    names = {name for node in _between(loss) if (name := _plain(node)) in _STEEP}
+    names = {name for node in _between(loss) if (name := operation_name(node)) in _STEEP}
     return Origin("", (name := names.pop()).lower(), _line_of(name, place), None, "nan") if len(names) == 1 else None
 
 

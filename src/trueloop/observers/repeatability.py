@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import EvaluationRepeated, Place
+from trueloop.measure.tensors import same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, unwrapped, users_classes
 from trueloop.taps.bus import Bus
@@ -174,7 +175,7 @@ class RepeatabilityObserver(Observer):
         case = self._latest
         if case is None or case.asked or (case.labelled and case.training) or self.bus.call is not None:
             return
-        if not any(_is_same(tensor, loss.input) for ref in case.outputs if (tensor := ref()) is not None):
+        if not any(same_memory(tensor, loss.input) for ref in case.outputs if (tensor := ref()) is not None):
             return
         if _is_made_of(loss.target, case):
             case.asked = True  # an autoencoder, or a picture out of a picture: no labels
@@ -219,10 +220,6 @@ class RepeatabilityObserver(Observer):
                 sampling=draws.sampling or case.repeats or _means_chance(f"{named} {known.name}"),
             )
         )
-
-
-def _is_same(output: Tensor, scores: Tensor) -> bool:
-    return output is scores or (output.numel() == scores.numel() and output.data_ptr() == scores.data_ptr())
 
 
 def _is_made_of(target: Tensor, case: _Case) -> bool:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import BatchIndependenceTested, CausalityTested, Place
+from trueloop.measure.tensors import same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import KnownModel, Roster, class_place, unwrapped
 from trueloop.taps.bus import Bus
@@ -155,7 +156,7 @@ class ReplayObserver(Observer):
                 found[-1] if found else (0, None)
             )  # an autoencoder's decoder input follows the encoder's
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
-        if not case.proof and inputs and any(_is_same(tensor, loss.input) for tensor in outputs):
+        if not case.proof and inputs and any(same_memory(tensor, loss.input) for tensor in outputs):
             case.proof = _proof_by_targets(inputs, loss)
 
     # -- the questions --
@@ -344,10 +345,6 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
 
 
 # -- proofs --
-
-
-def _is_same(output: Tensor, scores: Tensor) -> bool:
-    return output is scores or (output.numel() == scores.numel() and output.data_ptr() == scores.data_ptr())
 
 
 def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:

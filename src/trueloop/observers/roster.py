@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import Place
+from trueloop.measure.parameters import parameters_of
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltOptimizer, ModuleCall, StepCall
 from trueloop.torch_private.modules import WRAPPED_MODULE, own_modules
@@ -133,10 +134,6 @@ class Roster:
                     self._names[id(tensor)] = (weakref.ref(tensor), name)
             entry = self._names.get(id(parameter))
         return entry[1] if entry is not None and entry[0]() is parameter else ""
-
-
-def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

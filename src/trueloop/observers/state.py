@@ -14,10 +14,11 @@ from typing import Final, Literal, TypeGuard
 from torch import Tensor, nn
 
 from trueloop.event import Place, StateReused
+from trueloop.measure.tensors import tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import StateLoad, StateSave, StateTaken, tensors_in
+from trueloop.taps.calls import StateLoad, StateSave, StateTaken
 from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateObserver"]
@@ -25,8 +26,6 @@ __all__ = ["StateObserver"]
 SAMPLE: Final = 4
 """Tensors of each state that are remembered: the first ones. A loop that averages weights takes a state in every
 step."""
-EVERYTHING: Final = 1_000_000
-"""No limit on what is looked through when a state is loaded or saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class StateObserver(Observer):
             self._look(load.state.values(), load.module, "load", load.place)
 
     def state_saving(self, save: StateSave) -> None:
-        self._look(tensors_in(save.value, EVERYTHING), None, "save", save.place)
+        self._look(tensors_in(save.value), None, "save", save.place)
 
     def _look(
         self, tensors: Iterable[object], into: nn.Module | None, use: Literal["load", "save"], place: Place | None

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import WeightMove, WeightsMoved
+from trueloop.measure.tensors import read_numbers
 from trueloop.observers.observer import Observer
 from trueloop.observers.roster import Roster, parameters_of
 from trueloop.taps.bus import Bus
@@ -125,7 +126,7 @@ class UpdatesObserver(Observer):
         fit = [p for p in parameters_of(optimizer) if _can_be_looked_at(p) and id(p) not in embeddings]
         chosen = fit[:: max(1, -(-len(fit) // WEIGHTS))]
         copies = [_numbers(p).clone() for p in chosen]
-        lengths = _read([copy.square().mean().sqrt() for copy in copies])
+        lengths = read_numbers([copy.square().mean().sqrt() for copy in copies])
         return [
             _Weight(weakref.ref(p), self.roster.name_of(p), copy, length)
             for p, copy, length in zip(chosen, copies, lengths, strict=True)
@@ -202,7 +203,7 @@ def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Itera
             found.append((weight, parameter))
             numbers += [(now - base).norm() / base.norm(), (now - weight.first).norm() / weight.first.norm()]
             numbers.append(now.new_zeros(()) if earlier is None else earlier.pull)
-    values = _read(numbers)
+    values = read_numbers(numbers)
     for (weight, parameter), update, travelled, pull in zip(
         found, values[::3], values[1::3], values[2::3], strict=True
     ):
@@ -215,12 +216,3 @@ def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Itera
             travelled,
             pull if stepped else None,
         )
-
-
-def _read(numbers: list[Tensor]) -> list[float]:
-    """Their values, with one wait for the device."""
-    devices = {number.device for number in numbers}
-    if len(devices) > 1:
-        return [number.item() for number in numbers]
-    values: list[float] = torch.stack(numbers).tolist() if numbers else []
-    return values

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from trueloop.measure.tensors import dense
 from trueloop.torch_private.foreach import foreach_mul_, foreach_norm
 
 __all__ = ["clip", "norm_of", "shorten"]
@@ -21,9 +22,7 @@ def norm_of(parameters: Sequence[Tensor]) -> Tensor:
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.zeros((), device=parameters[0].device if parameters else None)
-    if any(gradient.is_sparse for gradient in gradients):
-        gradients = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    norms: tuple[Tensor, ...] = foreach_norm(gradients)
+    norms: tuple[Tensor, ...] = foreach_norm(list(map(dense, gradients)))
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 

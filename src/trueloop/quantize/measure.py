@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
-from trueloop.engine.randomness import fence
 from trueloop.export.compare import Metrics, error_between
 from trueloop.export.program import scores_of
 from trueloop.export.subject import Subject
+from trueloop.measure.randomness import fence
 
 __all__ = ["Measured", "Yardstick", "yardstick_of"]
 

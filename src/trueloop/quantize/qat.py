@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import torch
 from torch import nn
 
-from trueloop.engine.randomness import fence
+from trueloop.measure.randomness import fence
 from trueloop.quantize.scheme import Calibration, Scheme
 from trueloop.quantize.simulated import ranges_of, rounding, simulated
 from trueloop.quantize.static import LAYERS, Graphed, static_graph

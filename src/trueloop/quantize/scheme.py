@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from trueloop.data.source import Batch
-from trueloop.engine.randomness import fence
 from trueloop.errors import MissingExtra
 from trueloop.export.exporter import installed
 from trueloop.export.subject import Subject
+from trueloop.measure.randomness import fence
 from trueloop.torch_private.dispatch import PYTREE_LOGGER
 
 __all__ = ["Calibration", "Scheme", "known_layers", "nbytes_of"]

@@ -16,10 +16,10 @@ from torch import Tensor, fx, nn
 from torch.export import Dim
 
 from trueloop.data.source import tensors_in
-from trueloop.engine.randomness import fence
 from trueloop.export.compare import error_between
 from trueloop.export.program import exportable, scores_of
 from trueloop.export.traced import quietly
+from trueloop.measure.randomness import fence
 from trueloop.quantize.scheme import Calibration
 
 __all__ = ["LAYERS", "Graphed", "static_graph"]

@@ -30,9 +30,10 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.engine.task import Language, Multiclass, OwnLoss
+from trueloop.measure.randomness import fence
 from trueloop.results.plain import as_plain
+from trueloop.results.proof import as_plain
 from trueloop.session.samples import Samples, read_samples
 
 __all__ = ["FILE", "write_facts"]

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from trueloop.data.source import Batch, Source, size_of, tensors_in
-from trueloop.engine.randomness import seed_all
 from trueloop.engine.stop import ignore_signals
+from trueloop.measure.randomness import seed_all
 from trueloop.torch_private.dataloader import shut_down_workers
 
 __all__ = ["Samples", "read_samples"]

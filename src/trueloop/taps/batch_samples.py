@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trueloop.taps.calls import tensors_in
 
-__all__ = ["are_windows", "bad_rows", "digests", "integers", "likeness", "rows_of"]
+__all__ = ["are_windows", "digests", "integers", "likeness", "rows_of"]
 
 WORDS: Final = 512
 """Words of a sample that are read: every second of a small image, every 300th of a large one."""
@@ -115,23 +115,3 @@ def are_windows(rows: list[Tensor]) -> bool:
 def _varies(lead: Tensor) -> bool:
     """Windows over a constant are all alike."""
     return not torch.equal(lead[0], lead[0][:1].expand_as(lead[0]))
-
-
-def bad_rows(tensor: Tensor) -> tuple[int, int, str] | None:
-    """(the first sample that holds nan or infinity, how many do, which of the two). Minus infinity alone is a mask."""
-    if (
-        not tensor.is_floating_point()
-        or tensor.layout is not torch.strided
-        or not tensor.dim()
-        or not tensor.numel()
-        or tensor.is_meta
-    ):
-        return None
-    values = tensor.detach()
-    if bool(torch.isfinite(values.sum())):
-        return None
-    bad = (values.isnan() | values.isposinf()).reshape(values.shape[0], -1).any(1).nonzero()
-    if not bad.numel():
-        return None
-    first = int(bad[0, 0])
-    return first, bad.shape[0], "nan" if bool(values[first].isnan().any()) else "inf"

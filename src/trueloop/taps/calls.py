@@ -6,8 +6,9 @@ names, places and weak references only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
 from trueloop.event import Place
+from trueloop.measure import tensors
 
 __all__ = [
     "TOPICS",
@@ -68,16 +70,8 @@ observers, inside the steps that are watched whatever the budget, long enough fo
 optimizers; and once more, so that what a script does in its first steps only is not taken for its habit."""
 
 
-def tensors_in(value: object, limit: int = 64) -> Iterator[Tensor]:
-    """The tensors in nested tuples, lists and mappings (and dataclass-like outputs), first ones first."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in list(value.values())[:limit]:
-            yield from tensors_in(item, limit)
-    elif isinstance(value, (tuple, list)):
-        for item in value[:limit]:
-            yield from tensors_in(item, limit)
+tensors_in: Final = partial(tensors.tensors_in, limit=64)
+"""The tensors in nested tuples, lists and mappings, at most 64 items of each."""
 
 
 @dataclass(slots=True)

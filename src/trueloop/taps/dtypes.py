@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from trueloop.taps.graph import node_name
+from trueloop.measure.graph import node_name
 from trueloop.taps.graph_notes import SCALED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
 

@@ -11,31 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 
+from trueloop.measure.graph import inputs_of, is_view, operation_name
 from trueloop.taps.graph_notes import SCALED, WALKED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
 
-__all__ = [
-    "LEAF",
-    "LossShape",
-    "Survey",
-    "broadcast_in",
-    "is_view",
-    "node_name",
-    "nodes",
-    "reduction_of",
-    "scaler_of",
-    "survey",
-    "through_factors",
-    "through_views",
-]
-
-LEAF: Final = "AccumulateGrad"
-
-_VIEWS: Final = (
-    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select", "Slice",
-    "Alias", "ToCopy", "Clone", "Expand", "Index", "As", "Unbind", "Split",
-)  # fmt: skip
-"""Operations that hand values on unchanged; a trailing BackwardN is cut off before comparing."""
+__all__ = ["LossShape", "Survey", "broadcast_in", "reduction_of", "scaler_of", "survey", "through_factors"]
 
 _MEAN: Final = 1
 """torch's number for reduction='mean'."""
@@ -49,51 +29,6 @@ class LossShape(NamedTuple):
     scaled_by_amp: bool
 
 
-def node_name(node: Any) -> str:
-    """`NllLossBackward0`."""
-    name = node.name()
-    return name if isinstance(name, str) else type(node).__name__
-
-
-def _plain(node: Any) -> str:
-    return node_name(node).rstrip("0123456789").removesuffix("Backward")
-
-
-def is_view(node: Any) -> bool:
-    """Does the operation hand values on unchanged?"""
-    return _plain(node) in _VIEWS
-
-
-def _next(node: Any) -> list[Any]:
-    return [following for following, _ in node.next_functions if following is not None]
-
-
-def through_views(start: Any) -> Iterator[Any]:
-    """The nodes behind a tensor (or from a node on), nearest first, as long as they only hand values on; then the first
-    that does not."""
-    node: Any = start.grad_fn if isinstance(start, Tensor) else start
-    for _ in range(12):
-        if node is None:
-            return
-        yield node
-        following = _next(node)
-        if _plain(node) not in _VIEWS or not following:
-            return
-        node = following[0]
-
-
-def nodes(root: Any, limit: int = 20_000) -> Iterator[Any]:
-    """Every node of a graph, once, leaves included."""
-    seen, waiting = {root}, [root]
-    while waiting and len(seen) < limit:
-        node = waiting.pop()
-        yield node
-        for following in _next(node):
-            if following not in seen:
-                seen.add(following)
-                waiting.append(following)
-
-
 def reduction_of(loss: Tensor) -> LossShape:
     """Is the loss a plain mean, and was it divided (or multiplied by a constant) after that?"""
     node: Any = loss.grad_fn
@@ -101,13 +36,13 @@ def reduction_of(loss: Tensor) -> LossShape:
     for _ in range(8):
         if node is None:
             break
-        name, following = _plain(node), _next(node)
+        name, following = operation_name(node), inputs_of(node)
         if name in ("Mul", "Div") and len(following) == 1:
             if read_note(node, SCALED):
                 amp = True
             else:
                 divided = True
-        elif name not in _VIEWS or not following:
+        elif not is_view(node) or not following:
             mean = name == "Mean" or saved(node, "reduction") == _MEAN
             return LossShape(mean, divided, amp)
         node = following[0]
@@ -122,8 +57,8 @@ def through_factors(loss: Tensor) -> Iterator[Any]:
         if node is None:
             return
         yield node
-        following = _next(node)
-        node = following[0] if _plain(node) in ("Mul", "Div") and len(following) == 1 else None
+        following = inputs_of(node)
+        node = following[0] if operation_name(node) in ("Mul", "Div") and len(following) == 1 else None
 
 
 def scaler_of(loss: Tensor) -> Any:
@@ -189,19 +124,19 @@ def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None
     """
     node: Any = loss.grad_fn
     for _ in range(12):
-        following = set(_next(node)) if node is not None else set()
-        if node is None or _plain(node) == "Sub":
+        following = set(inputs_of(node)) if node is not None else set()
+        if node is None or operation_name(node) == "Sub":
             break
         # x * x has the same node on both sides
         node = (
-            following.pop() if len(following) == 1 and (_plain(node) in _POINTWISE or _plain(node) in _VIEWS) else None
+            following.pop() if len(following) == 1 and (operation_name(node) in _POINTWISE or is_view(node)) else None
         )
     if node is None:
         return None
     result = _shape(node, 0)
     sides = [_shape(behind, number) for behind, number in node.next_functions if behind is not None]
     made = [behind for behind, _ in node.next_functions if behind is not None]
-    if any(not behind.next_functions or _plain(behind) == "Unsqueeze" for behind in made):
+    if any(not behind.next_functions or operation_name(behind) == "Unsqueeze" for behind in made):
         return None
     if len(sides) == 2 and len(sides[0]) == len(sides[1]):
         return None

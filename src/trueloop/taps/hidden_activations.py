@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from trueloop.taps.graph import is_view, node_name
+from trueloop.measure.graph import is_view, node_name
 from trueloop.torch_private.autograd import saved_result
 
 __all__ = ["Activation", "hidden_activations"]

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import copy
 import io
-import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from trueloop.event import Place
+from trueloop.measure.nonfinite import bounds
+from trueloop.measure.randomness import fence
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import here, is_users
 from trueloop.torch_private.modules import BUFFERS, COMPILED_CALL, FORWARD_HOOKS
 
-__all__ = ["Origin", "Replay", "autocast_now", "bounds", "not_finite"]
+__all__ = ["Origin", "Replay", "autocast_now"]
 
 _MASKING: Final = (
     "masked_fill",
@@ -72,16 +72,6 @@ class Origin:
     value: str
 
 
-def not_finite(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())
-
-
-def bounds(tensors: list[Tensor]) -> tuple[float, float] | None:
-    """Smallest and largest number among the values that are numbers."""
-    ends = [part.aminmax() for t in tensors if (part := t[torch.isfinite(t)]).numel()]
-    return (min(float(low) for low, _ in ends), max(float(high) for _, high in ends)) if ends else None
-
-
 def autocast_now() -> tuple[str, torch.dtype] | None:
     """(device, type) of the autocast that is on, if one is."""
     for device in ("cuda", "cpu"):
@@ -122,7 +112,7 @@ class Replay(TorchFunctionMode):
         device, kind = autocast or ("cpu", torch.bfloat16)
         try:
             with (
-                _randomness_kept(),
+                fence(),
                 _standing_on_copies(self._model),
                 redirect_stdout(io.StringIO()),
                 torch.set_grad_enabled(grad),
@@ -184,20 +174,6 @@ class Replay(TorchFunctionMode):
         name = self._names.get(module, "")
         kind = type(module).__name__
         return Origin(f"{name} ({kind})" if name else kind, operation, here(3), range_before, value)
-
-
-@contextmanager
-def _randomness_kept() -> Iterator[None]:
-    generator, arrays, plain = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        torch.set_rng_state(generator)
-        np.random.set_state(arrays)
-        random.setstate(plain)
-        if devices:
-            torch.cuda.set_rng_state_all(devices)
 
 
 @contextmanager

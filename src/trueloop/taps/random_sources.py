@@ -17,9 +17,10 @@ import numpy
 import torch
 
 from trueloop.event import Place
+from trueloop.measure.randomness import GlobalRandomStates
 from trueloop.taps.place import here
 
-__all__ = ["Part", "RandomStates", "SeedRecorder", "is_generator", "parts_of", "reseed", "seed_everything"]
+__all__ = ["Part", "RandomStates", "SeedRecorder", "is_generator", "parts_of", "reseed"]
 
 DEPTH: Final = 6
 """How far one follows attributes: a dataset in a subset in a wrapper, and its transforms."""
@@ -29,9 +30,6 @@ FEW: Final = 64
 """Items of a container that are all looked at; of larger ones, those at the keys that are drawn."""
 
 _GENERATORS: Final = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
-_SEED_PYTHON: Final = random.seed
-_SEED_NUMPY: Final = numpy.random.seed
-_SEED_TORCH: Final = torch.manual_seed
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), type, range)
 
 
@@ -115,25 +113,16 @@ def _read_by(function: FunctionType) -> Iterator[tuple[Any, str, str]]:
 # -- states --
 
 
-def seed_everything(seed: int) -> None:
-    """As PyTorch does it in a worker."""
-    _SEED_PYTHON(seed)
-    _SEED_TORCH(seed)
-    _SEED_NUMPY(seed % 2**32)
-
-
 class RandomStates:
     """The states of the global generators and of some others, as of now."""
 
     def __init__(self, generators: list[Any]) -> None:
         self._generators = generators
-        self._global = (random.getstate(), numpy.random.get_state(), torch.get_rng_state())
+        self._global = GlobalRandomStates(devices=False)
         self._own = [_state_of(generator) for generator in generators]
 
     def put_back(self) -> None:
-        random.setstate(self._global[0])
-        numpy.random.set_state(self._global[1])
-        torch.set_rng_state(self._global[2])
+        self._global.restore()
         for generator, state in zip(self._generators, self._own, strict=True):
             _set_state(generator, state)
 

@@ -11,7 +11,6 @@ import ast
 import copy
 import io
 import logging
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
+from trueloop.measure.randomness import GlobalRandomStates
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users
 from trueloop.torch_private.modules import HOOKS
@@ -50,13 +50,13 @@ class ReplayCopy:
         if any(_writes_outside(type(module)) for module in model.modules()):
             raise CannotReplay("its forward writes to names outside the model")
         self._model = model
-        self._chance = _Chance()
+        self._random = GlobalRandomStates()
 
     def run(self, inputs: Inputs, trace: Trace | None = None, seed: int | None = None) -> Any:
         """The output for these inputs, in eval mode, with the random numbers of this moment, or with those of a
         seed."""
         try:
-            with self._chance.kept(seed), _quiet(), torch.no_grad(), _uncached_casts():
+            with self._random.replay(seed), _quiet(), torch.no_grad(), _uncached_casts():
                 model = copy.deepcopy(self._model, _memo(self._model)).eval()
                 args, kwargs = mapped(inputs, Tensor.clone)  # a forward may write into what it is given
                 watch = trace or Trace()
@@ -107,43 +107,6 @@ class Trace(TorchFunctionMode):
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         """An operation has ended. For operations that write, `output` is what they wrote to."""
-
-
-class _Chance:
-    """The state of all random generators, at the moment this is made."""
-
-    def __init__(self) -> None:
-        self._torch = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-        self._python = random.getstate()
-        self._numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
-
-    @contextmanager
-    def kept(self, seed: int | None = None) -> Iterator[None]:
-        self._put_back()
-        try:
-            if seed is not None:
-                self._take(seed)
-            yield
-        finally:
-            self._put_back()
-
-    def _take(self, seed: int) -> None:
-        """Other numbers, from the generators that are there: torch.manual_seed would also seed a device that is not in
-        use yet."""
-        for generator in (torch.default_generator, *(torch.cuda.default_generators if self._cuda else ())):
-            generator.manual_seed(seed)
-        random.seed(seed)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.seed(seed)
-
-    def _put_back(self) -> None:
-        torch.set_rng_state(self._torch)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-        random.setstate(self._python)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from trueloop import __version__
 from trueloop.data.source import Splits
 from trueloop.engine.batches import SHARE
 from trueloop.engine.optimizer import FUSED_EVERYWHERE, optimizer_class
-from trueloop.engine.randomness import fence
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.torch_settings import pick_device
+from trueloop.measure.randomness import fence
 from trueloop.profile.ceilings import machine_name
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe

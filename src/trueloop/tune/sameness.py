@@ -22,10 +22,10 @@ from trueloop.engine.batches import Window
 from trueloop.engine.compile_model import compile_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.nonfinite_guard import clear_gradients
-from trueloop.engine.randomness import fence, seed_all
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
+from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import DropoutNd
 from trueloop.tune.subject import Subject

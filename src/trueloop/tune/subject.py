@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.engine.loop import Loop
-from trueloop.engine.randomness import fence
 from trueloop.hook import Hook
+from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 

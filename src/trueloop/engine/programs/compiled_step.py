@@ -25,8 +25,8 @@ from torch.func import functional_call, functionalize, grad_and_value
 
 from trueloop.data.source import Batch
 from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds
-from trueloop.engine.randomness import fence
 from trueloop.errors import BadRecipe
+from trueloop.measure.randomness import fence
 from trueloop.torch_private.dispatch import pytree
 
 if TYPE_CHECKING:

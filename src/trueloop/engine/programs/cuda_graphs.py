@@ -26,10 +26,10 @@ from trueloop.engine.nonfinite_guard import clear_gradients, clip, norm_of
 from trueloop.engine.programs.device_order import DeviceOrders
 from trueloop.engine.programs.device_update import DeviceUpdate
 from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
-from trueloop.engine.randomness import fence
 from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.schedule import set_rate
 from trueloop.errors import BadRecipe
+from trueloop.measure.randomness import fence
 
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop

@@ -1,0 +1,76 @@
+"""Nodes of autograd graphs: their names, the nodes behind a tensor, the parameters behind an output.
+
+Nodes are only read: nothing is computed, and no reference is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from torch import Tensor
+
+__all__ = ["LEAF", "inputs_of", "is_view", "leaves_behind", "node_name", "nodes", "operation_name", "through_views"]
+
+LEAF: Final = "AccumulateGrad"
+_VIEWS: Final = (
+    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select", "Slice",
+    "Alias", "ToCopy", "Clone", "Expand", "Index", "As", "Unbind", "Split",
+)  # fmt: skip
+"""Operations that pass values on unchanged, as `operation_name` returns them."""
+_MOST_VIEWS: Final = 12
+_MOST_NODES: Final = 20_000
+_MOST_NODES_OF_OUTPUTS: Final = 80_000
+
+
+def node_name(node: Any) -> str:
+    """`NllLossBackward0`."""
+    name = node.name()
+    return name if isinstance(name, str) else type(node).__name__
+
+
+def operation_name(node: Any) -> str:
+    """`NllLoss`."""
+    return node_name(node).rstrip("0123456789").removesuffix("Backward")
+
+
+def is_view(node: Any) -> bool:
+    """Does the operation pass values on unchanged?"""
+    return operation_name(node) in _VIEWS
+
+
+def inputs_of(node: Any) -> list[Any]:
+    """The nodes that made a node's inputs."""
+    return [behind for behind, _ in node.next_functions if behind is not None]
+
+
+def through_views(start: Any) -> Iterator[Any]:
+    """The nodes behind a tensor (or from a node on), nearest first: every view, then the first other operation."""
+    node: Any = start.grad_fn if isinstance(start, Tensor) else start
+    for _ in range(_MOST_VIEWS):
+        if node is None:
+            return
+        yield node
+        behind = inputs_of(node)
+        if not is_view(node) or not behind:
+            return
+        node = behind[0]
+
+
+def nodes(*roots: Any, limit: int = _MOST_NODES) -> Iterator[Any]:
+    """Every node of a graph, once, leaves included."""
+    seen, waiting = set(roots), list(roots)
+    while waiting and len(seen) < limit:
+        node = waiting.pop()
+        yield node
+        for behind in inputs_of(node):
+            if behind not in seen:
+                seen.add(behind)
+                waiting.append(behind)
+
+
+def leaves_behind(tensors: Iterable[Tensor]) -> set[int]:
+    """Identities of the leaves of the tensors' graphs: the parameters that they were computed with."""
+    roots = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    walk = nodes(*roots, limit=_MOST_NODES_OF_OUTPUTS)
+    return {id(node.variable) for node in walk if not node.next_functions and hasattr(node, "variable")}

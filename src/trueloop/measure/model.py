@@ -1,0 +1,39 @@
+"""Layers of a model that behave differently in train and eval mode, and the event that introduces a model."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from trueloop.event import ModelSeen, Place
+from trueloop.torch_private.modules import DropoutNd, NormBase
+from trueloop.usercode.ownership import class_place
+
+__all__ = ["drops", "keeps_statistics", "model_seen"]
+
+
+def drops(layer: nn.Module) -> bool:
+    """A layer that drops some of its values in train mode."""
+    if isinstance(layer, DropoutNd):
+        return layer.p > 0
+    if isinstance(layer, nn.RNNBase):
+        return layer.dropout > 0 and layer.num_layers > 1
+    return isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0
+
+
+def keeps_statistics(layer: nn.Module) -> bool:
+    """A norm layer with running statistics."""
+    return isinstance(layer, NormBase) and layer.track_running_stats
+
+
+def model_seen(model: nn.Module, step: int, place: Place | None, number: int, *, compiled: bool) -> ModelSeen:
+    return ModelSeen(
+        step=step,
+        place=place,
+        model=number,
+        name=type(model).__name__,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        dropouts=sum(map(drops, model.modules())),
+        batch_norms=sum(map(keeps_statistics, model.modules())),
+        compiled=compiled,
+        defined=class_place(type(model)),
+    )

@@ -1,0 +1,73 @@
+"""Which tensors a value holds, which of them can be read, and which elements of a large one to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = [
+    "dense",
+    "evenly_spaced",
+    "is_plain",
+    "is_readable",
+    "memory_of",
+    "read_numbers",
+    "same_memory",
+    "tensors_in",
+]
+
+
+def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
+    """Every tensor inside mappings, lists and tuples, in order. `limit`: items of each container to visit."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (Mapping, tuple, list)):
+        for item in islice(value.values() if isinstance(value, Mapping) else value, limit):
+            yield from tensors_in(item, limit)
+
+
+def is_plain(value: Any) -> bool:
+    """A tensor with its own storage: not a shard, not a fake tensor."""
+    return type(value) in (Tensor, nn.Parameter)
+
+
+def is_readable(tensor: Tensor) -> bool:
+    """Dense, real and not empty. During the capture of a CUDA graph no tensor is: a read would break the capture."""
+    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_nested or tensor.is_complex())
+    return plain and tensor.numel() > 0 and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def evenly_spaced(tensor: Tensor, limit: int, dim: int = 0) -> Tensor:
+    """At most `limit` slices along a dimension, evenly spaced; a view."""
+    size = tensor.shape[dim]
+    return tensor if size <= limit else tensor[(slice(None),) * dim + (slice(None, None, -(-size // limit)),)]
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """The rows of a sparse gradient (an embedding's) that the batch touched; other gradients unchanged."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+
+def read_numbers(numbers: list[Tensor]) -> list[float]:
+    """The values of scalar tensors, with one wait for the device where all are on the same one."""
+    if len({number.device for number in numbers}) > 1:
+        return [number.item() for number in numbers]
+    values: list[float] = torch.stack(numbers).tolist() if numbers else []
+    return values
+
+
+def memory_of(tensor: Tensor) -> int:
+    """The address of its storage; its identity where it has none (meta, sparse and opaque tensors)."""
+    try:
+        return tensor.untyped_storage().data_ptr() or id(tensor)
+    except (NotImplementedError, RuntimeError):
+        return id(tensor)
+
+
+def same_memory(one: Tensor, other: Tensor) -> bool:
+    """The same tensor, or a view of all its elements."""
+    return one is other or (one.numel() == other.numel() and one.data_ptr() == other.data_ptr())
