@@ -60,6 +60,7 @@ class EqualUnits:
             return "keep" if self.unmoved else "drop"
         return "drop" if self.unmoved and look == LOOKS[-1] else "report"  # dropped: it has only just begun to move
 
+    @torch.no_grad()
     def compared(
         self,
         model: nn.Module,
