@@ -68,7 +68,7 @@ def test_an_activation_is_found_behind_a_clamp_and_further_only_behind_probabili
         of = lambda node: activation if node is softmax.grad_fn else None  # noqa: E731
         event = loss_computed(inputs, of, step=0, place=None, call=0, grad=True)
         assert event is not None
-        return event.behind_module
+        return event.preceding_module
 
     assert found(softmax.clamp(1e-6, 1.0)) == "Softmax"
     assert found((softmax + 1e-8).view(8, 3)) == "Softmax"
@@ -121,9 +121,9 @@ def test_parameters_that_are_excused() -> None:
         for parameter in model["written"].parameters():
             parameter.add_(1.0)
     model.training = True
-    accounts, in_order = gradients.accounts(model, held, runs, lambda _: True)
+    accounts, complete = gradients.accounts(model, held, runs, lambda _: True)
     # `bare` is excused too: a sibling of the same class in the ModuleDict has had gradients.
-    assert (accounts, in_order) == ((), 10)
+    assert (accounts, complete) == ((), 10)
     gradients.had.clear()
     accounts, _ = gradients.accounts(model, held, runs, lambda _: True)
     assert {account.name for account in accounts} >= {"bare.weight", "bare.bias"}
@@ -151,7 +151,7 @@ def looks(model: nn.Module, weight: Tensor, *gradients: Tensor) -> list[str]:
     """What each look at a weight says, under these gradients."""
     weight.grad = gradients[0]
     (found,) = equal_units(model, {id(weight)})
-    said = []
+    said: list[str] = []
     for number, gradient in zip(LOOKS[1:], gradients[1:], strict=False):
         weight.grad = gradient
         said.append(found.look(number))
@@ -178,7 +178,8 @@ def test_units_of_a_transposed_convolution_are_its_second_dimension() -> None:
     (found,) = equal_units(layer, {id(layer.weight)})
     assert found.dim == 1
     event = found.compared(layer, layer.weight, step=2, place=None, number=0, look=2, built=None)
-    assert (event.units, event.steps, event.value) == (5, 3, pytest.approx(0.2))
+    assert (event.units, event.steps) == (5, 3)
+    assert event.value == pytest.approx(0.2)
 
 
 def test_layers_that_receive_only_zeros() -> None:

@@ -16,7 +16,7 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.doctor.watch import Watch
 from trueloop.engine.loop import Loop
-from trueloop.event import Event, GradientsMeasured, LossComputed, ModelSeen, ParametersAccounted, UnitsCompared
+from trueloop.event import Event, GradientsMeasured, IdenticalUnits, LossComputed, ModelSeen, ParametersAccounted
 from trueloop.hook import Hook
 from trueloop.recipe.recipe import DataRequest, Recipe
 
@@ -41,8 +41,13 @@ class Softmaxed(Plain):
         self.last = nn.Softmax(dim=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.last(super().forward(x)).clamp(1e-6, 1.0)
+        out: Tensor = self.last(super().forward(x))
         return out
+
+
+class Clamped(Softmaxed):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).clamp(1e-6, 1.0)
 
 
 class Attending(Plain):
@@ -73,7 +78,8 @@ class Spare(Plain):
         self.aside(x)
         with torch.no_grad():
             self.average.add_(1)
-        return super().forward(x) + self.cut(x).detach()
+        out: Tensor = super().forward(x) + self.cut(x).detach()
+        return out
 
 
 class Constant(Plain):
@@ -115,7 +121,7 @@ def both(model: Callable[[], nn.Module]) -> tuple[list[Event], list[Event]]:
     loop = Loop.of(recipe, hooks=listener)
     state = {name: tensor.clone() for name, tensor in loop.model.state_dict().items()}
     per_epoch = loop.batches.steps_per_epoch
-    batches = [loop.batches.again(step // per_epoch, step % per_epoch) for step in range(STEPS)]
+    batches = [loop.batches.batch_at(step // per_epoch, step % per_epoch) for step in range(STEPS)]
 
     def plain() -> list[Event]:
         heard: list[Event] = []
@@ -145,7 +151,7 @@ def both(model: Callable[[], nn.Module]) -> tuple[list[Event], list[Event]]:
     return listener.events, checked
 
 
-KINDS = (LossComputed, ModelSeen, ParametersAccounted, UnitsCompared, GradientsMeasured)
+KINDS = (LossComputed, ModelSeen, ParametersAccounted, IdenticalUnits, GradientsMeasured)
 
 
 def of(events: list[Event], kind: type[E]) -> list[E]:
@@ -154,15 +160,18 @@ def of(events: list[Event], kind: type[E]) -> list[E]:
 
 def placeless(event: Event, **known: Any) -> Event:
     """Without the line: our loop has none of the user's."""
-    return replace(event, place=None, **known)  # type: ignore[type-var]
+    return replace(event, place=None, **known)
 
 
-@pytest.mark.parametrize("model", [Plain, Softmaxed])
+@pytest.mark.parametrize("model", [Plain, Softmaxed, Clamped])
 def test_losses(model: Callable[[], nn.Module]) -> None:
     ours, checked = (of(events, LossComputed)[0] for events in both(model))
-    assert ours.rows == ("probabilities" if model is Softmaxed else "scores")
-    assert "SoftmaxBackward0" in ours.behind or model is Plain, "behind the clamp too"
-    ranges: dict[str, Any] = {"input_range": None, "reduction": "", "behind_place": None}
+    assert ours.rows == ("scores" if model is Plain else "probabilities")
+    assert "SoftmaxBackward0" in ours.preceding or model is Plain, "behind the clamp too"
+    ranges: dict[str, Any] = {"input_range": None, "reduction": "", "preceding_place": None}
+    if model is Clamped:  # `check` also sees the call of `clamp`
+        ranges["preceding_module"] = ""
+    assert ours.preceding_module == ("" if model is Plain else "Softmax")
     assert placeless(ours, **ranges) == placeless(checked, **ranges)
     assert ours.input_range == pytest.approx(checked.input_range, abs=1e-5)
 
@@ -178,8 +187,12 @@ def test_models(model: Callable[[], nn.Module]) -> None:
 def test_parameters(model: Callable[[], nn.Module]) -> None:
     ours, checked = (of(events, ParametersAccounted)[-1] for events in both(model))
     assert ours.steps == checked.steps == STEPS
-    assert (ours.in_order, ours.orphans) == (checked.in_order, checked.orphans)
-    assert ours.accounts == checked.accounts
+    assert (ours.complete, ours.orphans) == (checked.complete, checked.orphans)
+    assert [replace(account, cuts=()) for account in ours.accounts] == [
+        replace(account, cuts=()) for account in checked.accounts
+    ]
+    for one, other in zip(ours.accounts, checked.accounts, strict=True):
+        assert set(other.cuts) <= set(one.cuts), "`check` sees which call of `detach` it was; our loop reads the source"
     assert {account.name.split(".")[0] for account in ours.accounts} == (
         {"unused", "aside", "cut", "scale"} if model is Spare else set()
     )
@@ -189,7 +202,7 @@ def test_parameters(model: Callable[[], nn.Module]) -> None:
     ("model", "names"), [(Plain, set()), (Constant, {"body.0.weight", "body.2.weight"}), (Zeros, None)]
 )
 def test_units(model: Callable[[], nn.Module], names: set[str] | None) -> None:
-    ours, checked = ({event.parameter: event for event in of(events, UnitsCompared)} for events in both(model))
+    ours, checked = ({event.parameter: event for event in of(events, IdenticalUnits)} for events in both(model))
     assert set(ours) == set(checked)
     assert ours if names is None else set(ours) == names
     for name, event in ours.items():

@@ -36,7 +36,12 @@ def test_tensors_in_every_container_in_order() -> None:
 
 def test_what_can_be_read() -> None:
     assert is_readable(torch.zeros(2))
-    for tensor in (torch.zeros(0), torch.zeros(2, device="meta"), torch.zeros(2).to_sparse(), torch.zeros(2).cfloat()):
+    for tensor in (
+        torch.zeros(0),
+        torch.zeros(2, device="meta"),
+        torch.zeros(2).to_sparse(),
+        torch.zeros(2, dtype=torch.complex64),
+    ):
         assert not is_readable(tensor)
     assert is_plain(nn.Parameter(torch.zeros(1)))
     assert not is_plain([1.0])
@@ -55,7 +60,9 @@ def test_memory_and_sparse_gradients() -> None:
     assert memory_of(meta := torch.zeros(1, device="meta")) == id(meta)
     assert same_memory(tensor, tensor.view(6))
     assert not same_memory(tensor, tensor[1])
-    gradient = torch.sparse_coo_tensor([[1, 1]], [[1.0], [2.0]], (3, 1), check_invariants=True)
+    gradient = torch.sparse_coo_tensor(
+        torch.tensor([[1, 1]]), torch.tensor([[1.0], [2.0]]), (3, 1), check_invariants=True
+    )
     assert dense(gradient).tolist() == [[3.0]]
     assert dense(tensor) is tensor
     assert read_numbers([torch.tensor(1.0), torch.tensor(2.0)]) == [1.0, 2.0]
@@ -141,4 +148,4 @@ def test_weights_in_the_order_in_which_their_layers_ran() -> None:
     assert in_running_order(weights, {model[3]: 0}) == weights, "one of two is not most of them"
     first, second = layer_gradients([("a", 4), ("b", 2)], [0.5, 0.25], [1.0, 2.0])
     assert (first.name, first.norm, first.depth) == ("a", 0.5, 0)
-    assert (second.size, second.depth, second.weight) == (2, 1, 2.0)
+    assert (second.size, second.depth, second.weight_norm) == (2, 1, 2.0)
