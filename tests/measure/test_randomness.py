@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from trueloop.measure.randomness import RandomStates, fence, restore_states, seed_all, take_states
+from trueloop.measure.randomness import GlobalRandomStates, fence, restore_states, seed_all, take_states
 from trueloop.taps.replay_copy import ReplayCopy
 
 
@@ -48,7 +48,7 @@ def test_states_are_plain_values_and_come_back() -> None:
 
 
 def test_a_replay_draws_as_at_the_moment_of_capture() -> None:
-    states = RandomStates()
+    states = GlobalRandomStates()
     expected = draw()
     with states.replay():
         assert draw() == expected
@@ -79,4 +79,4 @@ def test_mps_is_known_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_forked_copy_leaves_devices_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "get_rng_state", lambda: pytest.fail("a device was read"))
-    assert RandomStates(devices=False).mps is None
+    assert GlobalRandomStates(devices=False).mps is None
