@@ -33,7 +33,6 @@ from trueloop.engine.loop import Loop
 from trueloop.engine.task import Language, Multiclass, OwnLoss
 from trueloop.measure.randomness import fence
 from trueloop.results.plain import as_plain
-from trueloop.results.proof import as_plain
 from trueloop.session.samples import Samples, read_samples
 
 __all__ = ["FILE", "write_facts"]
