@@ -56,10 +56,10 @@ MENDING = (
 )
 """Rules that write diffs."""
 BY_HAND = {
-    "accumulation-not-averaged: Broken: one batch cut into parts, with a scaler",
+    "accumulation-not-averaged: Broken: one batch split into parts, with a scaler",
     "backward-under-autocast: Broken: a region opened far away, around a function that trains",
     "clipped-before-unscale: Broken: by value, at the end of a window, unscaled one line too late",
-    "clipped-after-step: Broken: by value, parameter by parameter, after the reset",
+    "clipped-after-step: Broken: by value, parameter by parameter, after zero_grad",
     "decay-in-adam: Broken: decay for the weights and none for the biases",
     "dropout-always-on: Broken: through a function of the user's",
     "evaluated-in-train-mode: Broken: one function for both phases, which never calls eval()",
@@ -67,7 +67,7 @@ BY_HAND = {
     "every-rank-saves: Broken: a checkpoint in each epoch, through an open file",
     "frozen-but-moving: Broken: batch norm in a frozen encoder",
     "frozen-but-moving: Broken: the last gradient, which nobody clears",
-    "incomplete-accumulation-window: Broken: one pass, and the run ends before the last step",
+    "incomplete-accumulation-window: Broken: one epoch, and the run ends before the last step",
     "layers-in-a-plain-list: Broken: parameters in nested lists",
     "optimizer-built-each-step: Broken: in a function that trains one batch, with momentum",
     "optimizer-state-not-restored: Broken: the checkpoint has no place for it",

@@ -1,4 +1,4 @@
-"""The checkpoint rules on events made by hand: each condition from both sides."""
+"""The checkpoint rules on constructed events: each condition from both sides."""
 
 from __future__ import annotations
 

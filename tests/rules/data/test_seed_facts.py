@@ -1,4 +1,4 @@
-"""The rules about seeds, scales and labels on events made by hand: each threshold from both sides."""
+"""The rules about seeds, scales and labels on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient rules on events made by hand: each threshold from both sides."""
+"""The gradient rules on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss rules on events made by hand: each threshold from both sides."""
+"""The loss rules on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

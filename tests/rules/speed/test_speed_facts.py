@@ -1,4 +1,4 @@
-"""The speed rules on events made by hand: each threshold from both sides, and what a device would say on machines that
+"""The speed rules on constructed events: each threshold from both sides, and what a device would say on machines that
 have none."""
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""GRD104 accumulation-not-averaged: the gradients of several batches are summed where their mean is meant.
+"""GRD104 accumulation-not-averaged: gradient accumulation sums the batches instead of averaging them.
 
 What it sees
 ------------
-At least twice, the same number of backwards at one line came before a step, each of a loss that is a mean, divided by
-nothing; the gradients were not divided either; and the source shows a window of batches: the step is taken only on some
-turns of the loop around the backward, or follows an inner loop over batches.
+At least twice, the same number of backwards on one line ran before a step. Each loss is a mean and is not divided by
+the number of batches, and neither are the gradients. The source shows an accumulation window: the step runs only in
+some iterations of the loop around the backward, or follows an inner loop over micro-batches.
 
 Why it hurts
 ------------
-Four undivided means add up to a gradient four times as long as that of one batch of the same total size: the learning
-rate is silently multiplied by the window's length, and changes again whenever that length is tuned.
+Four undivided mean losses give a gradient four times as large as one batch of the same total size. This silently
+multiplies the learning rate by the number of accumulation steps, and changes it whenever that number changes.
 
 Evidence
 --------
-How many backwards came before each step, in how many windows, and whether the optimizer's steps depend on the
-gradient's length at all.
+The number of backwards per step, the number of windows, and whether the optimizer and clipping depend on the gradient
+norm.
 
 Use instead
 -----------
@@ -22,9 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Sums that are divided by a count of tokens, several different losses, a closure, and gradients that are divided by hand
-are not reported. With Adam and its kin the length cancels out unless gradients are clipped: where they are not, it is
-only an advice.
+Not reported: sums divided by a token count, several different losses, a closure, gradients divided by the script. With
+Adam and similar optimizers the gradient norm cancels out unless gradients are clipped; without clipping the finding is
+only advice.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 __all__ = ["AccumulationNotAveraged"]
 
 ENOUGH: Final = 2
-"""Windows of equal length: one may be a chance (a loss called twice), two are a habit."""
+"""Windows of equal length: a single one may be a coincidence (a loss called twice)."""
 
 _SPLITS: Final = ("chunk", "split", "tensor_split", "array_split", "islice", "batched")
-"""Calls that cut one batch into several."""
+"""Calls that split one batch into several."""
 
 
 @final
@@ -54,22 +54,20 @@ class AccumulationNotAveraged(Rule):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
-        self._windows: dict[tuple[int, Place, int], int] = {}
-        self._averages: set[int] = set()
-        """Optimizers whose gradients were averaged in some window: that is how this loop is meant."""
+        self._averaging: set[int] = set()
+        """Optimizers whose gradients were averaged in some window: the loop is meant to average."""
 
     def on_stepped(self, event: Stepped) -> Findings:
         length = event.most_at_one_place
         if length < 2 or event.closure or event.place is None or len(event.backward_places) != 1:
             return
-        if event.gradients != "new":  # the sum was thrown away before the step
+        if event.gradients != "new":  # the sum was cleared before the step
             return
         if event.averaged:
-            self._averages.add(event.optimizer)
-        if event.optimizer in self._averages:
+            self._averaging.add(event.optimizer)
+        if event.optimizer in self._averaging:
             return
-        key = (event.optimizer, event.backward_places[0], length)
-        windows = self._windows[key] = self._windows.get(key, 0) + 1
+        windows = self.count(event.optimizer, event.backward_places[0], length)
         if windows != ENOUGH:
             return
         window = _window(event.backward_places[0], event.place)
@@ -77,14 +75,15 @@ class AccumulationNotAveraged(Rule):
             return
         harmless = event.scale_free and not event.clipped
         effect = (
-            f"{event.name} divides by the gradient's length, so it changes little but eps, decay and logs"
+            f"{event.name} normalizes by the gradient size, so mostly eps, weight decay and logs change"
             if harmless
-            else f"the step is {length} times as long as for one batch of that size"
+            else f"the update is {length} times as large as for one batch of that size"
         )
         yield self.finding(
             event,
-            f"{event.name} steps after {length} backwards of undivided means, whose gradients add up: {effect}.",
-            fix=f"Divide each loss by the number of batches in the window: (loss / {window or length}).backward().",
+            f"{event.name} sums the gradients of {length} mean losses per step and nothing divides by {length}: "
+            f"{effect}.",
+            fix=f"Divide each loss by the number of accumulated batches: `(loss / {window or length}).backward()`.",
             evidence={
                 "backwards_per_step": length,
                 "windows": windows,
@@ -98,8 +97,7 @@ class AccumulationNotAveraged(Rule):
 
 
 def _window(backward: Place, step: Place) -> str | None:
-    """The length of the window as written ('accumulation_steps'), '' where it is not written; None if there is no
-    window of batches."""
+    """The window length as the user wrote it ('accumulation_steps'), '' if not written; None without a window."""
     source = source_of(backward.path)
     if backward.path != step.path or source.enclosing_function(backward.line) is not source.enclosing_function(
         step.line
@@ -110,14 +108,12 @@ def _window(backward: Place, step: Place) -> str | None:
         return None
     if inner is outer:
         return _written_condition(source, backward.line, step.line)
-    batches = _over_batches(inner)
-    return (
-        _written_range(source, inner) if batches and not inner.lineno <= step.line <= (inner.end_lineno or 0) else None
-    )
+    inside = inner.lineno <= step.line <= (inner.end_lineno or 0)
+    return _written_range(source, inner) if _over_batches(inner) and not inside else None
 
 
 def _written_condition(source: Source, backward: int, step: int) -> str | None:
-    """`k` of `if (i + 1) % k == 0:` around the step, where the backward stands outside of it."""
+    """`k` of `if (i + 1) % k == 0:` around the step, if the backward is outside of it."""
     statement = source.statement(step)
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, ast.If) and not parent.lineno <= backward <= (parent.end_lineno or 0):
@@ -130,7 +126,7 @@ def _written_condition(source: Source, backward: int, step: int) -> str | None:
 
 
 def _over_batches(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
-    """Does the loop go over parts of the data, rather than over tasks, heads or scales?"""
+    """Does the loop iterate over parts of the data, not over tasks, heads or scales?"""
     if isinstance(loop, ast.While):
         return False
     called = {called_name(call) for call in calls_in(loop.iter)}
@@ -139,12 +135,11 @@ def _over_batches(loop: ast.For | ast.While | ast.AsyncFor) -> bool:
     if called != {"range"}:
         return False
     variable = loop.target.id if isinstance(loop.target, ast.Name) else ""
-    return not any(_chosen_by(node, variable) for statement in loop.body for node in ast.walk(statement))
+    return not any(_indexed_by(node, variable) for statement in loop.body for node in ast.walk(statement))
 
 
-def _chosen_by(node: ast.AST, variable: str) -> bool:
-    """The loop's variable picks something: `heads[k]`, `loss_of(k)`. A slice (`x[k * 8 : k * 8 + 8]`) is a part of the
-    data."""
+def _indexed_by(node: ast.AST, variable: str) -> bool:
+    """The loop variable selects something: `heads[k]`, `loss_of(k)`. A slice (`x[k * 8 : k * 8 + 8]`) is data."""
     if isinstance(node, ast.Subscript) and not any(isinstance(inner, ast.Slice) for inner in ast.walk(node.slice)):
         parts: list[ast.AST] = [node.slice]
     elif isinstance(node, ast.Call) and called_name(node) != "print":
@@ -157,18 +152,13 @@ def _chosen_by(node: ast.AST, variable: str) -> bool:
 
 def _written_range(source: Source, loop: ast.For | ast.While | ast.AsyncFor) -> str:
     call = loop.iter if not isinstance(loop, ast.While) else None
-    plain = isinstance(call, ast.Call) and called_name(call) == "range" and len(call.args) == 1
-    if (
-        not isinstance(call, ast.Call)
-        or not plain
-        or not isinstance(call.args[0], (ast.Name, ast.Constant, ast.Attribute))
-    ):
+    if not isinstance(call, ast.Call) or called_name(call) != "range" or len(call.args) != 1:
         return ""
-    return source.text(call.args[0])
+    return source.text(call.args[0]) if isinstance(call.args[0], (ast.Name, ast.Constant, ast.Attribute)) else ""
 
 
 def _divided(backward: Place, window: str, length: int) -> str:
-    """`loss.backward()` -> `(loss / k).backward()`, where k is written in the source."""
+    """`loss.backward()` -> `(loss / k).backward()`, if k is written in the source."""
     source = source_of(backward.path)
     loss = source.backwarded(backward.line)
     if not window or not isinstance(loss, ast.Name) or (window.isdigit() and int(window) != length):

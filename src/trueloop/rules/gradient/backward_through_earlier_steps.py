@@ -1,33 +1,32 @@
-"""GRD111 backward-through-earlier-steps: each backward walks through the graphs of all steps before it.
+"""GRD111 backward-through-earlier-steps: each backward goes through the graphs of all earlier steps.
 
 What it sees
 ------------
-The graph of a backward holds operations that earlier backwards had walked through already, before optimizer steps were
-taken; at each look it reaches back further and holds more operations. A hidden state, or a running sum, is carried from
-step to step with its graph.
+The graph of a backward contains operations that earlier backwards already went through, before optimizer steps. At each
+measurement it reaches further back and contains more operations. A hidden state or a running sum is carried from step
+to step without `detach()`.
 
 Why it hurts
 ------------
-Step 100 computes gradients through a hundred steps: time and memory grow with every step, and most of what is computed
-belongs to weights that no longer exist. `retain_graph=True`, which silences PyTorch's error here, is what lets it
-happen.
+Step 100 computes gradients through 100 steps: time and memory grow with every step, and most of the gradient belongs to
+old weights. `retain_graph=True`, which silences PyTorch's error here, makes it possible.
 
 Evidence
 --------
-How many optimizer steps the graph reaches back, how many operations it had at the first and at the last look, and
-whether it was retained.
+The number of optimizer steps the graph reaches back, its number of operations at the first and the last measurement,
+and whether `retain_graph=True` was used.
 
 Use instead
 -----------
-    hidden = hidden.detach()           # at the start of each step: the value is carried on, the graph is not
+    hidden = hidden.detach()           # at the start of each step: keeps the value, drops the graph
     output, hidden = rnn(x, hidden)
     loss.backward()                    # without retain_graph=True
 
 When it is fine
 ---------------
-A graph of bounded depth is not reported: a GAN's generator output that is used before and after the discriminator's
-step, unrolled optimisation, truncated windows that are detached every few steps, several backwards through one graph
-within a step.
+Not reported, since the depth is bounded: a GAN's generator output used before and after the discriminator's step;
+unrolled optimization; truncated backpropagation through time that detaches every few steps; several backwards through
+one graph within a step.
 """
 
 from __future__ import annotations
@@ -44,17 +43,16 @@ from trueloop.usercode.source import Source, called_name, source_of
 __all__ = ["BackwardThroughEarlierSteps"]
 
 DEEP: Final = 64
-"""Steps that no window kept on purpose spans: reported at once."""
+"""No intended window spans so many steps: reported at once."""
 DEEP_AT_THE_END: Final = 5
-"""The same at the end of a short run, having grown at every look: unrolling by design is rarely deeper, and it starts
-over."""
+"""The same at the end of a short run, after growth at every measurement: intended unrolling is rarely deeper."""
 
 _CUTS: Final = ("detach", "item", "tolist", "numpy", "size", "numel", "len", "float", "int", "str")
 """Calls whose result has no graph."""
 
 
 class _Chain:
-    """What the looks at one place's backwards have seen."""
+    """The measured backwards of one line."""
 
     def __init__(self, first: Backward) -> None:
         self.first = self.last = first
@@ -77,7 +75,7 @@ class BackwardThroughEarlierSteps(Rule):
 
     def __init__(self) -> None:
         self._chains: dict[Place | None, _Chain] = {}
-        self._spoken: set[Place | None] = set()
+        self._reported: set[Place | None] = set()
 
     def on_backward(self, event: Backward) -> Findings | None:
         return None if event.spanned_steps is None or event.nodes is None else self._look(event, event.spanned_steps)
@@ -89,25 +87,26 @@ class BackwardThroughEarlierSteps(Rule):
         elif event.step > chain.last.step:
             chain.add(event)
             if chain.unbroken and spanned >= DEEP:
-                yield from self._speak(chain)
+                yield from self._report(chain)
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for chain in self._chains.values():
             if chain.unbroken and (chain.last.spanned_steps or 0) >= DEEP_AT_THE_END:
-                yield from self._speak(chain)
+                yield from self._report(chain)
 
-    def _speak(self, chain: _Chain) -> Findings:
+    def _report(self, chain: _Chain) -> Findings:
         first, last = chain.first, chain.last
-        if last.place in self._spoken:
+        if last.place in self._reported:
             return
-        self._spoken.add(last.place)
+        self._reported.add(last.place)
         carried = _carried_at(last.place) if last.place else None
-        what = "what is carried" if carried is None else carried[1]
+        state = "the hidden state" if carried is None else f"`{carried[1]}`"
         yield self.finding(
             last,
-            f"The backward of step {last.step + 1} walks back over {last.spanned_steps} optimizer steps: its graph has grown "
+            f"`backward()` of step {last.step + 1} goes through the graphs of {last.spanned_steps} earlier steps: the "
+            "graph has grown "
             f"from {first.nodes} to {last.nodes} operations.",
-            fix=f"Detach {what} from the graph of the step before, and backward without retain_graph=True.",
+            fix=f"Call `.detach()` on {state} at the start of each step, and `backward()` without `retain_graph=True`.",
             evidence={
                 "spanned_steps": last.spanned_steps,
                 "operations_first": first.nodes,
@@ -120,7 +119,7 @@ class BackwardThroughEarlierSteps(Rule):
 
 
 def _carried_at(place: Place) -> tuple[Place, str] | None:
-    """The statement that makes a value from its own value of the step before, and the name of that value."""
+    """The statement that computes a value from its own value of the previous step, and the name of that value."""
     source = source_of(place.path)
     loop = source.enclosing_loop(place.line)
     inside = [] if loop is None else list(_carrying(loop))
@@ -130,8 +129,7 @@ def _carried_at(place: Place) -> tuple[Place, str] | None:
 
 
 def _carrying(loop: ast.For | ast.While | ast.AsyncFor) -> Iterator[tuple[ast.stmt, str]]:
-    """In the loop around a backward: statements that read a value before anything in this turn has set it, and set
-    it."""
+    """Statements in the loop around a backward that read a value of the previous iteration and assign it."""
     given = set(_named(loop.target)) if not isinstance(loop, ast.While) else set()
     statements = [node for node in ast.walk(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
     for statement in sorted(statements, key=lambda s: s.lineno):
@@ -140,7 +138,7 @@ def _carrying(loop: ast.For | ast.While | ast.AsyncFor) -> Iterator[tuple[ast.st
         taken = _handed_on(statement.value) | (set(made) if isinstance(statement, ast.AugAssign) else set())
         for name in made:
             added = isinstance(statement, ast.AugAssign) or isinstance(statement.value, ast.BinOp)
-            # a counter or a log of losses is carried too, but nothing is computed from it
+            # a counter or a log of losses is carried too, but not used in computations
             if (
                 name in taken
                 and name not in given
@@ -150,19 +148,14 @@ def _carrying(loop: ast.For | ast.While | ast.AsyncFor) -> Iterator[tuple[ast.st
         given |= set(made)
 
 
-def _is_read(loop: ast.AST, apart_from: ast.stmt, name: str) -> bool:
-    """Some other statement of the loop computes with the value."""
-    simple = [
-        node
+def _is_read(loop: ast.AST, excluded: ast.stmt, name: str) -> bool:
+    """Some other statement of the loop uses the value, apart from print."""
+    return any(
+        name in set(_named(node))
         for node in ast.walk(loop)
-        if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and node is not apart_from
-    ]
-    printed = [
-        node
-        for node in simple
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called_name(node.value) == "print"
-    ]
-    return any(name in set(_named(node)) for node in simple if node not in printed)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and node is not excluded
+        if not (isinstance(node.value, ast.Call) and isinstance(node, ast.Expr) and called_name(node.value) == "print")
+    )
 
 
 def _carrying_attributes(source: Source) -> Iterator[tuple[ast.stmt, str]]:
@@ -185,7 +178,7 @@ def _named(node: ast.AST) -> Iterator[str]:
 
 
 def _handed_on(value: ast.expr) -> set[str]:
-    """What an expression takes in with its graph: the arguments of calls and operators; not what it detaches."""
+    """The names whose graph an expression uses: arguments of calls and operators, not detached values."""
     if isinstance(value, ast.Call):
         if called_name(value) in _CUTS:
             return set()

@@ -1,19 +1,18 @@
-"""GRD108 clipped-after-step: gradients are clipped after the step that has used them.
+"""GRD108 clipped-after-step: gradients are clipped after the optimizer step that used them.
 
 What it sees
 ------------
-A clipping function was called when an optimizer had used the gradients already (or they had been reset since) and no
-backward had brought new ones. No clip at that line ever met gradients that a step was still to use.
+A clipping function ran after an optimizer had used the gradients (or after they were cleared), and no backward had
+computed new ones. No call on that line ever clipped gradients before a step.
 
 Why it hurts
 ------------
-The step takes the gradients as they are, however long; the clip then shortens what nobody reads any more. The one batch
-in a thousand whose gradient explodes destroys the weights, in a run whose author has every reason to believe it
-protected.
+The step uses the unclipped gradients; clipping afterwards has no effect. A single batch with exploding gradients can
+destroy the weights in a run that seems to be protected.
 
 Evidence
 --------
-The clipping function and its limit, how often it came too late, and the line of the step.
+The clipping function and its limit, how often it ran too late, and the line of the step.
 
 Use instead
 -----------
@@ -23,7 +22,7 @@ Use instead
 
 When it is fine
 ---------------
-A clip with an infinite limit only reads the norm, and may stand anywhere.
+A call with an infinite limit only reads the gradient norm and may be anywhere.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from typing import Final, final
 
 from trueloop.event import Clipped, Place
 from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, on_line
 from trueloop.usercode.rewrite import block_of, owns_its_lines, sole_call
 from trueloop.usercode.source import Edit, diff, source_of
 
 __all__ = ["ClippedAfterStep"]
 
 ENOUGH: Final = 2
-"""Steps after which the clip came too late: one may belong to a run's end or beginning."""
+"""Late clips: a single one may belong to the start or the end of a run."""
 NO_LIMIT: Final = 1e6
-"""A limit from here on clips nothing: the call is there to read the norm."""
+"""A limit this large clips nothing: the call only reads the norm."""
 
 
 @final
@@ -50,11 +49,11 @@ class ClippedAfterStep(Rule):
     code = "GRD108"
     name = "clipped-after-step"
     severity = Severity.ERROR
-    not_applicable = "nothing was clipped"
+    not_applicable = "no gradients were clipped"
 
     def __init__(self) -> None:
         self._late: dict[Place | None, set[int]] = {}
-        """Per place: the steps after which it came too late."""
+        """By place: the steps after which it ran too late."""
         self._useful: set[Place | None] = set()
 
     def on_clipped(self, event: Clipped) -> Findings:
@@ -68,23 +67,24 @@ class ClippedAfterStep(Rule):
         if len(late) != ENOUGH or event.place in self._useful:
             return
         step = event.step_place
-        where = f" of line {step.line}" if step else ""
         yield self.finding(
             event,
-            f"{event.function} limits gradients to {event.limit:g} that the step{where} has used already: every step so far ran unclipped.",
-            fix="Clip between backward and step.",
+            f"`{event.function}` clips to {event.limit:g} after `step()`{on_line(step, event.place)} has used the "
+            "gradients: "
+            "every step so far was unclipped.",
+            fix=f"Move `{event.function}` between `loss.backward()` and `optimizer.step()`.",
             evidence={
                 "function": event.function,
                 "limit": event.limit,
                 "late_clips": len(late),
-                "step": f"{step.path}:{step.line}" if step else None,
+                "step": step,
             },
             diff=_moved_up(event.place, step),
         )
 
 
 def _moved_up(clip: Place | None, step: Place | None) -> str:
-    """The clip's line before the step's, when both are simple statements of one block."""
+    """Moves the clip before the step, if both are simple statements of one block."""
     if clip is None or step is None or clip.path != step.path:
         return ""
     source = source_of(clip.path)
@@ -92,13 +92,9 @@ def _moved_up(clip: Place | None, step: Place | None) -> str:
     if not isinstance(late, ast.Expr) or not owns_its_lines(source, late) or stepped is None:
         return ""
     used = stepped[0]
-    scaled = (
-        isinstance(used.value, ast.Call) and used.value.args
-    )  # scaler.step(optimizer): the gradients are not unscaled before it
+    scaled = isinstance(used.value, ast.Call) and used.value.args  # scaler.step(optimizer) unscales inside
     if scaled or used.lineno >= late.lineno or late not in block_of(source, used):
         return ""
     lines = tuple(line.rstrip("\n") for line in source.lines[late.lineno - 1 : late.end_lineno])
-    return diff(
-        clip.path,
-        [Edit(used.lineno, used.lineno - 1, lines), Edit(late.lineno, late.end_lineno or late.lineno, ())],
-    )
+    removal = Edit(late.lineno, late.end_lineno or late.lineno, ())
+    return diff(clip.path, [Edit(used.lineno, used.lineno - 1, lines), removal])

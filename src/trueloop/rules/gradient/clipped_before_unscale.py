@@ -1,19 +1,19 @@
-"""GRD109 clipped-before-unscale: gradients are clipped while they still carry the GradScaler's factor.
+"""GRD109 clipped-before-unscale: gradients are clipped while still multiplied by the GradScaler's scale.
 
 What it sees
 ------------
-A clipping function was given gradients that a scaled loss had made, and neither `scaler.unscale_(optimizer)` nor
-anything else had touched them since. The limit is smaller than the scale, so it was not meant for scaled gradients.
+A clipping function was called on gradients of a scaled loss, and neither `scaler.unscale_(optimizer)` nor anything else
+had divided them before. The limit is smaller than the scale, so it was not meant for scaled gradients.
 
 Why it hurts
 ------------
-The gradients are thousands of times as long as they will be in the step. A limit of 1 therefore clips every step, and
-after the scaler has divided, what is left of the gradient is 1/65536 long: the run learns as if at a tiny learning rate
-that jumps with the scale. Where the call only reads the norm, the log shows the scale.
+The scaled gradients are thousands of times larger than those of the step. A limit of 1.0 clips every step, and after
+`scaler.step` divides by the scale, the gradient norm is at most 1/65536. The run trains as with a tiny learning rate
+that changes with the scale. If the call only reads the norm, the logged norm is multiplied by the scale.
 
 Evidence
 --------
-The limit, the scale at that moment, and the limit that the step really had: the one divided by the other.
+The limit, the scale, and the effective limit: limit / scale.
 
 Use instead
 -----------
@@ -24,16 +24,14 @@ Use instead
 
 When it is fine
 ---------------
-A limit multiplied by `scaler.get_scale()`; a scaler that is switched off; gradients divided by hand; a norm that is
-divided by the scale before it is logged. Clipping written by hand is not judged: what it does to the gradients may not
-depend on their scale.
+Not reported: a limit multiplied by `scaler.get_scale()`; a disabled scaler; gradients divided by the script; a norm
+divided by the scale before logging. Your own clipping code is not checked: it may not depend on the scale.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections import Counter
 from typing import Final, final
 
 from trueloop.event import ClippedScaled, Place
@@ -45,7 +43,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 __all__ = ["ClippedBeforeUnscale"]
 
 ENOUGH: Final = 2
-"""Clips of scaled gradients at a place: one may belong to a run's beginning."""
+"""Clips of scaled gradients on a line: a single one may belong to the start of a run."""
 
 
 @final
@@ -55,32 +53,27 @@ class ClippedBeforeUnscale(Rule):
     severity = Severity.ERROR
     not_applicable = "no scaled gradients were clipped"
 
-    def __init__(self) -> None:
-        self._clips: Counter[Place | None] = Counter()
-
     def on_clipped_scaled(self, event: ClippedScaled) -> Findings:
         reads = math.isinf(event.limit)
         if event.scale <= 1 or (event.limit >= event.scale and not reads) or (reads and _divides(event.place)):
             return
-        self._clips[event.place] += 1
-        if self._clips[event.place] != ENOUGH:
+        if self.count(event.place) != ENOUGH:
             return
         real = event.limit / event.scale
         yield self.finding(
             event,
-            f"{event.function} reads the norm of gradients that are {event.scale:g} times too long: they have not been unscaled."
+            f"`{event.function}` reads the norm of gradients still multiplied by the loss scale {event.scale:g}."
             if reads
-            else f"{event.function} limits gradients to {event.limit:g} that are {event.scale:g} times too long: "
-            f"after the scaler's division the limit is {real:.2g}.",
-            fix="Call scaler.unscale_(optimizer) between backward and the clip.",
+            else f"`{event.function}` clips to {event.limit:g} while gradients are still multiplied by the loss scale "
+            f"{event.scale:g}: "
+            f"the effective limit is {real:.2g}.",
+            fix=f"Call `scaler.unscale_(optimizer)` between `backward()` and `{event.function}`.",
             evidence={
                 "function": event.function,
                 "limit": "inf" if math.isinf(event.limit) else event.limit,
                 "scale": event.scale,
-                "limit_in_the_step": None if reads else real,
-                "backward": f"{event.backward_place.path}:{event.backward_place.line}"
-                if event.backward_place
-                else None,
+                "effective_limit": None if reads else real,
+                "backward": event.backward_place,
             },
             severity=Severity.WARNING if reads else None,
             diff=_unscaled_first(event.place),
@@ -88,7 +81,7 @@ class ClippedBeforeUnscale(Rule):
 
 
 def _divides(place: Place | None) -> bool:
-    """The user's function knows of the scale: the norm it reads is not logged as it is."""
+    """The user's function reads the scale: it does not log the scaled norm."""
     if place is None:
         return False
     source = source_of(place.path)
@@ -97,7 +90,7 @@ def _divides(place: Place | None) -> bool:
 
 
 def _unscaled_first(place: Place | None) -> str:
-    """`scaler.unscale_(optimizer)` before the clip, where `scaler.step(optimizer)` follows in the same block."""
+    """`scaler.unscale_(optimizer)` before the clip, if `scaler.step(optimizer)` follows in the same block."""
     if place is None:
         return ""
     source = source_of(place.path)
@@ -105,11 +98,8 @@ def _unscaled_first(place: Place | None) -> str:
     if clip is None or not isinstance(clip, (ast.Expr, ast.Assign)) or not owns_its_lines(source, clip):
         return ""
     block = block_of(source, clip)
-    steps = (
-        [named for statement in block[block.index(clip) + 1 :] if (named := _scaler_step(source, statement))]
-        if block
-        else []
-    )
+    following = block[block.index(clip) + 1 :] if block else []
+    steps = [names for statement in following if (names := _scaler_step(source, statement))]
     if len(steps) != 1:
         return ""
     scaler, optimizer = steps[0]

@@ -1,18 +1,18 @@
-"""GRD107 exploding-gradients: the gradients have grown by orders of magnitude, and nothing limits them.
+"""GRD107 exploding-gradients: the gradient norm has grown by orders of magnitude without clipping.
 
 What it sees
 ------------
-Three measurements in a row found gradients a thousand times as long as those of the first steps, with no clipping in
-place; and they are a thousand times the median of all measured before, or have grown through the whole run.
+In three consecutive measurements the gradient norm is 1,000 times that of the first steps, and gradients are not
+clipped. It is also 1,000 times the median of all earlier measurements, or has grown during the whole run.
 
 Why it hurts
 ------------
-Each such step throws the weights further than all calm steps together. The loss may still look bounded, and a single
-batch can undo the run.
+Each such step moves the weights further than all normal steps together. The loss may still look bounded, but a single
+batch can ruin the run.
 
 Evidence
 --------
-The length of the gradient at first, its median, and in the last measurements; the learning rate.
+The gradient norm in the first steps, its median and its latest values, and the learning rate.
 
 Use instead
 -----------
@@ -22,7 +22,7 @@ Use instead
 
 When it is fine
 ---------------
-Long gradients in the first steps that calm down, a single outlier, and clipped runs are not reported.
+Not reported: large gradients in the first steps that settle down, a single outlier, and runs with clipping.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["ExplodingGradients"]
 
 GROWTH: Final = 1e3
-"""Times the length of the first gradients. Healthy runs vary by ten, seldom by a hundred, over their whole length."""
+"""Times the first gradient norms. Healthy runs vary by 10, rarely by 100, over their whole length."""
 STILL: Final = 1.5
-"""Times the median of the last third of what was measured before: the gradients are still growing, not settled at
-another length."""
+"""Times the median of the last third of the earlier measurements: the norm is still growing, not settled."""
 RECENT: Final = 3
-"""Measurements in a row: one long gradient is a hard batch."""
+"""Consecutive measurements: a single large gradient is a hard batch."""
 EARLIER: Final = 4
-"""Measurements that must lie before them: the first three steps and one more."""
+"""Measurements before them: the first three steps and one more."""
 FIRST: Final = 3
-"""The first steps."""
+"""Measurements that count as the first steps."""
 
 
 @final
@@ -60,8 +59,7 @@ class ExplodingGradients(Rule):
 
     def __init__(self) -> None:
         self._totals: dict[int, dict[int, float]] = {}
-        """Per optimizer: the gradient's length at each step that was measured, as long as it was finite and
-        unclipped."""
+        """By optimizer: the gradient norm at each measured step, if finite and not clipped."""
         self._clips: set[int] = set()
 
     def why_not_checked(self) -> str:
@@ -77,22 +75,24 @@ class ExplodingGradients(Rule):
             return
         totals = self._totals.setdefault(event.optimizer, {})
         totals[event.index] = event.total
-        lengths = list(totals.values())
-        earlier, recent = lengths[:-RECENT], lengths[-RECENT:]
+        norms = list(totals.values())
+        earlier, recent = norms[:-RECENT], norms[-RECENT:]
         if len(earlier) < EARLIER:
             return
         first = max(earlier[:FIRST])
         if 0 < first * GROWTH <= min(recent) and (
             min(recent) >= GROWTH * median(earlier) or _keeps_growing(earlier, recent)
         ):
-            yield self._speak(event, earlier, recent)
+            yield self._report(event, earlier, recent)
 
-    def _speak(self, event: GradientsMeasured, earlier: list[float], recent: list[float]) -> Finding:
+    def _report(self, event: GradientsMeasured, earlier: list[float], recent: list[float]) -> Finding:
         return self.finding(
             event,
-            f"The gradient's length is {recent[-1]:.1e} at step {event.index + 1}: it was {max(earlier[:FIRST]):.1e} in the first steps, "
-            f"{median(earlier):.1e} in the median, and nothing clips it.",
-            fix="Clip gradients before the step, and look for what makes them grow: the learning rate, an objective without a bound.",
+            f"The gradient norm is {recent[-1]:.1e} at step {event.index + 1}, up from {max(earlier[:FIRST]):.1e} in "
+            "the first steps "
+            f"(median {median(earlier):.1e}), and gradients are not clipped.",
+            fix="Call `torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)` before `step()`. "
+            "Then look for the cause: a high learning rate or an unbounded objective.",
             evidence={
                 "first": earlier[:FIRST],
                 "median": median(earlier),
@@ -104,7 +104,7 @@ class ExplodingGradients(Rule):
 
 
 def _keeps_growing(earlier: list[float], recent: list[float]) -> bool:
-    """From third to third of what was measured before, and on to now."""
+    """Growth from third to third of the earlier measurements, and further until now."""
     third = len(earlier) // 3
     if third < 2:
         return False

@@ -1,17 +1,18 @@
-"""GRD102 gradients-cleared-before-step: the gradients are thrown away before the step can use them.
+"""GRD102 gradients-cleared-before-step: `zero_grad()` between `backward()` and `step()` erases the gradients.
 
 What it sees
 ------------
-A backward brought gradients to an optimizer's parameters, they were reset, and then the optimizer stepped: it found
-nothing.
+`backward()` computed gradients for an optimizer's parameters, something cleared them, and then the optimizer stepped
+without any gradient.
 
 Why it hurts
 ------------
-The step moves no weight, or moves them by momentum and decay only. The loss does not fall, and nothing says why.
+The step does not change the weights, or changes them by momentum and weight decay only. The loss does not fall, and no
+error is raised.
 
 Evidence
 --------
-The optimizer, how many of its steps found nothing, and the lines of the backward and of the step.
+The optimizer, how many of its steps had no gradient, and the line of `backward()`.
 
 Use instead
 -----------
@@ -21,16 +22,17 @@ Use instead
 
 When it is fine
 ---------------
-Never in a training step. A reset after the step, or before the backward, is the ordinary loop and is not reported.
+Never in a training step. `zero_grad()` after the step or before the backward is the standard loop and is not reported.
 """
 
 from __future__ import annotations
 
 from typing import final
 
-from trueloop.event import Stepped
+from trueloop.event import Place, Stepped
 from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, on_line
+from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["GradientsClearedBeforeStep"]
 
@@ -42,25 +44,31 @@ class GradientsClearedBeforeStep(Rule):
     severity = Severity.ERROR
     not_applicable = "no optimizer step was seen"
 
-    def __init__(self) -> None:
-        self._steps: dict[int, int] = {}
-        self._empty: dict[int, int] = {}
-
     def on_stepped(self, event: Stepped) -> Findings:
-        steps = self._steps[event.optimizer] = self._steps.get(event.optimizer, 0) + 1
+        steps = self.count("steps", event.optimizer)
         if event.gradients != "cleared":
             return
-        empty = self._empty[event.optimizer] = self._empty.get(event.optimizer, 0) + 1
         backward = event.backward_places[0] if event.backward_places else None
-        where = f" of line {backward.line}" if backward else ""
+        line = _zero_grad_line(backward, event.place)
+        erased = f"`zero_grad()` on line {line}" if line else "Something between backward and step"
         yield self.finding(
             event,
-            f"{event.name} stepped with no gradient: those that the backward{where} had made were reset before the step.",
-            fix="Reset before backward, or after the step; never between the two.",
+            f"{erased} erased the gradients from `backward()`{on_line(backward, event.place)}, so {event.name} stepped "
+            "without any.",
+            fix="Call `zero_grad()` before `backward()` or after `step()`, never between the two.",
             evidence={
                 "optimizer": event.name,
-                "empty_steps": empty,
+                "empty_steps": self.count("empty", event.optimizer),
                 "steps": steps,
-                "backward": f"{backward.path}:{backward.line}" if backward else None,
+                "backward": backward,
             },
         )
+
+
+def _zero_grad_line(backward: Place | None, step: Place | None) -> int:
+    """The line of the only `zero_grad()` between the two calls; 0 if there is none, or more than one."""
+    if backward is None or step is None or backward.path != step.path:
+        return 0
+    calls = [call for call in calls_in(source_of(step.path).tree) if called_name(call) == "zero_grad"]
+    lines = [call.lineno for call in calls if backward.line < call.lineno < step.line]
+    return lines[0] if len(lines) == 1 else 0

@@ -1,21 +1,19 @@
-"""GRD105 incomplete-accumulation-window: the last batches of each pass make no full window, and their gradients are lost or leak
-into the next one.
+"""GRD105 incomplete-accumulation-window: the last batches of an epoch do not fill an accumulation window.
 
 What it sees
 ------------
-Several backwards come before each step, the same number in most windows; a pass over the loader ends in the middle of a
-window. Then either the gradients of those batches are reset before any step, or the first step of the next pass takes
-them on top of a full window (seen twice), or the run ends after a complete pass without a step for them.
+Several backwards run before each step, the same number in most windows, and a pass over the loader ends in the middle
+of a window. Then the gradients of those batches are cleared before any step, or the first step of the next epoch adds
+them to its own full window (seen twice), or the run ends after a complete pass without a step for them.
 
 Why it hurts
 ------------
-The last batches of a pass are computed and thrown away: with a fixed order they are never learnt from at all. Where
-they leak into the next pass, its first step is longer than all others and mixes gradients of weights that no longer
-exist.
+The last batches of each epoch are computed and discarded; with a fixed order the model never learns from them. If they
+leak into the next epoch, its first step is larger than all others and uses gradients of old weights.
 
 Evidence
 --------
-The usual length of a window, how many batches were left over, what became of them, and how often.
+The usual window length, the number of leftover batches, what happened to their gradients, and how often.
 
 Use instead
 -----------
@@ -23,14 +21,14 @@ Use instead
         optimizer.step()
         optimizer.zero_grad()
 
-The last window is then shorter; divide its losses by its own length if they are divided.
+The last window is then shorter. If losses are divided, divide those of the last window by its own length.
 
 When it is fine
 ---------------
-Loaders whose length is a multiple of the window, and windows that run on over the end of a pass (counted through the
-whole run, so that each step still takes as many batches as any other) are not reported. Nor are runs that are cut
-short, a pass that is left early at the run's end, windows with a loss that is no number, closures, loops with several
-optimizers, and data that no DataLoader yields."""
+Not reported: loaders whose length is a multiple of the window; windows that continue into the next epoch (a counter
+over the run, so that each step uses the same number of batches); runs that stop early; an incomplete last epoch;
+windows with a NaN or Inf loss; closures; loops with several optimizers; data without a DataLoader.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +39,15 @@ from typing import Final, Literal, final
 
 from trueloop.event import Backward, EpochStarted, Place, RunEnded, Stepped
 from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, plural
 from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["IncompleteAccumulationWindow"]
 
 HABIT: Final = 2
-"""Windows of one length before it is the usual one."""
+"""Windows of one length before it counts as the usual length."""
 TIMES: Final[dict[str, int]] = {"dropped": 1, "mixed": 2, "unused": 1}
-"""How often it must be seen: what is thrown away is thrown away, but one long window may be a chance."""
+"""How often it must happen: one long window may be a coincidence, a discarded one is not."""
 
 Fate = Literal["dropped", "mixed", "unused"]
 
@@ -64,23 +62,21 @@ class IncompleteAccumulationWindow(Rule):
     def __init__(self) -> None:
         self._optimizers: set[int] = set()
         self._lengths: Counter[int] = Counter()
-        """Windows by the number of their backwards in one pass."""
+        """Number of windows by their number of backwards in one pass."""
         self._seen: Counter[Place] = Counter()
-        """Backwards since the last step, by their line."""
+        """Backwards since the last step, by line."""
         self._at_start: Counter[Place] | None = None
-        """The same, as of the latest start of a pass since that step."""
+        """The same at the latest start of a pass since that step."""
         self._in_pass: Counter[Place] = Counter()
         self._batches: int | None = None
-        """How many the loader of this pass says it has."""
+        """The length of the loader of this pass."""
         self._last_pass: tuple[Counter[Place], int | None] = (Counter(), None)
-        """The latest pass that had backwards and is over."""
+        """The latest completed pass with backwards."""
         self._next_step = 0
         self._blind = False
-        """Something went by unseen, or was no number, since the last step."""
+        """Since the last step, something was not observed or a loss was NaN or Inf."""
         self._last: Stepped | None = None
         self._fates: Counter[tuple[Fate, int]] = Counter()
-
-    # -- facts --
 
     def on_epoch_started(self, event: EpochStarted) -> None:
         self._check(event.step)
@@ -112,35 +108,33 @@ class IncompleteAccumulationWindow(Rule):
             return
         line = step.backward_places[0]
         counts, batches = (self._in_pass, self._batches) if self._in_pass[line] else self._last_pass
-        whole = batches is not None and counts[line] >= batches
-        if whole and 0 < self._seen[line] < usual:
+        complete = batches is not None and counts[line] >= batches
+        if complete and 0 < self._seen[line] < usual:
             yield from self._count("unused", self._seen[line], step)
 
     def why_not_checked(self) -> str:
-        return "" if self._usual() > 1 else "no step took the gradients of several batches"
+        return "" if self._usual() > 1 else "no step used the gradients of several batches"
 
     def _check(self, step: int) -> None:
-        """Steps that nobody saw were taken: what was counted belongs to them."""
+        """Steps were taken that were not observed: the counted backwards belong to them."""
         if step != self._next_step and not self._blind:
             self._blind = True
             self._seen.clear()
 
-    # -- judgement --
-
     def _usual(self) -> int:
-        """The usual length of a window; 0 before there is one."""
+        """The usual window length; 0 while unknown."""
         length, times = max(self._lengths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
         return length if times >= HABIT else 0
 
     def _window(self, event: Stepped, line: Place) -> Findings:
         used, made = event.most_at_one_place, self._seen[line]
         left = 0 if self._at_start is None else self._at_start[line]
-        thrown_away = made - used == left
-        self._lengths[used if thrown_away else used - left] += 1
+        discarded = made - used == left
+        self._lengths[used if discarded else used - left] += 1
         usual = self._usual()
         if not 0 < left < usual:
             return
-        if thrown_away:
+        if discarded:
             yield from self._count("dropped", left, event)
         elif made == used == left + usual:
             yield from self._count("mixed", left, event)
@@ -148,43 +142,35 @@ class IncompleteAccumulationWindow(Rule):
     def _count(self, fate: Fate, left: int, event: Stepped) -> Findings:
         self._fates[fate, left] += 1
         if len(self._optimizers) == 1 and self._fates[fate, left] >= TIMES[fate]:
-            yield self._say(fate, left, event)
+            yield self._report(fate, left, event)
 
-    def _say(self, fate: Fate, left: int, event: Stepped) -> Finding:
+    def _report(self, fate: Fate, left: int, event: Stepped) -> Finding:
         usual = self._usual()
         became = {
             "dropped": "were cleared before any step",
-            "mixed": f"went into the first step of the next pass, on top of its own {usual}",
-            "unused": "were still unused when the run ended",
+            "mixed": f"leaked into the first step of the next epoch, on top of its own {usual}",
+            "unused": "were never used before the run ended",
         }[fate]
-        rest = (
-            "the last batch of a pass fills no window: its"
-            if left == 1
-            else f"the last {left} batches of a pass fill no window: their"
-        )
         place, patch = _condition(event)
         return self.finding(
             event,
-            f"{event.name} steps after every {usual} backwards, and {rest} gradients {became}.",
-            fix="Step after the last batch of a pass too, however short its window is.",
+            f"{event.name} steps every {usual} batches. The gradients of the last {plural(left, 'batch')} of an epoch "
+            f"{became}.",
+            fix="Also step after the last batch: `if (i + 1) % accumulation_steps == 0 or i + 1 == len(loader):`.",
             evidence={
                 "window": usual,
-                "left_over": left,
+                "leftover_batches": left,
                 "fate": fate,
-                "seen": self._fates[fate, left],
-                "step_taken": event.step,
+                "times": self._fates[fate, left],
+                "step": event.step,
             },
             place=place,
             diff=patch,
         )
 
 
-# -- the condition around the step --
-
-
 def _condition(event: Stepped) -> tuple[Place | None, str]:
-    """The line of `if (i + 1) % k == 0:` around the step, or the step's own; and the diff that adds the end of the
-    loader to it."""
+    """The line of `if (i + 1) % k == 0:` around the step (else the step's), and the diff that adds the loader's end."""
     place = event.place
     if place is None or event.backward_places[0].path != place.path:
         return place, ""
@@ -193,14 +179,13 @@ def _condition(event: Stepped) -> tuple[Place | None, str]:
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             return place, ""
-        if isinstance(parent, ast.If) and not parent.lineno <= event.backward_places[0].line <= (
-            parent.end_lineno or 0
-        ):
-            return Place(place.path, parent.lineno, place.function), _with_the_end(source, parent)
+        last = getattr(parent, "end_lineno", None) or 0
+        if isinstance(parent, ast.If) and not parent.lineno <= event.backward_places[0].line <= last:
+            return Place(place.path, parent.lineno, place.function), _or_at_the_end(source, parent)
     return place, ""
 
 
-def _with_the_end(source: Source, condition: ast.If) -> str:
+def _or_at_the_end(source: Source, condition: ast.If) -> str:
     """`if (i + 1) % k == 0:` -> `if (i + 1) % k == 0 or i + 1 == len(loader):`, in a loop over `enumerate(loader)`."""
     loop = next((parent for parent in source.parents(condition) if isinstance(parent, (ast.For, ast.While))), None)
     if not isinstance(loop, ast.For) or not _is_every_kth(condition.test):
@@ -211,17 +196,14 @@ def _with_the_end(source: Source, condition: ast.If) -> str:
     start = [*call.args[1:], *(word.value for word in call.keywords)]
     first = start[0].value if start and isinstance(start[0], ast.Constant) else 0 if not start else None
     index = target.elts[0]
-    if (
-        first not in (0, 1)
-        or not isinstance(index, ast.Name)
-        or not isinstance(call.args[0], (ast.Name, ast.Attribute))
-    ):
+    loader = call.args[0]
+    if first not in (0, 1) or not isinstance(index, ast.Name) or not isinstance(loader, (ast.Name, ast.Attribute)):
         return ""
     names = {node.id for node in ast.walk(condition.test) if isinstance(node, ast.Name)}
     if index.id not in names:  # it counts something else
         return ""
     last = f"{index.id} + 1" if first == 0 else index.id
-    text = f"{source.text(condition.test)} or {last} == len({source.text(call.args[0])})"
+    text = f"{source.text(condition.test)} or {last} == len({source.text(loader)})"
     return diff(source.path, [source.replacing(condition.test, text)])
 
 

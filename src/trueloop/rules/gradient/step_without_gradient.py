@@ -1,30 +1,29 @@
-"""GRD103 step-without-gradient: the optimizer steps though no new gradient has come.
+"""GRD103 step-without-gradient: the optimizer steps without new gradients.
 
 What it sees
 ------------
 At least twice, an optimizer stepped with exactly the gradients of its last step (no backward in between), or none of
-its parameters had a gradient and no backward had made one.
+its parameters had a gradient and no backward had computed one.
 
 Why it hurts
 ------------
-A repeated step walks twice along a gradient that is out of date: the learning rate is silently doubled. A step without
-any gradient does nothing, so the parameters are never trained.
+A repeated step uses an outdated gradient a second time, which silently doubles the learning rate. A step without any
+gradient does nothing, so the parameters are never trained.
 
 Evidence
 --------
-The optimizer, how many steps found the old gradients or none, and of how many.
+The optimizer, how many of its steps reused old gradients or had none, and the total number of steps.
 
 Use instead
 -----------
     loss.backward()
-    optimizer.step()     # once for each backward, or for each window of them
+    optimizer.step()     # once per backward, or once per accumulation window
 
 When it is fine
 ---------------
-Gradients that are assigned by hand (`p.grad = ...`) count as new. A single such step (a scheduler's warm-up trick) is
-not reported, nor are steps whose closure computes the gradients. An optimizer that finds none because the backward went
-to another part of the model (one optimizer per head or expert, all stepped each time) is only reported if it never
-finds any.
+Gradients that you assign yourself (`p.grad = ...`) count as new. A single step without gradients (a known trick to
+silence a scheduler warning) is not reported, nor are steps whose closure computes the gradients. With one optimizer per
+head or expert, all stepped each time, an optimizer without gradients is reported only if it never gets any.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["StepWithoutGradient"]
 
 ENOUGH: Final = 2
-"""One step without a gradient is a known trick to quiet a scheduler; two are a habit."""
+"""One step without a gradient is a known trick to silence a scheduler warning."""
 
 
 @final
@@ -50,46 +49,42 @@ class StepWithoutGradient(Rule):
     explained_by = ("loss-detached-from-parameters", "optimizer-holds-old-parameters")
 
     def __init__(self) -> None:
-        self._steps: dict[int, int] = {}
-        self._bare: dict[tuple[int, str], int] = {}
-        self._fed: set[int] = set()
-        """Optimizers that have found new gradients."""
+        self._with_gradients: set[int] = set()
         self._backwards = 0
-        self._seen: dict[int, int] = {}
-        """Backwards there had been at each optimizer's last step."""
-        self._idle: dict[int, Stepped] = {}
-        """The latest steps that found nothing, though there was a backward."""
+        self._backwards_at_step: dict[int, int] = {}
+        """By optimizer: the number of backwards before its last step."""
+        self._idle: dict[int, tuple[Stepped, int, int]] = {}
+        """By optimizer: its latest step without gradients although a backward ran, and the counts so far."""
 
     def on_backward(self, event: Backward) -> None:
         self._backwards += 1
 
     def on_stepped(self, event: Stepped) -> Findings:
-        steps = self._steps[event.optimizer] = self._steps.get(event.optimizer, 0) + 1
-        passed_by = self._seen.get(event.optimizer, 0) < self._backwards
-        self._seen[event.optimizer] = self._backwards
+        steps = self.count(event.optimizer)
+        backward_ran = self._backwards_at_step.get(event.optimizer, 0) < self._backwards
+        self._backwards_at_step[event.optimizer] = self._backwards
         if event.gradients == "new":
-            self._fed.add(event.optimizer)
+            self._with_gradients.add(event.optimizer)
         if event.gradients not in ("same", "none") or event.closure:
             return
-        key = (event.optimizer, event.gradients)
-        bare = self._bare[key] = self._bare.get(key, 0) + 1
-        if bare < ENOUGH:
+        without = self.count(event.optimizer, event.gradients)
+        if without < ENOUGH:
             return
-        if event.gradients == "none" and passed_by:
-            self._idle[event.optimizer] = event
+        if event.gradients == "none" and backward_ran:
+            self._idle[event.optimizer] = (event, without, steps)
             return
-        yield self._say(event, bare, steps)
+        yield self._report(event, without, steps)
 
     def on_run_ended(self, end: RunEnded) -> Findings:
-        for optimizer, event in self._idle.items():
-            if optimizer not in self._fed:
-                yield self._say(event, self._bare[optimizer, "none"], self._steps[optimizer])
+        for optimizer, idle in self._idle.items():
+            if optimizer not in self._with_gradients:
+                yield self._report(*idle)
 
-    def _say(self, event: Stepped, bare: int, steps: int) -> Finding:
-        found = "the gradients of its last step, unchanged" if event.gradients == "same" else "no gradient at all"
+    def _report(self, event: Stepped, without: int, steps: int) -> Finding:
+        how = "with unchanged gradients of the previous step" if event.gradients == "same" else "without any gradient"
         return self.finding(
             event,
-            f"{event.name} stepped {bare} times and found {found}: no backward had reached its parameters in between.",
-            fix="Call backward before each step, and step once for it.",
-            evidence={"optimizer": event.name, "found": event.gradients, "such_steps": bare, "steps": steps},
+            f"{event.name} stepped {without} times {how}: no `backward()` reached its parameters before `step()`.",
+            fix="Call `loss.backward()` before each `optimizer.step()`, and step once per backward.",
+            evidence={"optimizer": event.name, "gradients": event.gradients, "such_steps": without, "steps": steps},
         )

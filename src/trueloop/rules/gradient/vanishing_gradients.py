@@ -1,29 +1,29 @@
-"""GRD106 vanishing-gradients: layer by layer towards the input the gradients shrink to nothing.
+"""GRD106 vanishing-gradients: gradients shrink from layer to layer towards the input.
 
 What it sees
 ------------
-On several measured steps the gradient of a weight, per number in it, falls by a factor of a hundred thousand and more
-from the last layer to the first, over at least five layers, step by step rather than at one place.
+On several measured steps, the gradient per element of the weights falls by a factor of 100,000 or more from the last
+layer to the first. There are at least five layers, and the fall is spread over them, not concentrated at one place.
 
 Why it hurts
 ------------
-The first layers receive so little that they stay as they were initialised: the network trains its last layers on random
-features, and deeper makes it worse.
+The first layers hardly change from their initial values: the network trains its last layers on random features, and
+more layers make it worse.
 
 Evidence
 --------
-The gradient per number of the first and of the last layer, their ratio, and how many layers lie between.
+The gradient per element (RMS) of the first and the last layer, their ratio, and the number of layers.
 
 Use instead
 -----------
     nn.Linear(n, n), nn.ReLU()          # sigmoid and tanh shrink the gradient at every layer
-    x = x + block(x)                    # a residual path, or a normalisation layer, carries it past them
+    x = x + block(x)                    # residual connections or normalization layers let it pass
 
 When it is fine
 ---------------
-Weights without a gradient, or with one that is exactly zero (frozen parts, zero-initialised branches, gates), are left
-alone, and so is a fall at a single place (a scaled branch). With Adam and its kin the length cancels out until it is
-below their eps; only then it is told.
+Not reported: weights without a gradient or with an exactly zero one (frozen parts, zero-initialized branches, gates); a
+fall at a single place (a scaled branch). With Adam and similar optimizers the gradient size cancels out until it is
+below eps, so only smaller gradients are reported.
 """
 
 from __future__ import annotations
@@ -40,22 +40,19 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["VanishingGradients"]
 
 FALL: Final = 1e5
-"""From last to first layer. Deep networks that train well stay within a few hundred; ten sigmoid layers fall by a
-million and more."""
+"""Last to first layer. Deep networks that train well stay within a few hundred; ten sigmoid layers exceed a million."""
 LAYERS: Final = 5
-"""With fewer layers the first one can still be reached."""
+"""With fewer layers the first one still gets a usable gradient."""
 RISING: Final = 0.7
-"""Share of neighbouring layers of which the one nearer to the output has the larger gradient."""
+"""Share of adjacent layer pairs in which the layer closer to the output has the larger gradient."""
 AT_ONE_PLACE: Final = 0.5
-"""The largest share of the fall, counted in powers of ten, that one pair of neighbours may have: a gate falls at one
-place."""
+"""Largest share of the fall, in powers of ten, that one pair of layers may have: a gate falls at one place."""
 ENOUGH: Final = 4
-"""Measurements in a row: the first three steps, and one some time later."""
+"""Consecutive measurements: the first three steps and a later one."""
 ADAMS_EPS: Final = 1e-8
-"""Below this the optimizers that divide by the gradient's length do so no more."""
+"""Below this, optimizers that normalize by the gradient size no longer do so."""
 SMALLEST: Final = 1e-18
-"""Behind a gradient as small as this, zeros are what single precision has left: the squares, of which a norm is made,
-leave its range."""
+"""Below such a gradient, float32 underflows to zero: the squares in a norm leave its range."""
 
 
 @final
@@ -69,10 +66,10 @@ class VanishingGradients(Rule):
         self._times: dict[tuple[int, str], int] = {}
         self._models: dict[str, Place | None] = {}
         self._scale_free: set[int] = set()
-        self._judged = False
+        self._checked = False
 
     def why_not_checked(self) -> str:
-        return "" if self._judged else f"no model with {LAYERS} layers was trained long enough"
+        return "" if self._checked else f"no model with {LAYERS} layers was trained long enough"
 
     def on_model_seen(self, event: ModelSeen) -> None:
         self._models.setdefault(event.name, event.defined or event.place)
@@ -84,24 +81,25 @@ class VanishingGradients(Rule):
     def on_gradients_measured(self, event: GradientsMeasured) -> Findings:
         layers = sorted(event.layers, key=lambda layer: layer.depth)
         key = (event.optimizer, event.model)
-        self._judged = self._judged or (len(layers) >= LAYERS and event.index > ENOUGH)
+        self._checked = self._checked or (len(layers) >= LAYERS and event.index > ENOUGH)
         units = [layer.norm / math.sqrt(layer.size) for layer in layers]
         faint = event.optimizer not in self._scale_free or (bool(units) and units[0] < ADAMS_EPS)
         vanishes = faint and _vanishes(units)
         times = self._times[key] = self._times.get(key, 0) + 1 if vanishes else 0
         if times == ENOUGH:
-            yield self._speak(event, layers, units, times)
+            yield self._report(event, layers, units, times)
 
-    def _speak(
+    def _report(
         self, event: GradientsMeasured, layers: Sequence[LayerGradient], units: list[float], times: int
     ) -> Finding:
         first, last = layers[0], layers[-1]
         ratio = units[-1] / units[0] if units[0] else math.inf
         return self.finding(
             event,
-            f"In {event.model} the gradient shrinks from layer to layer: per number, {first.name} receives {units[0]:.0e} "
-            f"where {last.name}, {len(layers) - 1} weights further on, receives {units[-1]:.0e}.",
-            fix="Use an activation that does not shrink gradients (ReLU, GELU), normalisation layers, or residual connections.",
+            f"The gradients of {event.model} vanish towards the input: {units[-1]:.0e} per element in {last.name}, "
+            f"{units[0]:.0e} in "
+            f"{first.name}, {len(layers) - 1} layers earlier.",
+            fix="Use ReLU or GELU instead of sigmoid or tanh, normalization layers, or residual connections.",
             evidence={
                 "first": first.name,
                 "last": last.name,
@@ -116,13 +114,13 @@ class VanishingGradients(Rule):
 
 
 def _vanishes(units: list[float]) -> bool:
-    """Gradients per number, from the first layer to the last."""
+    """Takes the gradients per element, from the first layer to the last."""
     zeros = next((i for i, unit in enumerate(units) if unit > 0), len(units))
     left = units[zeros:]
     if len(units) < LAYERS or len(left) < 2 or not all(math.isfinite(unit) and unit > 0 for unit in left):
         return False
     if zeros and left[0] > SMALLEST:
-        return False  # exactly zero for another reason than smallness
+        return False  # exactly zero, but not by underflow
     powers = [math.log10(unit) for unit in left]
     rises = [after - before for before, after in pairwise(powers)]
     fall = powers[-1] - powers[0]

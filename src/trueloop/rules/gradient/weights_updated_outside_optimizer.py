@@ -1,23 +1,24 @@
-"""GRD112 weights-updated-outside-optimizer: something besides the optimizer trains the same weights.
+"""GRD112 weights-updated-outside-optimizer: some other code also updates the optimizer's weights.
 
 What it sees
 ------------
-Some weights, as a step of their optimizer left them and as its next step found them. Each time it was looked, on at
-least three steps, they had changed, to the last bit, by
+Some weights, after one step of their optimizer and before its next step. In every comparison, on at least three steps,
+they had changed exactly by
 
-- a negative multiple of their gradient (with or without one of the weight): a gradient step, written by hand, beside
-the optimizer's;
-- or the same negative multiple of the weight, though the optimizer decays these weights itself: they are decayed twice.
+- a negative multiple of their gradient (with or without a multiple of the weight): a manual gradient step in addition
+  to the optimizer's;
+- or the same negative multiple of the weight, although the optimizer already applies weight decay: they are decayed
+  twice.
 
 Why it hurts
 ------------
-Each batch is used twice, once with the optimizer's learning rate and once with the other one, which no schedule, no
-clipping, no warm-up and no scaler knows of. What the optimizer has learnt about the size of its steps is wrong. The
-rest of an older loop, or of a debugging session, makes a run that cannot be explained by its settings.
+Each batch is used twice, once with the optimizer's learning rate and once with another one that no schedule, clipping,
+warm-up or scaler controls. The optimizer's statistics no longer fit its steps. Such a line is often left over from an
+older loop or from debugging, and the run does not match its settings.
 
 Evidence
 --------
-How many weights were looked at and had changed, by which multiple of gradient and weight, on how many steps.
+The number of weights compared and changed, the multiple of the gradient and of the weight, and the number of steps.
 
 Use instead
 -----------
@@ -25,14 +26,14 @@ Use instead
 
 When it is fine
 ---------------
-Not reported, as the change is no such multiple, or does not come every time: clamping (WGAN), projections and norms of
-weights, pruning masks, noise, an embedding's max_norm, weights loaded or put back, averages and interpolations (EMA,
-Lookahead, Reptile), perturbations that are taken back before the step (SAM, adversarial weights), decay by hand where
-the optimizer does not decay, other optimizers over the same weights, weights whose optimizer has a learning rate of
-zero, whatever is written before the first step, and weights that no optimizer holds.
+Not reported, since the change is not such a multiple or does not happen at every step: clamping (WGAN), projections and
+weight normalization, pruning masks, noise, `max_norm` of an embedding, weights loaded or restored, averages and
+interpolation (EMA, Lookahead, Reptile), perturbations that are undone before the step (SAM, adversarial weights),
+manual decay if the optimizer does not decay, several optimizers over the same weights, a learning rate of zero, writes
+before the first step, and weights that no optimizer holds.
 
-Not seen: updates by hand with a memory of their own (momentum, Adam), those that come only now and then, those too
-small for the precision of the weights, and weights of fewer than eight numbers.
+Not detected: manual updates with their own state (momentum, Adam), updates on some steps only, updates too small for
+the precision of the weights, and weights with fewer than eight elements.
 """
 
 from __future__ import annotations
@@ -49,15 +50,13 @@ from trueloop.usercode.source import Source, called_name, calls_in, source_of
 __all__ = ["WeightsUpdatedOutsideOptimizer"]
 
 LOOKS: Final = 3
-"""Pairs of steps that must all show it: an interpolation or a restart comes now and then, a line of the loop comes each
-time."""
+"""Pairs of steps that must all show it: an interpolation or a restart happens only sometimes."""
 GRADIENT_SHARE: Final = 0.01
-"""Part of the change from which on the gradient's multiple is more than what rounding puts there."""
+"""Share of the change above which the multiple of the gradient is more than rounding."""
 SAME_DECAY: Final = 0.01
-"""How far apart the factors of a decay by hand may lie: a constant one differs by rounding, the factors of a norm by
-more than that."""
+"""Relative spread of the factors of a manual decay: a constant differs by rounding, normalization by more."""
 STRONGEST_DECAY: Final = 0.5
-"""What takes more than half of a weight at once is no decay."""
+"""A change of more than half of a weight at once is not weight decay."""
 
 Kind = Literal["gradient", "decay", ""]
 
@@ -88,34 +87,35 @@ class WeightsUpdatedOutsideOptimizer(Rule):
         by = (
             f"{first.gradient_factor:.3g} times their gradient"
             if kind == "gradient"
-            else f"{first.weight_factor:.3g} times themselves"
+            else f"{first.weight_factor:.3g} times the weight"
         )
         besides = (
-            "beside the optimizer's own step"
+            "in addition to its own update"
             if kind == "gradient"
-            else f"beside its own weight decay of {first.weight_decay:g}"
+            else f"in addition to its weight_decay={first.weight_decay:g}"
         )
         yield self.finding(
             event,
-            f"Between the steps of {event.name}, {len(event.changed)} of the {event.compared} weights looked at changed by {by}, {besides}, "
-            f"on all {len(seen)} occasions.",
-            fix="Leave the weights to the optimizer: take the line out, or let it be all there is."
+            f"Between steps of {event.name}, {len(event.changed)} of {event.compared} compared weights changed by {by}, "
+            f"{besides}, "
+            f"in all {len(seen)} comparisons.",
+            fix="Remove the manual update and leave the weights to `optimizer.step()`."
             if kind == "gradient"
-            else "Decay once: take the line out, or set the optimizer's weight_decay to 0.",
+            else "Apply weight decay once: remove the line, or set `weight_decay=0` in the optimizer.",
             evidence={
                 "optimizer": event.name,
                 "weights": [weight.name for weight in event.changed],
-                "looked_at": event.compared,
-                "times_the_gradient": [weight.gradient_factor for weight in event.changed],
-                "times_the_weight": [weight.weight_factor for weight in event.changed],
-                "occasions": len(seen),
+                "compared": event.compared,
+                "gradient_factors": [weight.gradient_factor for weight in event.changed],
+                "weight_factors": [weight.weight_factor for weight in event.changed],
+                "comparisons": len(seen),
             },
-            place=_writing(event.place, kind),
+            place=_update_line(event.place, kind),
         )
 
 
 def _kind(event: WeightsCompared) -> Kind:
-    """What all the changes between two steps have in common; empty if nothing changed, or nothing explains it."""
+    """The kind of all changes between two steps; empty if nothing changed or the change has no such form."""
     written = event.changed
     if not written or not all(weight.explained for weight in written):
         return ""
@@ -133,14 +133,13 @@ def _is_decay(weight: ChangedWeight) -> bool:
 
 
 def _same_decay(seen: list[WeightsCompared]) -> bool:
-    """One factor for all weights, always."""
+    """All weights have the same factor in every comparison."""
     factors = [weight.weight_factor for event in seen for weight in event.changed]
     return all(isclose(factor, factors[0], rel_tol=SAME_DECAY) for factor in factors)
 
 
-def _writing(place: Place | None, kind: Kind) -> Place | None:
-    """The line that writes, if only one of the file looks like it; otherwise the step that found the weights
-    changed."""
+def _update_line(place: Place | None, kind: Kind) -> Place | None:
+    """The line of the manual update, if exactly one line of the file looks like one; otherwise that of the step."""
     if place is None:
         return None
     source = source_of(place.path)
@@ -151,16 +150,13 @@ def _writing(place: Place | None, kind: Kind) -> Place | None:
 
 
 def _uses_gradient(source: Source, statement: ast.stmt) -> bool:
-    """`p.data -= lr * p.grad`, `p.sub_(lr * p.grad)`, `p.data = p.data - lr * p.grad`; but not what writes to the
-    gradient itself."""
+    """`p.data -= lr * p.grad`, `p.sub_(lr * p.grad)`, `p.data = p.data - lr * p.grad`; not writes to `p.grad`."""
     if isinstance(statement, ast.AugAssign):
         return not source.text(statement.target).endswith(".grad") and _mentions_gradient(statement.value)
     if isinstance(statement, ast.Assign):
         written = isinstance(statement.targets[0], ast.Attribute) and statement.targets[0].attr == "data"
         return written and _mentions_gradient(statement.value)
-    return any(
-        _in_place(call) and any(_mentions_gradient(given) for given in call.args) for call in calls_in(statement)
-    )
+    return any(_in_place(call) and any(map(_mentions_gradient, call.args)) for call in calls_in(statement))
 
 
 def _scales(source: Source, statement: ast.stmt) -> bool:
@@ -175,7 +171,7 @@ def _scales(source: Source, statement: ast.stmt) -> bool:
 
 
 def _in_place(call: ast.Call) -> bool:
-    """A method that writes into its tensor, where that is not a gradient."""
+    """A method that writes into its tensor, unless that is a gradient."""
     name, owner = called_name(call), call.func.value if isinstance(call.func, ast.Attribute) else None
     return name.endswith("_") and owner is not None and not (isinstance(owner, ast.Attribute) and owner.attr == "grad")
 

@@ -1,4 +1,4 @@
-"""Weights written by hand, on facts: each threshold from both sides."""
+"""weights-updated-outside-optimizer on facts: each threshold from both sides."""
 
 from __future__ import annotations
 
