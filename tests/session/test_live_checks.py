@@ -214,7 +214,7 @@ def test_vanishing_gradients_are_found_in_a_deep_net_of_sigmoids(run: Run) -> No
 def test_a_learning_rate_that_lets_the_loss_diverge_is_found(run: Run) -> None:
     done = run(HEALTHY.replace("nn.ReLU(), nn.Dropout(0.1)", "nn.Identity()"), lr=300.0, on_nonfinite="stop")
     assert names(done) == ["loss-diverges"]
-    assert "with a learning rate of 300" in done.findings[0].message
+    assert "(learning rate 300)" in done.findings[0].message
     assert source_line(done, done.findings[0]) == "class Net(nn.Module):"
 
 
@@ -240,7 +240,7 @@ def test_nan_that_is_skipped_as_asked_is_a_warning(run: Run, planted: Planted) -
 def test_a_softmax_before_our_cross_entropy_is_found(run: Run) -> None:
     found = only(run(SOFTMAX), "softmax-before-cross-entropy")
     assert found.severity is Severity.ERROR
-    assert found.evidence["behind"] == ["SoftmaxBackward0"]
+    assert found.evidence["produced_by"] == ["SoftmaxBackward0"]
 
 
 def test_a_softmax_layer_is_found_at_its_line_with_a_patch(run: Run) -> None:

@@ -14,10 +14,11 @@ from trueloop.rules.rule import Rule
 __all__ = ["ALWAYS_ON", "all_rules", "find_rule", "select"]
 
 ALWAYS_ON: Final = (
-    "vanishing-gradients", "exploding-gradients", "step-without-gradient",
-    "loss-diverges", "nan-or-inf", "loss-detached-from-parameters", "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits",
-    "logits-passed-as-probabilities", "regression-loss-on-class-labels", "shapes-broadcast-in-loss", "wrong-target-format",
-    "parameters-never-trained", "units-start-equal", "parameter-in-no-group", "optimizer-holds-old-parameters",
+    "vanishing-gradients", "exploding-gradients", "step-without-gradient", "loss-diverges", "nan-or-inf",
+    "loss-detached-from-parameters", "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits",
+    "logits-passed-as-probabilities", "regression-loss-on-class-labels", "shapes-broadcast-in-loss",
+    "wrong-target-format", "parameters-never-trained", "units-start-equal", "parameter-in-no-group",
+    "optimizer-holds-old-parameters",
 )  # fmt: skip
 """The rules that `trueloop train` applies to its own loop. The others are about loops that the user writes."""
 

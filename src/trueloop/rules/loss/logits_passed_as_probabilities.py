@@ -1,31 +1,31 @@
-"""LOS103 logits-passed-as-probabilities: a loss that wants (log-)probabilities is given something else.
+"""LOS103 logits-passed-as-probabilities: a loss that needs (log-)probabilities gets something else.
 
 What it sees
 ------------
-`nll_loss` given raw scores (rows that are no log-probabilities, with values above zero) or probabilities; `kl_div`
-given probabilities, or scores above zero, where log-probabilities belong; `binary_cross_entropy` given the output of a
-linear layer or convolution that was clamped into [0, 1].
+`nll_loss` with logits (rows with values above zero that are not log-probabilities) or with probabilities; `kl_div` with
+probabilities or positive logits instead of log-probabilities; `binary_cross_entropy` with the output of a linear layer
+or convolution clamped to [0, 1].
 
 Why it hurts
 ------------
-None of them checks. `nll_loss` of raw scores has no lowest value: it falls for ever by making scores large, and says
-nothing about probabilities. `kl_div` of probabilities is not a divergence. A clamp gives no gradient to any sample
-outside the interval: exactly those that are most wrong.
+None of these functions checks its input. `nll_loss` of logits has no minimum: it falls forever as logits grow, and says
+nothing about probabilities. `kl_div` of probabilities is not a divergence. A clamp gives no gradient to samples outside
+the interval, which are exactly the most wrong ones.
 
 Evidence
 --------
-The loss function, the shape and range of its input, what its rows are, and the operation behind it.
+The loss function, the shape and range of its input, what its rows are, and the operations that produced it.
 
 Use instead
 -----------
-    F.nll_loss(F.log_softmax(scores, dim=1), y)           # or F.cross_entropy(scores, y)
-    F.kl_div(F.log_softmax(scores, dim=1), teacher_probabilities, reduction="batchmean")
-    F.binary_cross_entropy_with_logits(scores, y)
+    F.nll_loss(F.log_softmax(logits, dim=1), y)           # or F.cross_entropy(logits, y)
+    F.kl_div(F.log_softmax(logits, dim=1), teacher_probabilities, reduction="batchmean")
+    F.binary_cross_entropy_with_logits(logits, y)
 
 When it is fine
 ---------------
-Log-likelihoods that are not normalised but never positive (mixtures, masked classes) are left alone. So is a clamp on
-probabilities, which guards against log(0).
+Not reported: unnormalized log-likelihoods that are never positive (mixtures, masked classes), and a clamp on
+probabilities that guards against log(0).
 """
 
 from __future__ import annotations
@@ -43,20 +43,12 @@ CALLS: Final = 2
 CLEARLY_POSITIVE: Final = 0.05
 """A log-probability is at most zero; rounding in half precision stays far below this."""
 
-_LINEAR: Final = (
-    "AddmmBackward",
-    "MmBackward",
-    "BmmBackward",
-    "BaddbmmBackward",
-    "ConvolutionBackward",
-    "LinearBackward",
-    "MvBackward",
-)
+_LINEAR: Final = tuple(f"{name}Backward" for name in ["Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "Linear", "Mv"])
 _CLAMPS: Final = ("ClampBackward", "HardtanhBackward")
 _FIX: Final = {
-    "nll_loss": "Use cross_entropy on the raw scores, or apply log_softmax over the class dimension before nll_loss.",
-    "kl_div": "Give kl_div log-probabilities as its first argument: log_softmax over the class dimension.",
-    "binary_cross_entropy": "Use binary_cross_entropy_with_logits on the raw scores, without the clamp.",
+    "nll_loss": "Use `cross_entropy(logits, y)`, or apply `log_softmax(logits, dim=1)` before `nll_loss`.",
+    "kl_div": "Pass log-probabilities as the first argument: `kl_div(log_softmax(logits, dim=1), ...)`.",
+    "binary_cross_entropy": "Remove the clamp and use `binary_cross_entropy_with_logits(logits, y)`.",
 }
 
 
@@ -65,55 +57,53 @@ class LogitsPassedAsProbabilities(Rule):
     code = "LOS103"
     name = "logits-passed-as-probabilities"
     severity = Severity.ERROR
-    not_applicable = "no loss that wants probabilities was called"
+    not_applicable = "no loss that needs probabilities was called"
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[str, Place | None], int] = {}
         self._clamps: dict[Place | None, Place] = {}
-        """The line of the clamp by the line of the loss; seen on the first calls only."""
+        """The line of the clamp by the line of the loss; visible on the first calls only."""
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         wrong = _what_is_wrong(event)
         if not wrong:
             return
-        key = (event.function, event.place)
         if event.preceding_place is not None and event.function == "binary_cross_entropy":
             self._clamps[event.place] = event.preceding_place
-        self._calls[key] = self._calls.get(key, 0) + 1
-        if self._calls[key] < CALLS:
+        calls = self.count(event.function, event.place)
+        if calls < CALLS:
             return
         yield self.finding(
             event,
-            f"{event.function} is given {wrong}.",
+            f"`{event.function}` gets {wrong}.",
             fix=_FIX[event.function],
             evidence={
                 "function": event.function,
                 "input_shape": list(event.input_shape),
                 "input_range": event.input_range,
                 "rows": event.rows,
-                "behind": list(event.preceding),
-                "calls": self._calls[key],
+                "produced_by": list(event.preceding),
+                "calls": calls,
             },
             place=self._clamps.get(event.place),
         )
 
 
 def _what_is_wrong(event: LossComputed) -> str:
-    """'' when nothing is."""
+    """Empty if the input is correct."""
     if event.input_range is None:
         return ""
     low, high = event.input_range
     if event.function in ("nll_loss", "kl_div"):
         if event.rows == "probabilities":
-            return f"probabilities (rows of {list(event.input_shape)} sum to 1) where log-probabilities belong"
+            return f"probabilities (rows of {list(event.input_shape)} sum to 1) instead of log-probabilities"
         scores = event.rows == "scores" and high > CLEARLY_POSITIVE
         if scores and (event.function == "nll_loss" or event.target_rows_sum_to_one):
-            return f"raw scores from {low:.3g} to {high:.3g} where log-probabilities, which are never above 0, belong"
+            return f"logits from {low:.3g} to {high:.3g} instead of log-probabilities, which are never above 0"
     if event.function == "binary_cross_entropy" and _clamped_scores(event.preceding):
-        return f"raw scores that were clamped into [{low:.3g}, {high:.3g}]: those outside get no gradient"
+        return f"logits clamped to [{low:.3g}, {high:.3g}]: values outside get no gradient"
     return ""
 
 
 def _clamped_scores(behind: tuple[str, ...]) -> bool:
-    """A clamp, and straight behind it a linear layer or a convolution."""
+    """A clamp directly after a linear layer or a convolution."""
     return any(name.startswith(_CLAMPS) for name in behind) and behind[-1].startswith(_LINEAR)

@@ -1,25 +1,24 @@
-"""LOS107 loss-detached-from-parameters: backward does not reach the parameters, or only a part of them.
+"""LOS107 loss-detached-from-parameters: `backward()` reaches no parameter, or only some of them.
 
 What it sees
 ------------
-Either every backward walks a graph in which no parameter of an optimizer occurs, and the steps after it find no
-gradient; or layers that ran with a graph never get a gradient while the others do, because a line of the user's takes
-their result out of the graph (`detach`,
-`.data`, `.item()`, numpy, argmax). That line is told where exactly one was seen.
+Either no backward reaches a parameter of an optimizer, and the following steps have no gradient. Or layers that took
+part in the forward never get a gradient while others do, because a line of your code takes their result out of the
+autograd graph (`detach`, `.data`, `.item()`, numpy, argmax). If there is exactly one such line, it is reported.
 
 Why it hurts
 ------------
-The loss is computed and printed, but its gradient ends at the cut: everything before it keeps its random start. Nothing
-fails; the part of the model behind the cut may even learn to make do.
+The loss is computed and printed, but its gradient stops at that line: all layers before it keep their initial values.
+No error is raised, and the layers after it may partly compensate.
 
 Evidence
 --------
-How many parameters the optimizers hold, how many the graph reaches, the parameters without a gradient, and the lines
-that leave the graph.
+The number of parameters in the optimizers, the number that the graph reaches, the parameters without a gradient, and
+the lines that leave the graph.
 
 Use instead
 -----------
-Keep the path from the parameters to the loss in torch operations, and take numbers out for printing only:
+Keep the path from the parameters to the loss in torch operations, and use Python numbers for printing only:
 
     loss = criterion(model(x), y)
     loss.backward()
@@ -27,8 +26,8 @@ Keep the path from the parameters to the loss in torch operations, and take numb
 
 When it is fine
 ---------------
-A cut alone is never reported: logging, targets, the fake batch of a discriminator, stop-gradients whose layers get
-their gradient from another loss or another step, frozen layers and those that are written to by hand.
+Detaching alone is never reported: logging, targets, the fake batch of a discriminator, stop-gradients whose layers get
+their gradient from another loss or step, frozen layers, and layers that your code updates itself.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ from typing import Final, final
 
 from trueloop.event import Backward, ParameterAccount, ParametersAccounted, Place, RunEnded, Stepped
 from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, path_and_line
 
 __all__ = ["LossDetachedFromParameters"]
 
 ENOUGH: Final = 5
-"""Steps after which a layer without a gradient is not just waiting for its turn."""
+"""Steps after which a layer without a gradient is no longer waiting for its turn."""
 UNREACHED: Final = 3
-"""Steps in a row, from the first, whose backward reached nothing: one may be a batch that had nothing to learn from."""
+"""Consecutive steps, from the first, whose backward reached nothing: one may be a batch without a loss."""
 AT_LEAST: Final = 2
-"""Such steps in a run that ends earlier."""
+"""The same in a run that ends earlier."""
 
 
 @final
@@ -59,14 +58,12 @@ class LossDetachedFromParameters(Rule):
 
     def __init__(self) -> None:
         self._reached = False
-        """Some backward has reached a parameter, or could not be followed."""
+        """Some backward reached a parameter, or could not be traced."""
         self._latest: Backward | None = None
         """The latest backward that reached nothing, since the last step."""
         self._bare_steps = 0
         self._last: Backward | None = None
         self._cuts: dict[Place, None] = {}
-
-    # -- nothing is reached --
 
     def on_backward(self, event: Backward) -> None:
         if event.reached == 0 and event.optimized > 0:
@@ -91,26 +88,22 @@ class LossDetachedFromParameters(Rule):
 
     def _nothing(self, event: Backward) -> Findings:
         cuts = list(self._cuts)
-        what = (
-            "is a leaf that was made from nothing"
-            if not event.root
-            else f"ends in {event.root} and leads to none of them"
-        )
+        loss = f"`{event.loss_text}`" if event.loss_text else "The loss"
+        graph = f"its graph ends in {event.root}" if event.root else "it is a leaf tensor without a graph"
         yield self.finding(
             event,
-            f"backward has reached none of the {event.optimized} parameters of the optimizers in {self._bare_steps} steps: "
-            f"{event.loss_text or 'the loss'} {what}.",
-            fix="Compute the loss from the model's output inside the graph: no detach, .data, .item(), numpy or argmax on the way.",
+            f"`backward()` reached none of the {event.optimized} optimizer parameters in {self._bare_steps} steps. "
+            f"{loss} is not connected to them: {graph}.",
+            fix="Compute the loss from the model output without detach, `.data`, `.item()`, numpy or argmax in "
+            "between.",
             evidence={
                 "optimized": event.optimized,
                 "reached": 0,
                 "root": event.root,
-                "left_the_graph_at": _shown(cuts),
+                "left_graph_at": list(map(path_and_line, cuts)),
             },
             place=cuts[0] if len(cuts) == 1 else event.place,
         )
-
-    # -- a part is not reached --
 
     def on_parameters_accounted(self, event: ParametersAccounted) -> Findings:
         self._cuts |= dict.fromkeys(event.cuts)
@@ -126,19 +119,15 @@ class LossDetachedFromParameters(Rule):
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             yield self.finding(
                 event,
-                f"{shown} of {event.name} took part in the forward and had no gradient in {event.steps} steps: "
-                f"their result leaves the graph before the loss.",
-                fix="Keep the result in the graph: take the detach, .data, .item(), numpy or argmax off the path to the loss.",
+                f"{shown} of {event.name} took part in the forward but got no gradient in {event.steps} steps: "
+                "their output leaves the autograd graph before the loss.",
+                fix="Remove the detach, `.data`, `.item()`, numpy or argmax between these layers and the loss.",
                 evidence={
                     "model": event.name,
                     "without_gradient": names[:16],
                     "with_gradient": event.complete,
                     "steps": event.steps,
-                    "left_the_graph_at": _shown([place for account in group[:1] for place in account.cuts]),
+                    "left_graph_at": list(map(path_and_line, group[0].cuts)),
                 },
                 place=cut or (self._last.place if self._last else None),
             )
-
-
-def _shown(places: list[Place]) -> list[str]:
-    return [f"{place.path}:{place.line}" for place in places]

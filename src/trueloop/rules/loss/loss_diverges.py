@@ -1,15 +1,15 @@
-"""LOS109 loss-diverges: the loss has risen far above where it began, and stays there or becomes infinite.
+"""LOS109 loss-diverges: the loss rises far above its initial value and stays there or becomes NaN or Inf.
 
 What it sees
 ------------
-The losses that backward is called on, line by line. At the end of the run the median of the last ones is far above the
-median of the first ones and none of them has come back; or the loss ceased to be a number after it had climbed that
+The losses that `backward()` is called on, by line. At the end of the run the median of the last losses is far above the
+median of the first ones and none of them has come back down; or the loss became NaN or Inf after it had climbed that
 far.
 
 Why it hurts
 ------------
-The weights are worse than the random ones the run began with: updates overshoot, mostly because the learning rate is
-too high for this model, and every further step makes it worse.
+The weights are worse than at initialization: updates overshoot, mostly because the learning rate is too high for this
+model, and every further step makes it worse.
 
 Evidence
 --------
@@ -17,15 +17,15 @@ The first and the last losses, their ratio, the step, and the learning rate.
 
 Use instead
 -----------
-A learning rate ten times lower, warm-up, or clipped gradients:
+A learning rate ten times lower, warm-up, or gradient clipping:
 
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 
 When it is fine
 ---------------
-A spike that comes down again; losses that may be negative; adversarial training, where two optimizers pull in opposite
-directions; losses over sequences that grow (a curriculum); values learnt by bootstrapping (reinforcement learning),
-where targets are computed by a forward without gradients in each step and grow as the model improves.
+Not reported: a spike that comes down again; losses that can be negative; adversarial training with two optimizers;
+losses over sequences that get longer (a curriculum); bootstrapped values (reinforcement learning), where a forward
+without gradients computes targets that grow as the model improves.
 """
 
 from __future__ import annotations
@@ -43,17 +43,15 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["LossDiverges"]
 
 FIRST: Final = 5
-"""Losses that are the beginning: their median is not moved by one odd batch."""
+"""Initial losses: one odd batch does not move their median."""
 LAST: Final = 8
-"""Losses that are the end: enough to tell a level from a spike."""
+"""Final losses: enough to distinguish a level from a spike."""
 FAR: Final = 10.0
-"""How many times its beginning the loss must be: warm-up, dropout and unlike batches move it by a factor of two or
-three."""
+"""Required ratio to the initial loss: warm-up, dropout and varying batches change it by a factor of two or three."""
 NEAR: Final = 3.0
-"""None of the last losses may have come back to so many times the beginning."""
+"""None of the final losses may be below this ratio to the initial loss."""
 TINY: Final = 1e-3
-"""A loss that begins below this began at its best (a copy of a teacher, a fitted model): then it must also end above
-one."""
+"""A loss that starts below this starts at its minimum (a copy of a teacher): then it must also end above 1."""
 
 
 class _Course:
@@ -66,7 +64,7 @@ class _Course:
         self.lowest_after_first = math.inf
         self.event: Backward | None = None
         self.more = 1.0
-        """By what factor the loss may have grown because there is more to predict."""
+        """The factor by which the loss may grow because there is more to predict."""
 
     def add(self, loss: float, event: Backward) -> None:
         self.count += 1
@@ -82,16 +80,16 @@ class _Course:
         return loss >= FAR * self.more * start and (start >= TINY or loss >= 1)
 
     def has_left(self) -> bool:
-        """The end lies far above the beginning, and did not come back."""
+        """The final losses are far above the initial ones and did not come back."""
         if len(self.last) < LAST:
             return False
         start = median(self.first)
         slowly = self.is_far(median(self.last), start) and min(self.last) > NEAR * self.more * start
-        at_once = self.is_far(self.lowest_after_first, self.first[0])  # the first update threw the weights far off
+        at_once = self.is_far(self.lowest_after_first, self.first[0])  # since the first update
         return slowly or at_once
 
     def has_climbed(self) -> bool:
-        """The latest numbers rose far above the first one: what comes after them is no accident."""
+        """The latest finite losses rose far above the first one."""
         losses = [*self.first, *self.last]
         return len(losses) >= 3 and self.is_far(losses[-1], losses[0]) and losses[-1] > losses[-2]
 
@@ -112,11 +110,11 @@ class LossDiverges(Rule):
     def __init__(self) -> None:
         self._courses: dict[Place | None, _Course] = {}
         self._over: set[Place | None] = set()
-        """Lines whose loss has been negative, or no number: not followed any more."""
+        """Lines whose loss was negative, NaN or Inf: no longer tracked."""
         self._rates: dict[int, tuple[float, ...]] = {}
-        """Learning rates by optimizer, as of the last step."""
+        """Learning rates by optimizer at the last step."""
         self._terms: dict[Place | None, tuple[int, int]] = {}
-        """Elements of the predictions at each loss function's line, at first and of late."""
+        """Number of prediction elements on each loss line: first and latest."""
         self._steps = 0
         self._bootstrapped = 0
         self._forward_without_graph = False
@@ -147,37 +145,35 @@ class LossDiverges(Rule):
         if event.loss < 0 and math.isfinite(event.loss):
             return
         if course.has_climbed() and not self._excused():
-            yield self._say(event, course, f"is {event.loss} at step {event.step + 1}")
+            yield self._report(event, course, f"is {event.loss} at step {event.step + 1}")
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for place, course in self._courses.items():
             course.more = self._more()
             if place not in self._over and course.event is not None and course.has_left() and not self._excused():
-                yield self._say(
-                    course.event, course, f"stays at {median(course.last):.4g} up to step {course.event.step + 1}"
-                )
+                end = f"is still {median(course.last):.4g} at step {course.event.step + 1}"
+                yield self._report(course.event, course, end)
 
     def why_not_checked(self) -> str:
         longest = max((course.count for course in self._courses.values()), default=0)
         return "" if longest >= FIRST + LAST or self._over else f"fewer than {FIRST + LAST} losses were seen"
 
     def _more(self) -> float:
-        """Sequences that grow (a curriculum) have more terms to sum, and errors that add up along them: the square of
-        their growth."""
+        """Longer sequences (a curriculum) have more terms, and errors that add up along them: their growth squared."""
         return max([1.0, *((late / max(early, 1)) ** 2 for early, late in self._terms.values())])
 
     def _excused(self) -> bool:
-        """Two players, or targets that the model makes itself in most steps."""
+        """Two players, or targets that the model computes itself in most steps."""
         return len(self._rates) > 1 or self._bootstrapped * 2 > max(self._steps, 1)
 
-    def _say(self, event: Backward, course: _Course, end: str) -> Finding:
+    def _report(self, event: Backward, course: _Course, end: str) -> Finding:
         rates = [rate for rates in self._rates.values() for rate in rates]
-        rate = f" with a learning rate of {max(rates):g}" if rates else ""
+        rate = f" (learning rate {max(rates):g})" if rates else ""
         highest = max([*course.first, *course.last])
         return self.finding(
             event,
-            f"The loss began at {course.first[0]:.4g}, climbed to {highest:.4g} and {end}{rate}.",
-            fix="Lower the learning rate (ten times, to begin with), warm it up, or clip the gradients.",
+            f"The loss rose from {course.first[0]:.4g} to {highest:.4g} and {end}{rate}.",
+            fix="Divide the learning rate by 10, add warm-up, or clip gradients with `clip_grad_norm_`.",
             evidence={
                 "first_losses": [float(f"{loss:.6g}") for loss in course.first],
                 "last_losses": [float(f"{loss:.6g}") for loss in course.last],

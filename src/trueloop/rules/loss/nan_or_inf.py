@@ -1,33 +1,33 @@
-"""LOS110 nan-or-inf: a loss or a gradient is no number any more; says where the first one arose.
+"""LOS110 nan-or-inf: the loss or a gradient is NaN or Inf; the finding says where the first one appeared.
 
 What it sees
 ------------
-The loss is looked at before each backward, some gradients before each step. At the first nan or infinity the batch, the
-weights, and, by running the forward once more on copies, each operation of the model are looked at, then the operations
-between the output and the loss.
+The loss before each backward, and some gradients before each step. At the first NaN or Inf, the batch and the weights
+are checked, then each operation of the model (by running the forward again on copies), then the operations between the
+output and the loss.
 
 Why it hurts
 ------------
-One nan in a gradient makes every weight nan in the next step, without an error: all that follows is lost, and so are
-checkpoints written after it.
+A single NaN in a gradient makes all weights NaN at the next step, without an error. The rest of the run and all later
+checkpoints are lost.
 
 Evidence
 --------
-Where it arose (input, weight, layer, loss), the layer, the operation, the range of what went into it, the step and the
-learning rate.
+The origin (input, weight, layer, loss), the layer, the operation, the range of its input, the step and the learning
+rate.
 
 Use instead
 -----------
-Keep what goes in inside the operation's domain:
+Keep inputs inside the domain of the operation:
 
     torch.log(p.clamp(min=1e-8))
-    torch.sqrt(x + 1e-8)               # the slope of sqrt at 0 is infinite
+    torch.sqrt(x + 1e-8)               # the derivative of sqrt at 0 is infinite
     total / count.clamp(min=1)
 
 When it is fine
 ---------------
-Minus infinity as a mask in attention scores; gradients that overflow under a GradScaler, which skips the step; a step
-that the script itself skips. A step that `trueloop train` skips, as asked by `on_nonfinite`, is a warning.
+Not reported: -inf as an attention mask; gradients that overflow under a GradScaler, which skips the step; a step that
+the script skips. A step that `trueloop train` skips because of `on_nonfinite` is a warning.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["NanOrInf"]
 
 _FIX: Final = {
-    "input": "Clean the data before it enters: find the rows with torch.isfinite, and drop or repair them.",
-    "weight": "Look at the step before: lower the learning rate, clip the gradients, or stop at the first loss that is no number.",
-    "layer": "Keep what goes into the operation inside its domain (clamp, add a constant), or lower the learning rate if values grow.",
-    "loss": "Keep what goes into the operation inside its domain: clamp it, or add a small constant.",
-    "unknown": "Run once with torch.autograd.set_detect_anomaly(True) to see the operation.",
+    "input": "Find the bad samples with `torch.isfinite(x)` and drop or repair them before training.",
+    "weight": "An earlier step broke the weight: lower the learning rate, clip gradients, or stop at the first NaN.",
+    "layer": "Keep the input in the domain of the operation (clamp, add eps). If values grow, lower the learning rate.",
+    "loss": "Keep the input in the domain of the operation: `clamp` it, or add a small eps.",
+    "unknown": "Run once with `torch.autograd.set_detect_anomaly(True)` to find the operation.",
 }
 
 
@@ -58,7 +58,7 @@ class NanOrInf(Rule):
     explained_by = ("loss-diverges", "wrong-target-format", "nan-or-inf-in-inputs")
 
     def on_backward(self, event: Backward) -> None:
-        """Each was looked at: a run that has none to report has been judged."""
+        """The rule applies once a backward was seen."""
 
     def on_not_finite(self, event: NotFinite) -> Findings:
         yield self.finding(
@@ -80,19 +80,15 @@ class NanOrInf(Rule):
 
 
 def _origin(event: NotFinite) -> str:
-    given = (
-        ""
-        if event.input_range is None
-        else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
-    )
+    on = "" if event.input_range is None else " on values from {:.4g} to {:.4g}".format(*event.input_range)
     if event.origin == "input":
-        into = f"the {event.operation}" if event.operation else f"the batch that entered {event.layer}"
-        return f"{into} already held values that are no numbers"
+        batch = f"the {event.operation}" if event.operation else f"the input of {event.layer}"
+        return f"{batch} already contained NaN or Inf"
     if event.origin == "weight":
-        return f"the weight {event.layer} was no number any more, so an earlier step wrote it"
+        return f"the weight {event.layer} was already NaN or Inf, so an earlier step broke it"
     if event.origin == "layer":
-        return f"it arose in {event.layer}, in {event.operation}{given}"
+        return f"it first appeared in {event.layer}, in {event.operation}{on}"
     if event.origin == "loss":
-        slope = "the slope of " if event.what == "gradient" else ""
-        return f"it arose after the model, in {slope}{event.operation}{given}"
-    return "where it arose could not be seen"
+        derivative = "the derivative of " if event.what == "gradient" else ""
+        return f"it first appeared after the model, in {derivative}{event.operation}{on}"
+    return "its origin could not be found"

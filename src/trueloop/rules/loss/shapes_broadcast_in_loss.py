@@ -1,20 +1,19 @@
-"""LOS105 shapes-broadcast-in-loss: predictions [B, 1] against targets [B] are compared each with each, B x B, not one
-with one.
+"""LOS105 shapes-broadcast-in-loss: predictions [B, 1] and targets [B] broadcast to [B, B] in the loss.
 
 What it sees
 ------------
-The input and the target of a pairwise loss hold the same number of elements, in shapes that differ by dimensions of
-size one, so that broadcasting compares every prediction with every target; in `mse_loss` and its kin, and in losses
-written by hand (`((pred - y) ** 2).mean()`).
+The input and the target of an elementwise loss have the same number of elements, in shapes that differ by dimensions of
+size 1, so broadcasting compares every prediction with every target. This covers `mse_loss` and similar functions, and
+losses in your own code (`((pred - y) ** 2).mean()`).
 
 Why it hurts
 ------------
-Each prediction is pulled to all targets of the batch at once, so the model learns their mean and no more. The loss is a
-plausible number and falls at first.
+Each prediction is pulled towards all targets of the batch, so the model learns only their mean. The loss looks
+plausible and falls at first.
 
 Evidence
 --------
-Both shapes, the shape they were broadcast to, and how many comparisons were made instead of how many.
+Both shapes, the broadcast shape, and the number of comparisons made and expected.
 
 Use instead
 -----------
@@ -22,8 +21,8 @@ Use instead
 
 When it is fine
 ---------------
-Scalars, weights or a shared row that broadcast on purpose ([B, C] against [C]); distances of each to each that are
-asked for (`a[:, None]` against `b[None]`).
+Not reported: scalars, weights or a shared row that broadcast on purpose ([B, C] against [C]), and explicit pairwise
+distances (`a[:, None]` against `b[None]`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["ShapesBroadcastInLoss"]
 
 Shape = tuple[int, ...]
 
-_PAIRWISE: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+_ELEMENTWISE: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 
 
 @final
@@ -49,32 +48,31 @@ class ShapesBroadcastInLoss(Rule):
     code = "LOS105"
     name = "shapes-broadcast-in-loss"
     severity = Severity.ERROR
-    not_applicable = "no pairwise loss was seen"
+    not_applicable = "no elementwise loss was called"
 
     def __init__(self) -> None:
         self._places: set[Place | None] = set()
-        """Lines that a loss function has been reported for: a hand-written loss is not looked for there."""
+        """Lines with a reported loss function: the rule does not look for a custom loss there."""
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
-        if event.function not in _PAIRWISE:
+        if event.function not in _ELEMENTWISE:
             return
-        made = _crossed(event.input_shape, event.target_shape)
-        if made is None or _on_purpose(event):
+        shape = _crossed(event.input_shape, event.target_shape)
+        if shape is None or _on_purpose(event):
             return
         self._places.add(event.place)
-        meant = prod(event.input_shape)
         yield self.finding(
             event,
-            f"{event.function} compares {list(event.input_shape)} with {list(event.target_shape)}: broadcasting makes {list(made)}, "
-            f"{prod(made)} comparisons instead of {meant}.",
-            fix="Give input and target the same shape, for example by .squeeze(-1) on the one with the extra dimension.",
+            f"`{event.function}` broadcasts {list(event.input_shape)} and {list(event.target_shape)} to {list(shape)}: "
+            f"{prod(shape)} comparisons instead of {prod(event.input_shape)}.",
+            fix="Give input and target the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
             evidence={
                 "function": event.function,
                 "input_shape": list(event.input_shape),
                 "target_shape": list(event.target_shape),
-                "broadcast_shape": list(made),
-                "comparisons": prod(made),
-                "meant": meant,
+                "broadcast_shape": list(shape),
+                "comparisons": prod(shape),
+                "expected": prod(event.input_shape),
             },
             diff=_squeezed(event),
         )
@@ -82,45 +80,43 @@ class ShapesBroadcastInLoss(Rule):
     def on_backward(self, event: Backward) -> Findings:
         if event.broadcast is None or event.broadcast_place in self._places:
             return
-        prediction, made = event.broadcast
-        if not _squared(prediction, made):
+        prediction, shape = event.broadcast
+        if not _squared(prediction, shape):
             return
         yield self.finding(
             event,
-            f"A prediction of shape {list(prediction)} became {list(made)} when the target was subtracted: "
-            f"{prod(made)} comparisons instead of {prod(prediction)}.",
-            fix="Give prediction and target the same shape before subtracting: .squeeze(-1) on the one with the extra dimension.",
+            f"Subtracting the target broadcasts the prediction from {list(prediction)} to {list(shape)}: "
+            f"{prod(shape)} comparisons instead of {prod(prediction)}.",
+            fix="Give prediction and target the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
             evidence={
                 "prediction_shape": list(prediction),
-                "broadcast_shape": list(made),
-                "comparisons": prod(made),
-                "meant": prod(prediction),
+                "broadcast_shape": list(shape),
+                "comparisons": prod(shape),
+                "expected": prod(prediction),
             },
             place=event.broadcast_place,
         )
 
 
 def _crossed(first: Shape, second: Shape) -> Shape | None:
-    """The broadcast shape, if the two hold the same elements but for dimensions of size one, and yet each meets
-    each."""
+    """The broadcast shape, if the two differ only by dimensions of size 1 and yet every pair is compared."""
     if first == second or [n for n in first if n != 1] != [n for n in second if n != 1]:
         return None
     rank = max(len(first), len(second))
     pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
-    made = tuple(max(pair) for pair in pairs)
-    return made if prod(made) > prod(first) else None
+    shape = tuple(max(pair) for pair in pairs)
+    return shape if prod(shape) > prod(first) else None
 
 
-def _squared(prediction: Shape, made: Shape) -> bool:
-    """One dimension of the prediction came twice: [B, 1] or [B] became [B, B]."""
+def _squared(prediction: Shape, shape: Shape) -> bool:
+    """One dimension of the prediction appears twice: [B, 1] or [B] became [B, B]."""
     kept = [n for n in prediction if n != 1]
-    grown = [n for n in made if n != 1]
+    grown = [n for n in shape if n != 1]
     return any(sorted([*kept, n]) == sorted(grown) for n in kept)
 
 
 def _on_purpose(event: LossComputed) -> bool:
-    """A matrix of distances that somebody wants: unreduced, or with a dimension added on the line itself, in the same
-    rank."""
+    """An intended distance matrix: not reduced, or with a dimension added on the line itself, at equal rank."""
     same_rank, unreduced = len(event.input_shape) == len(event.target_shape), event.reduction == "none"
     if event.place is None or same_rank == unreduced:
         return same_rank
@@ -131,15 +127,10 @@ def _on_purpose(event: LossComputed) -> bool:
 
 
 def _squeezed(event: LossComputed) -> str:
-    """`.squeeze(-1)` on the argument that has one more dimension, of size one, at its end."""
-    longer = (
-        0
-        if event.input_shape == (*event.target_shape, 1)
-        else 1
-        if event.target_shape == (*event.input_shape, 1)
-        else None
-    )
-    if longer is None or event.place is None:
+    """`.squeeze(-1)` on the argument with one extra last dimension of size 1."""
+    longer = 0 if len(event.input_shape) > len(event.target_shape) else 1
+    shapes = (event.input_shape, event.target_shape)
+    if event.place is None or shapes[longer] != (*shapes[1 - longer], 1):
         return ""
     source = source_of(event.place.path)
     statement = source.statement(event.place.line)

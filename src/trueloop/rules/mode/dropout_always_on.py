@@ -1,15 +1,14 @@
-"""MOD104 dropout-always-on: a dropout function drops although its module is in eval mode.
+"""MOD104 dropout-always-on: a dropout function is active although its module is in eval mode.
 
 What it sees
 ------------
-A call of `F.dropout` (or one of its kin, or `scaled_dot_product_attention` with dropout_p > 0) that is active, from a
-method of a module that is in eval mode. `F.dropout` does not know the mode of the module around it: without `training=`
-it always drops.
+An active call of `F.dropout` (or a variant, or `scaled_dot_product_attention` with dropout_p > 0) from a method of a
+module in eval mode. `F.dropout` does not know the mode of the module: without `training=` it is always active.
 
 Why it hurts
 ------------
-`model.eval()` does not switch it off: every prediction is a random draw from a thinned network, so validation is noisy
-and too pessimistic, and the model that is deployed gives another answer each time.
+`model.eval()` does not disable it: every prediction is random, so validation is noisy and too pessimistic, and the
+deployed model gives a different answer each time.
 
 Evidence
 --------
@@ -21,8 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: Monte Carlo dropout that is called so (mc, monte carlo, uncertainty, bayes in the name of the module or of
-a function on the way), a part of the model that is left in train mode on purpose, dropout functions outside any module.
+Not reported: Monte Carlo dropout that is named as such (mc, monte carlo, uncertainty, bayes in the name of the module
+or of a calling function), a part of the model left in train mode on purpose, dropout functions outside any module.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class DropoutAlwaysOn(Rule):
     not_applicable = "no model was called"
 
     def on_model_seen(self, event: ModelSeen) -> None:
-        """A model whose dropout obeys its mode is in order, and was judged."""
+        """The rule applies once a model was called."""
 
     def on_dropout_while_evaluating(self, event: DropoutWhileEvaluating) -> Findings:
         if event.on_purpose:
@@ -56,15 +55,16 @@ class DropoutAlwaysOn(Rule):
         attention = event.function == _ATTENTION
         yield self.finding(
             event,
-            f"{event.function} dropped with probability {event.probability:g} while {event.module} was in eval mode.",
-            fix="Pass dropout_p=p if self.training else 0.0." if attention else "Pass training=self.training.",
+            f"`{event.function}` was active with p={event.probability:g} while {event.module} was in eval mode: "
+            "predictions are random.",
+            fix=f"Pass `{'dropout_p=p if self.training else 0.0' if attention else 'training=self.training'}` to it.",
             evidence={"function": event.function, "probability": event.probability, "module": event.module},
-            diff=_obeying(event.place, event.function),
+            diff=_with_mode(event.place, event.function),
         )
 
 
-def _obeying(place: Place | None, function: str) -> str:
-    """`training=self.training` in the call, or a dropout_p that is zero in eval mode; only inside a method."""
+def _with_mode(place: Place | None, function: str) -> str:
+    """`training=self.training` in the call, or a dropout_p of zero in eval mode; only inside a method."""
     if place is None:
         return ""
     source = source_of(place.path)
@@ -74,20 +74,15 @@ def _obeying(place: Place | None, function: str) -> str:
     call = calls[0]
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if function == _ATTENTION:
-        given = keywords.get("dropout_p") or (call.args[4] if len(call.args) > 4 else None)
-        text = "" if given is None else f"{source.text(given)} if self.training else 0.0"
+        argument = keywords.get("dropout_p") or (call.args[4] if len(call.args) > 4 else None)
+        text = "" if argument is None else f"{source.text(argument)} if self.training else 0.0"
     else:
-        given = keywords.get("training") or (call.args[2] if len(call.args) > 2 else None)
+        argument = keywords.get("training") or (call.args[2] if len(call.args) > 2 else None)
         text = "self.training"
-    if given is not None:
-        return (
-            diff(place.path, [source.replacing(given, text)])
-            if isinstance(given, (ast.Constant, ast.Name, ast.Attribute))
-            else ""
-        )
+    if argument is not None:
+        simple = isinstance(argument, (ast.Constant, ast.Name, ast.Attribute))
+        return diff(place.path, [source.replacing(argument, text)]) if simple else ""
     if function == _ATTENTION or None in keywords:
         return ""
-    written = source.text(call)
-    return diff(
-        place.path, [source.replacing(call, f"{written[:-1].rstrip().removesuffix(',')}, training=self.training)")]
-    )
+    text = source.text(call)[:-1].rstrip().removesuffix(",")
+    return diff(place.path, [source.replacing(call, f"{text}, training=self.training)")])

@@ -1,19 +1,18 @@
-"""MOD103 evaluation-without-no-grad: a pass over data records graphs that nobody uses.
+"""MOD103 evaluation-without-no-grad: an evaluation builds autograd graphs that are never used.
 
 What it sees
 ------------
-Two or more calls of a model in a row, with no backward between them, whose graphs were recorded and then freed without
-any backward going through them, while the model was in eval mode, or while losses or decisions were taken from its
-outputs.
+Two or more consecutive calls of a model, without a backward in between, that built autograd graphs which were freed
+without any backward, while the model was in eval mode, or while losses or decisions were computed from its outputs.
 
 Why it hurts
 ------------
-Each batch of the evaluation keeps every activation until the batch is done, and spends time on recording what no one
-reads: the evaluation needs several times the memory it could, and the batch size of the run is limited by it.
+Each evaluation batch keeps every activation until the batch is done, and spends time to record the graph. The
+evaluation needs several times as much memory as necessary, which limits the batch size of the run.
 
 Evidence
 --------
-The model, how many calls of the pass, their mode and the size of the batches.
+The model, the number of calls in the pass, their mode, and the batch size.
 
 Use instead
 -----------
@@ -23,9 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: gradients with respect to the input (Grad-CAM, saliency, attacks) and features whose loss is taken
-elsewhere in the model, since a backward follows each call; a single probing call; a training batch that the loop skips;
-a policy whose graph is used later.
+Not reported, since a backward follows: gradients with respect to the input (Grad-CAM, saliency, attacks), features
+whose loss is computed elsewhere in the model, a policy whose graph is used later. Also not reported: a single call, and
+a training batch that the loop skips.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["EvaluationWithoutNoGrad"]
 
 @dataclass(slots=True)
 class _Pass:
-    """Calls of one model whose graphs were dropped, with no backward between them."""
+    """Calls of one model whose graphs were freed unused, without a backward in between."""
 
     first: Forward
     calls: int = 0
@@ -59,7 +58,7 @@ class EvaluationWithoutNoGrad(Rule):
     name = "evaluation-without-no-grad"
     severity = Severity.WARNING
     not_applicable = "no model was called"
-    explained_by = ("step-without-gradient",)  # a loop that forgets backward uses no graph either
+    explained_by = ("step-without-gradient",)  # a loop without backward uses no graph either
 
     def __init__(self) -> None:
         self._passes: dict[int, _Pass] = {}
@@ -74,10 +73,10 @@ class EvaluationWithoutNoGrad(Rule):
         skipped = call.training and (call.model, call.place) in self._training_places
         current = self._passes.get(call.model)
         fits = call.fate == "dropped" and not skipped
-        if current is not None and (
-            not fits or (current.first.backwards, current.first.training) != (call.backwards, call.training)
-        ):
-            yield from self._close(call.model)
+        if current is not None:
+            same = (current.first.backwards, current.first.training) == (call.backwards, call.training)
+            if not fits or not same:
+                yield from self._close(call.model)
         if fits:
             current = self._passes.setdefault(call.model, _Pass(call))
             current.calls += 1
@@ -96,8 +95,9 @@ class EvaluationWithoutNoGrad(Rule):
         mode = "train" if call.training else "eval"
         yield self.finding(
             call,
-            f"{found.calls} calls of {call.name} in a row, in {mode} mode, recorded a graph that was freed without any backward.",
-            fix="Evaluate under torch.no_grad().",
+            f"{found.calls} consecutive calls of {call.name} in {mode} mode built autograd graphs without any "
+            "`backward()`.",
+            fix="Run the evaluation under `with torch.no_grad():`, or decorate it with `@torch.no_grad()`.",
             evidence={
                 "model": call.name,
                 "calls": found.calls,
@@ -109,16 +109,13 @@ class EvaluationWithoutNoGrad(Rule):
         )
 
     def _without_graph(self, place: Place | None, *, looped: bool) -> str:
-        """`@torch.no_grad()` over a function that only evaluates; otherwise `with torch.no_grad():` around the loop."""
+        """`@torch.no_grad()` on a function that only evaluates; otherwise `with torch.no_grad():` around the loop."""
         source = source_of(place.path) if place is not None else None
         if place is None or source is None or not imports_torch(source):
             return ""
         function = source.enclosing_function(place.line)
-        if (
-            function is not None
-            and not trains(function)
-            and (place.path, place.function) not in self._training_functions
-        ):
+        training = (place.path, place.function) in self._training_functions
+        if function is not None and not training and not trains(function):
             nearest = Edit(function.lineno, function.lineno - 1, (f"{source.indent(function.lineno)}@torch.no_grad()",))
             return diff(place.path, [nearest])  # below @staticmethod, @property and the like
         edit = loop_without_graph(source, place) if looped else None

@@ -1,19 +1,19 @@
-"""MOD105 nondeterministic-evaluation: in eval mode, the same samples get other outputs when they are run again.
+"""MOD105 nondeterministic-evaluation: in eval mode, the same samples give different outputs.
 
 What it sees
 ------------
-A model that is scored against labels was run again in eval mode, on a copy, with the same samples and other random
-numbers, and its outputs changed. The line that draws the numbers is told.
+A copy of a model that is scored against labels was run again in eval mode, with the same samples and a different random
+state, and its outputs changed. The finding points at the line that draws random numbers.
 
 Why it hurts
 ------------
-Each evaluation is then one throw of the dice: two checkpoints cannot be compared, early stopping follows noise, and the
-accuracy is that of a disturbed model. Noise and augmentation that help in training belong behind `if self.training`.
+Each evaluation is random: checkpoints cannot be compared, early stopping follows noise, and the accuracy is that of a
+perturbed model. Noise and augmentation that help in training belong under `if self.training`.
 
 Evidence
 --------
-The model, the largest change relative to the outputs' size, the samples that were run again, and the functions that
-drew numbers.
+The model, the largest change relative to the size of the outputs, the number of samples, and the functions that drew
+random numbers.
 
 Use instead
 -----------
@@ -23,10 +23,9 @@ Use instead
 When it is fine
 ---------------
 Not reported: samples from a distribution that the model describes (variational models, policies, Bayesian weights,
-Gumbel softmax), models that give back their input (autoencoders), functions and classes whose names say that chance is
-meant (Monte Carlo, sample, stochastic), and the same input called several times in a row, whose outputs somebody
-averages. An active dropout is dropout-always-on's matter. A state that a model carries from call to call is not looked
-at.
+Gumbel softmax), models that reconstruct their input (autoencoders), functions and classes whose names imply randomness
+(Monte Carlo, sample, stochastic), and repeated calls with the same input, whose outputs are averaged. Active dropout is
+reported by `dropout-always-on`. State that a model carries from call to call is not checked.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["NondeterministicEvaluation"]
 
 LEAST: Final = 1e-4
-"""Of the outputs' size: a hundred times what the order of sums changes in single precision."""
+"""Relative to the outputs: 100 times the effect of summation order in float32."""
 
 
 @final
@@ -54,11 +53,12 @@ class NondeterministicEvaluation(Rule):
     def on_evaluation_repeated(self, event: EvaluationRepeated) -> Findings:
         if event.sampling or event.change <= LEAST:
             return
-        by = f" by {' and '.join(event.drawn)}" if event.drawn else ""
+        calls = f" ({' and '.join(f'`{name}`' for name in event.drawn)})" if event.drawn else ""
         yield self.finding(
             event,
-            f"The same {event.batch} samples, run again through {event.name} in eval mode, gave outputs that differ by up to "
-            f"{event.change:.1%} of their size: random numbers are drawn{by} in its forward.",
+            f"{event.name} in eval mode gives different outputs for the same {event.batch} samples, by up to "
+            f"{event.change:.1%}: "
+            f"its forward draws random numbers{calls}.",
             fix="Draw random numbers only `if self.training:`.",
             evidence={
                 "model": event.name,
