@@ -96,8 +96,7 @@ class WeightsUpdatedOutsideOptimizer(Rule):
         )
         yield self.finding(
             event,
-            f"Between steps of {event.name}, {len(event.changed)} of {event.compared} compared weights changed by {by}, "
-            f"{besides}, "
+            f"Between steps of {event.name}, {len(event.changed)} of {event.compared} weights changed by {by}, {besides}, "
             f"in all {len(seen)} comparisons.",
             fix="Remove the manual update and leave the weights to `optimizer.step()`."
             if kind == "gradient"
