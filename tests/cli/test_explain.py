@@ -19,7 +19,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "rules"
 def test_a_rule_is_found_by_code_and_by_name(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", word]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("GRD101 gradients-never-cleared  error\nEach step also takes")
+    assert printed.startswith("GRD101 gradients-never-cleared  error\nEach step also uses")
     assert "    optimizer.zero_grad()\n    loss.backward()" in printed
     assert "# trueloop: allow[gradients-never-cleared]" in printed
     assert "\x1b" not in printed
@@ -61,7 +61,7 @@ def test_a_section_is_taken_apart_into_prose_items_and_code() -> None:
 def test_a_page_in_markdown() -> None:
     page = rule_page(find_rule("GRD101"))
     assert page.startswith("# GRD101 gradients-never-cleared\n\n**error**: Each step")
-    assert "## Why it hurts\n\nbackward() adds" in page
+    assert "## Why it hurts\n\n`backward()` adds" in page
     assert "```python\noptimizer.zero_grad()\nloss.backward()\noptimizer.step()\n```" in page
 
 

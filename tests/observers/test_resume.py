@@ -56,7 +56,7 @@ def test_of_two_networks_the_one_whose_optimizer_was_left_out_is_named(check: Ch
         ),
         select=["CKP"],
     )
-    assert [(f.name, f.evidence["kept_under"]) for f in found.findings] == [("optimizer-state-not-restored", "['ob']")]
+    assert [(f.name, f.evidence["saved_under"]) for f in found.findings] == [("optimizer-state-not-restored", "['ob']")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from trueloop.event import Place
-from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in
+from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in, diff, source_of
 
 __all__ = [
     "after",
@@ -27,7 +27,7 @@ __all__ = [
     "moved",
     "owns_its_lines",
     "says_monte_carlo",
-    "shuffled",
+    "shuffle_diff",
     "sole_call",
     "trains",
 ]
@@ -142,22 +142,21 @@ def loop_without_graph(source: Source, place: Place) -> Edit | None:
     return indented(source, loops[0], "with torch.no_grad():")
 
 
-def shuffled(source: Source, place: Place | None) -> Edit | None:
-    """`shuffle=True` for the one DataLoader that is built at a place; None where it has a sampler, or takes its
-    arguments by stars."""
-    calls = source.calls(place.line, "DataLoader") if place is not None and place.path == source.path else []
-    if (
-        len(calls) != 1
-        or len(calls[0].args) > 2
-        or any(isinstance(argument, ast.Starred) for argument in calls[0].args)
-    ):
-        return None
-    call, given = calls[0], {keyword.arg: keyword.value for keyword in calls[0].keywords}
-    if None in given or given.keys() & {"sampler", "batch_sampler"} or call.lineno != call.end_lineno:
-        return None
-    if "shuffle" in given:
-        return source.replacing(given["shuffle"], "True") if isinstance(given["shuffle"], ast.Constant) else None
-    return source.replacing(call, f"{source.text(call).removesuffix(')').rstrip().removesuffix(',')}, shuffle=True)")
+def shuffle_diff(place: Place | None) -> str:
+    """Adds `shuffle=True` to the one DataLoader created on a line; empty if it has a sampler or starred arguments."""
+    if place is None:
+        return ""
+    source = source_of(place.path)
+    calls = source.calls(place.line, "DataLoader")
+    if len(calls) != 1 or len(calls[0].args) > 2 or any(isinstance(part, ast.Starred) for part in calls[0].args):
+        return ""
+    call, keywords = calls[0], {keyword.arg: keyword.value for keyword in calls[0].keywords}
+    if None in keywords or keywords.keys() & {"sampler", "batch_sampler"} or call.lineno != call.end_lineno:
+        return ""
+    if (shuffle := keywords.get("shuffle")) is not None:
+        return diff(place.path, [source.replacing(shuffle, "True")]) if isinstance(shuffle, ast.Constant) else ""
+    text = source.text(call).removesuffix(")").rstrip().removesuffix(",")
+    return diff(place.path, [source.replacing(call, f"{text}, shuffle=True)")])
 
 
 def model_called(source: Source, place: Place | None) -> str:

@@ -86,9 +86,9 @@ def test_only_an_unsafe_load_of_a_strange_file_by_the_user_is_reported() -> None
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (OPENED, "nothing but tensors and plain values"),
-        (replace(OPENED, unsafe_classes=("__main__.Config",)), "names __main__.Config"),
-        (replace(OPENED, fully_read=False), "cannot be looked through"),
+        (OPENED, "only tensors and plain values"),
+        (replace(OPENED, unsafe_classes=("__main__.Config",)), "contains __main__.Config"),
+        (replace(OPENED, fully_read=False), "cannot be scanned"),
     ],
 )
 def test_it_says_what_the_file_needs(event: FileLoaded, words: str) -> None:
@@ -178,7 +178,7 @@ def test_a_schedule_at_its_beginning_is_reported_when_it_is_stepped() -> None:
     assert not judged(SchedulerOrRngNotRestored, [WITH_SCHEDULE, END])
     (finding,) = judged(SchedulerOrRngNotRestored, [WITH_SCHEDULE, STEPPED, END])
     assert finding.severity is Severity.ADVICE
-    assert finding.evidence["begins_anew"] == ["the schedule (CosineAnnealingLR)"]
+    assert finding.evidence["restarted"] == ["the scheduler (CosineAnnealingLR)"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_rate_that_a_schedule_had_moved_is_enough_and_a_named_epoch_is_an_answ
 def test_scaler_and_random_state_are_told_together() -> None:
     event = replace(RESUMED, fresh=False, scaler_used=True, contents=replace(KEPT, random=True))
     (finding,) = judged(SchedulerOrRngNotRestored, [event])
-    assert finding.evidence["begins_anew"] == ["the scaler", "torch's random generator"]
+    assert finding.evidence["restarted"] == ["the GradScaler", "torch's random generator"]
     assert not judged(SchedulerOrRngNotRestored, [replace(event, scaler_restored=True, random_restored=True)])
     assert not judged(SchedulerOrRngNotRestored, [replace(RESUMED, fresh=False)])
 

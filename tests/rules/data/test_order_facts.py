@@ -164,7 +164,7 @@ def test_sorted_classes_explain_the_same_order() -> None:
 
 
 def test_too_few_passes_are_said() -> None:
-    assert because(SameOrderEveryEpoch, passes(EIGHT)) == [("DAT103", "no loader was trained on for 3 passes")]
+    assert because(SameOrderEveryEpoch, passes(EIGHT)) == [("DAT103", "no loader was trained on for 3 epochs")]
 
 
 # -- batches of one class --
@@ -201,7 +201,7 @@ def test_two_models_with_a_class_each() -> None:
 
 
 def test_without_labels_it_is_said() -> None:
-    assert because(SingleClassBatches, passes(EIGHT)) == [("DAT109", "no class labels of a loader went into a loss")]
+    assert because(SingleClassBatches, passes(EIGHT)) == [("DAT109", "no class labels of a loader were used in a loss")]
 
 
 # -- rows on both sides --
@@ -239,7 +239,7 @@ def test_rows_on_both_sides_are_told_at_the_evaluation() -> None:
     (finding,) = judged(TrainValidationOverlap, [*training(range(320)), *validation(range(280, 400))])
     assert finding.place == VALID
     assert finding.evidence["trained_on"] == 40
-    assert "40 of 120 rows" in finding.message
+    assert "40 of 120 evaluated samples" in finding.message
 
 
 @pytest.mark.parametrize(("shared", "speaks"), [(0, False), (3, False), (4, True)])
@@ -344,7 +344,7 @@ def test_samples_that_never_come_twice_are_said() -> None:
 
 
 def test_a_run_without_evaluation_is_said() -> None:
-    assert because(TrainValidationOverlap, training(range(320))) == [("DAT101", "no loader was evaluated on")]
+    assert because(TrainValidationOverlap, training(range(320))) == [("DAT101", "no loader was used for evaluation")]
 
 
 # -- values that are no numbers --
@@ -383,4 +383,4 @@ def test_a_step_that_was_left_out_is_a_warning() -> None:
 def test_the_sample_is_named(bad: int, evaluating: bool, words: str) -> None:
     (finding,) = judged(NanOrInfInInputs, [replace(HELD, bad_samples=bad, evaluating=evaluating)])
     assert words in finding.message
-    assert "Batch 4 of pass 1" in finding.message
+    assert "Batch 4 of epoch 1" in finding.message

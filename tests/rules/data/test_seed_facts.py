@@ -204,7 +204,7 @@ def test_one_class_is_no_contradiction() -> None:
 
 def test_few_repeats_are_said_to_be_too_few() -> None:
     [because] = unjudged(LabelsMisalignedWithInputs, [replace(LABELS, repeated=3, agreed=3)])
-    assert because.startswith("3 inputs")
+    assert because.startswith("only 3 inputs")
 
 
 def test_loaders_apart_are_told_at_the_loss() -> None:

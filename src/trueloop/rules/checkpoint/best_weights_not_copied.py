@@ -1,19 +1,18 @@
-"""CKP104 best-weights-not-copied: the weights that were kept are the ones that went on training.
+"""CKP104 best-weights-not-copied: the saved "best" weights continue to change during training.
 
 What it sees
 ------------
-A `state_dict()` that is kept for later and then loaded back into its model, or saved, after further optimizer steps,
-while its tensors still are the model's own memory. By identity: copies, clones and files are not touched by it.
+A `state_dict()` that is kept in a variable and then loaded into its model, or saved, after further optimizer steps,
+while its tensors still share memory with the model. Copies, clones and files are not affected.
 
 Why it hurts
 ------------
-`state_dict()` does not copy. The "best" weights change with every step, so that loading them back changes nothing, and
-the file named best holds the last weights: the result is that of the last epoch, however much worse it was.
+`state_dict()` does not copy. The "best" weights change with every step, so loading them changes nothing, and the file
+named best contains the last weights: the result is that of the last epoch, however much worse it was.
 
 Evidence
 --------
-The step at which the state was taken, the step and the line at which it was used, and how many of its tensors are
-shared.
+The step at which `state_dict()` was called, the step and line at which it was used, and how many tensors are shared.
 
 Use instead
 -----------
@@ -21,8 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states that are loaded into
-another model (target networks, averages), states that come from a file.
+Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states loaded into another
+model (target networks, averages), states read from a file.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from typing import final
 
 from trueloop.event import Place, StateReused, Stepped
 from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import Source, diff, shown_path, source_of
+from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.usercode.source import diff, source_of
 
 __all__ = ["BestWeightsNotCopied"]
 
@@ -46,22 +45,22 @@ class BestWeightsNotCopied(Rule):
     not_applicable = "no optimizer step was seen"
 
     def on_stepped(self, event: Stepped) -> None:
-        """Weights that move are what a kept state can be spoilt by."""
+        """The rule applies once an optimizer has stepped."""
 
     def on_state_reused(self, event: StateReused) -> Findings:
-        used = "loaded back" if event.use == "load" else "saved"
-        whose = "all" if event.shared >= event.tensors else f"{event.shared} of"
+        used = "loaded" if event.use == "load" else "saved"
+        shared = "all" if event.shared >= event.tensors else f"{event.shared} of"
+        steps = event.step - event.taken_step
         yield self.finding(
             event,
-            f"The state taken here at step {event.taken_step} was {used} at step {event.step}, but {whose} its {event.tensors} tensors are "
-            f"the model's own, which had moved on by {event.step - event.taken_step} steps.",
-            fix="Keep a copy: copy.deepcopy(model.state_dict()).",
+            f"`state_dict()` of step {event.taken_step} was {used} at step {event.step}, but {shared} its "
+            f"{event.tensors} tensors "
+            f"share memory with the model and had changed in {plural(steps, 'step')}.",
+            fix="Keep a copy: `copy.deepcopy(model.state_dict())`.",
             evidence={
                 "taken_at_step": event.taken_step,
                 "used_at_step": event.step,
-                "used_at": ""
-                if event.use_place is None
-                else f"{shown_path(event.use_place.path)}:{event.use_place.line}",
+                "used_at": event.use_place,
                 "use": event.use,
                 "shared_tensors": event.shared,
                 "tensors": event.tensors,
@@ -71,7 +70,7 @@ class BestWeightsNotCopied(Rule):
 
 
 def _copied(place: Place | None) -> str:
-    """A copy of the state, or clones of the values where it is read in a comprehension."""
+    """A copy of the state, or clones of the values inside a comprehension."""
     if place is None:
         return ""
     source = source_of(place.path)
@@ -85,13 +84,7 @@ def _copied(place: Place | None) -> str:
             return ""
         return diff(place.path, [source.replacing(comprehension.value, f"{source.text(comprehension.value)}.clone()")])
     text = source.text(call)
-    if _imports_copy(source):
-        return diff(place.path, [source.replacing(call, f"copy.deepcopy({text})")])
-    return diff(place.path, [source.replacing(call, f"{{k: v.clone() for k, v in {text}.items()}}")])
-
-
-def _imports_copy(source: Source) -> bool:
-    return any(
-        isinstance(node, ast.Import) and any(alias.name == "copy" and not alias.asname for alias in node.names)
-        for node in source.tree.body
-    )
+    imports = [alias for node in source.tree.body if isinstance(node, ast.Import) for alias in node.names]
+    imports_copy = any(alias.name == "copy" and not alias.asname for alias in imports)
+    copied = f"copy.deepcopy({text})" if imports_copy else f"{{k: v.clone() for k, v in {text}.items()}}"
+    return diff(place.path, [source.replacing(call, copied)])

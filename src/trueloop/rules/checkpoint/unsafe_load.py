@@ -1,34 +1,33 @@
-"""CKP103 unsafe-load: the file that is loaded may run any code.
+"""CKP103 unsafe-load: the loaded file can execute arbitrary code (`weights_only=False`).
 
 What it sees
 ------------
-A line of the user's calls `torch.load` with `weights_only=False` (or with an unpickler of its own) on a file that this
-run has not written itself. The file is looked through, without running anything of it, for what a safe load would
-refuse.
+A line of your code calls `torch.load` with `weights_only=False` (or with a custom unpickler) on a file that this run
+has not written itself. The file is scanned, without executing it, for classes that a safe load would refuse.
 
 Why it hurts
 ------------
-A pickle is a program. With `weights_only=False` it is run with all rights of the process: whoever wrote the file, or
-could change it on its way, decides what happens. Weights from the internet are a known way into other people's
-machines. And a file that needs it breaks when the classes it names move.
+A pickle is a program. With `weights_only=False` it runs with all rights of the process: the author of the file, or
+anyone who could modify it, decides what happens. Downloaded weights are a known attack path. And a file that needs it
+breaks when its classes move.
 
 Evidence
 --------
-The file, and the classes in it that only an unsafe load can read; none: `weights_only=True` gives the same value.
+The file, and the classes in it that only an unsafe load can read. If there are none, `weights_only=True` gives the same
+value.
 
 Use instead
 -----------
     checkpoint = torch.load(path, weights_only=True)      # the default since PyTorch 2.6
 
-    torch.serialization.add_safe_globals([Config])        # where a class of your own is in the file, and you trust it
+    torch.serialization.add_safe_globals([Config])        # if a class of your own is in the file, and you trust it
 
 When it is fine
 ---------------
-Not reported: loads that are safe by argument or by default, files that this very run has written, buffers in memory,
-and loads that a library makes on the user's behalf. A setting of the environment (`TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`)
-is not on any line and is not reported either.
+Not reported: loads that are safe by argument or by default, files that this run has written, buffers in memory, loads
+by a library, and the environment variable `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`, which is not on any line.
 
-For a file that you wrote yourself and that must hold objects, allow it on the line: `# trueloop: allow[unsafe-load]`.
+For a file that you wrote yourself and that must contain objects, allow it: `# trueloop: allow[unsafe-load]`.
 """
 
 from __future__ import annotations
@@ -49,27 +48,24 @@ class UnsafeLoad(Rule):
     code = "CKP103"
     name = "unsafe-load"
     severity = Severity.WARNING
-    not_applicable = "nothing was loaded by torch.load"
+    not_applicable = "`torch.load` was not called"
 
     def on_file_loaded(self, event: FileLoaded) -> Findings:
         if not event.unsafe or not event.direct or event.written_by_run or not event.file:
             return
         needless = event.fully_read and not event.unsafe_classes
-        if needless:
-            holds = "and holds nothing but tensors and plain values, which a safe load reads as well"
+        if event.unsafe_classes:
+            contents = f"it contains {', '.join(event.unsafe_classes[:3])}"
         else:
-            holds = (
-                f"and names {', '.join(event.unsafe_classes[:3])}"
-                if event.unsafe_classes
-                else "and is of a format that cannot be looked through"
-            )
+            contents = "it contains only tensors and plain values" if needless else "its format cannot be scanned"
         yield self.finding(
             event,
-            f"{shown_path(event.file)} was loaded with the right to run any code, {holds}.",
-            fix="Load with weights_only=True."
+            f"{shown_path(event.file)} was loaded with `weights_only=False`, so it can execute arbitrary code; "
+            f"{contents}.",
+            fix="Use `torch.load(path, weights_only=True)`: it reads this file."
             if needless
-            else "Save plain values and state dicts, and load with weights_only=True; or name the classes you trust: "
-            "torch.serialization.add_safe_globals.",
+            else "Save state dicts and plain values and load with `weights_only=True`, "
+            "or trust single classes with `torch.serialization.add_safe_globals`.",
             evidence={
                 "file": shown_path(event.file),
                 "needs_unsafe_load": list(event.unsafe_classes) if event.fully_read else "unknown",

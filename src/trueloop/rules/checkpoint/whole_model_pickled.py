@@ -1,20 +1,19 @@
-"""CKP101 whole-model-pickled: the file holds the model as a Python object, not its weights.
+"""CKP101 whole-model-pickled: the file contains the model as a pickled Python object, not its weights.
 
 What it sees
 ------------
-A line of the user's gives a whole module with weights to `torch.save`, alone or inside a dictionary or a list, and
-writes it to a file.
+A line of your code passes a module with weights to `torch.save`, alone or inside a dictionary or list, and writes it to
+a file.
 
 Why it hurts
 ------------
-Pickle writes down where the class lives, not what it does. The file can be opened only by a program that has the same
-classes at the same import paths, with the attributes they had then: a renamed module, a moved file or a newer PyTorch
-makes it unreadable, or worse, readable with a forward that no longer fits the weights. To read it at all one must allow
-the file to run any code (`weights_only=False`).
+Pickle stores the import path of the class, not its code. Only a program with the same classes at the same import paths
+can load the file: a renamed module, a moved file or a newer PyTorch makes it unreadable, or loads it with a forward
+that no longer fits the weights. Loading it also requires `weights_only=False`, which lets the file execute code.
 
 Evidence
 --------
-The class that was pickled, where in the saved value it stands, and the file.
+The pickled class, its key in the saved value, and the file.
 
 Use instead
 -----------
@@ -26,11 +25,10 @@ Use instead
 When it is fine
 ---------------
 Not reported: state dicts, tensors, configurations and datasets; modules without weights (a criterion, a transform);
-scripted and traced modules, which bring their code along; copies through a buffer in memory; files that a library
-writes on the user's behalf.
+scripted and traced modules, which contain their code; copies through a buffer in memory; files that a library writes.
 
-The diff changes the line that loads the file back, too, where that line stands behind it in the same function. Where
-another line of the script might read the file, there is no diff.
+The diff also changes the line that loads the file, if it follows in the same function. If another line of the script
+might read the file, there is no diff.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, 
 __all__ = ["WholeModelPickled"]
 
 FILE: Final = 1
-"""Which argument of torch.save is the file."""
+"""The position of the file among the arguments of torch.save."""
 
 
 @final
@@ -54,28 +52,29 @@ class WholeModelPickled(Rule):
     code = "CKP101"
     name = "whole-model-pickled"
     severity = Severity.WARNING
-    not_applicable = "nothing was saved by torch.save"
+    not_applicable = "`torch.save` was not called"
 
     def on_file_written(self, event: FileWritten) -> Findings:
         modules = event.contents.modules
         if not modules or not event.file or not event.direct:
             return
         key, kind = modules[0]
-        what = f"the {kind} itself" if not key else f"the {kind} under {key!r} itself"
+        under = f" under {key!r}" if key else ""
         yield self.finding(
             event,
-            f"torch.save wrote {what} to {shown_path(event.file)}, as a pickled object that only this code can read, not its weights.",
-            fix="Save model.state_dict(), and load it into a model that the code builds.",
+            f"`torch.save` pickled the {kind}{under} as a Python object to {shown_path(event.file)}: only the same "
+            "code can load it.",
+            fix="Save `model.state_dict()` and load it with `model.load_state_dict(torch.load(path))`.",
             evidence={
-                "pickled": [f"{name or 'the value'}: {cls}" for name, cls in modules],
+                "pickled": [f"{name or 'the saved value'}: {cls}" for name, cls in modules],
                 "file": shown_path(event.file),
             },
-            diff="" if event.place is None else _weights_instead(event.place, tuple(name for name, _ in modules)),
+            diff="" if event.place is None else _save_state_dict(event.place, tuple(name for name, _ in modules)),
         )
 
 
-def _weights_instead(place: Place, keys: tuple[str, ...]) -> str:
-    """`.state_dict()` after each module in the call, and the line that reads the file back changed with it."""
+def _save_state_dict(place: Place, keys: tuple[str, ...]) -> str:
+    """`.state_dict()` after each module in the call, and the matching change of the line that loads the file."""
     source = source_of(place.path)
     calls = source.calls(place.line, "save")
     if len(calls) != 1 or len(calls[0].args) <= FILE:
@@ -88,7 +87,7 @@ def _weights_instead(place: Place, keys: tuple[str, ...]) -> str:
 
 
 def _followed(source: Source, nodes: list[ast.expr], text: str) -> list[Edit]:
-    """The lines of some expressions, with a text after each of them."""
+    """The lines of the expressions, with the text inserted after each expression."""
     lines: dict[int, bytes] = {}
     for node in sorted(nodes, key=lambda node: node.end_col_offset or 0, reverse=True):
         number = node.end_lineno or node.lineno
@@ -98,8 +97,7 @@ def _followed(source: Source, nodes: list[ast.expr], text: str) -> list[Edit]:
 
 
 def _saved(argument: ast.expr, key: str) -> ast.expr | None:
-    """The expression of the module in what is saved: the argument itself, or an entry of the dictionary that is written
-    there."""
+    """The expression of the saved module: the argument itself, or an entry of a dictionary literal."""
     found: ast.expr | None = None if key else argument
     if key and isinstance(argument, ast.Dict):
         entries = zip(argument.keys, argument.values, strict=True)
@@ -108,40 +106,27 @@ def _saved(argument: ast.expr, key: str) -> ast.expr | None:
 
 
 def _reading(source: Source, save: ast.Call) -> list[Edit] | None:
-    """The change of the line that reads the file back; none if nothing reads it; None if it cannot be changed
-    safely."""
+    """The change of the line that loads the file; empty if nothing loads it; None if it cannot be changed safely."""
     file = source.text(save.args[FILE])
     written = isinstance(save.args[FILE], ast.Constant)
-    loads = [
-        call
-        for call in calls_in(source.tree)
-        if called_name(call) == "load" and source.text(call.func) in _names_of_load(source)
-    ]
+    names = _names_of_load(source)
+    loads = [call for call in calls_in(source.tree) if called_name(call) == "load" and source.text(call.func) in names]
     mine = [call for call in loads if not (written and call.args and _is_other_constant(call.args[0], source, file))]
     if not mine:
         return []
     call = mine[0]
-    statement = next(source.parents(call), None)
-    if (
-        len(mine) != 1
-        or not isinstance(statement, ast.Assign)
-        or len(statement.targets) != 1
-        or not isinstance(save.args[0], ast.Name)
-    ):
+    statement, model = next(source.parents(call), None), save.args[0]
+    if len(mine) != 1 or not isinstance(statement, ast.Assign) or not isinstance(model, ast.Name):
         return None
-    same = source.text(statement.targets[0]) == save.args[0].id and call.args and source.text(call.args[0]) == file
-    near = (
-        source.enclosing_function(statement.lineno) is source.enclosing_function(save.lineno)
-        and statement.lineno > save.lineno
-    )
-    if not same or not near:
+    same = [source.text(target) for target in statement.targets] == [model.id]
+    near = source.enclosing_function(statement.lineno) is source.enclosing_function(save.lineno)
+    behind = statement.lineno > save.lineno
+    if not (same and near and behind and call.args and source.text(call.args[0]) == file):
         return None
-    kept = [source.text(node) for node in call.args] + [
-        f"{k.arg}={source.text(k.value)}" for k in call.keywords if k.arg != "weights_only"
-    ]
-    return [
-        source.replacing(statement, f"{save.args[0].id}.load_state_dict({source.text(call.func)}({', '.join(kept)}))")
-    ]
+    arguments = [source.text(node) for node in call.args]
+    arguments += [f"{k.arg}={source.text(k.value)}" for k in call.keywords if k.arg != "weights_only"]
+    text = f"{model.id}.load_state_dict({source.text(call.func)}({', '.join(arguments)}))"
+    return [source.replacing(statement, text)]
 
 
 def _is_other_constant(node: ast.expr, source: Source, file: str) -> bool:

@@ -1,22 +1,22 @@
-"""DAT107 dataset-modified-in-place: drawing a sample changes what is stored, so the same sample is another one the next time.
+"""DAT107 dataset-modified-in-place: reading a sample modifies the stored data, so the sample differs the next time.
 
 What it sees
 ------------
-A few samples of each dataset are drawn again and again in a copy of the process, before the first batch. With every
-random generator put back, the same key gave another value; the data that the dataset stores had been written into; and
-with that data put back, the first value came again. So the draw itself is what changed it. In the run itself, a batch
-that is the dataset's own memory (no collate function has copied it) is looked at again after its step: has the loop
-written into it?
+A few samples of each dataset are drawn repeatedly in a copy of the process, before the first batch. With all random
+states restored, the same index gave a different value; the data stored in the dataset had been written to; and with
+that data restored, the first value came back. So reading the sample changed it. In the run itself, a batch that shares
+memory with the dataset (no collate function copied it) is compared again after its step, to see if the loop wrote to
+it.
 
 Why it hurts
 ------------
-The first epoch trains on the data, the second on the data divided by 255 twice, the third on noise around zero. The
-loss of the first epoch looks fine, and nothing says that the later ones are of other data. With worker processes it
-shows only in some of them, because each has a copy of its own.
+The first epoch trains on the data, the second on the data divided by 255 twice, the third on values near zero. The loss
+of the first epoch looks fine, and no error shows that later epochs use different data. With worker processes only some
+of them are affected, because each has its own copy.
 
 Evidence
 --------
-The dataset, the attribute that is written into, and the largest number of the same sample at two draws.
+The dataset, the attribute that is written to, and the largest value of the same sample at two draws.
 
 Use instead
 -----------
@@ -25,10 +25,9 @@ Use instead
 
 When it is fine
 ---------------
-Random augmentation is no change: the generators are put back between the draws. Nor is a cache that is filled at the
-first draw, a value that is clamped or scaled once and then stays, a counter, or a stream behind an index. Datasets on
-CUDA, those that write files or talk to others when they are asked, and streams without keys (IterableDataset) cannot be
-rehearsed, and the report says so.
+Not reported: random augmentation (random states are restored between draws); a cache that is filled at the first draw;
+a value that is clamped or scaled once; a counter; a stream behind an index. Datasets on CUDA, datasets that write files
+or use the network, and streams without indices (IterableDataset) cannot be tested, and the report says so.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class DatasetModifiedInPlace(Rule):
     code = "DAT107"
     name = "dataset-modified-in-place"
     severity = Severity.ERROR
-    not_applicable = "no dataset of the script's own was read"
+    not_applicable = "no user-defined dataset was read"
 
     def __init__(self) -> None:
         self._refused = ""
@@ -59,18 +58,19 @@ class DatasetModifiedInPlace(Rule):
 
     def on_dataset_redrawn(self, event: DatasetRedrawn) -> Findings:
         if event.refused:
-            self._refused = f"{event.dataset} could not be rehearsed: {event.refused}"
+            self._refused = f"{event.dataset} could not be tested: {event.refused}"
         if event.rewritten:
             first, second = event.values
             yield self.finding(
                 event,
-                f"Drawing a sample of {event.dataset} writes into {event.rewritten}: the largest number of the same sample was {first:.4g} "
-                f"at one draw and {second:.4g} at the next, with no random number between them.",
-                fix="Make a new tensor or array (x = x / 255, or .clone() first) instead of writing into the stored one.",
+                f"Reading a sample of {event.dataset} modifies {event.rewritten} in place: its largest value was "
+                f"{first:.4g} at one "
+                f"draw and {second:.4g} at the next.",
+                fix="Create a new tensor (`x = x / 255`, or `.clone()` first) instead of writing to the stored one.",
                 evidence={
                     "dataset": event.dataset,
-                    "written_into": event.rewritten,
-                    "largest_number_at_each_draw": list(event.values),
+                    "modified": event.rewritten,
+                    "largest_values": list(event.values),
                 },
                 place=event.rewritten_place,
             )
@@ -78,20 +78,22 @@ class DatasetModifiedInPlace(Rule):
     def on_batch_rewritten(self, event: BatchRewritten) -> Findings:
         yield self.finding(
             event,
-            f"The loop writes into a batch that is the memory of {event.dataset}.{event.attribute} itself: its largest number was "
-            f"{event.before:.4g} when it was drawn and {event.after:.4g} after the step, and the next epoch draws that.",
-            fix="Make a new tensor (x = x - mean) instead of writing into the batch, or let the dataset give a clone.",
+            f"The loop modifies a batch that shares memory with {event.dataset}.{event.attribute}: its largest value "
+            "was "
+            f"{event.before:.4g} when drawn and {event.after:.4g} after the step.",
+            fix="Create a new tensor (`x = x - mean`) instead of writing to the batch, or return a clone from the "
+            "dataset.",
             evidence={
                 "dataset": event.dataset,
-                "written_into": event.attribute,
-                "largest_number": [event.before, event.after],
+                "modified": event.attribute,
+                "largest_values": [event.before, event.after],
             },
             place=_writing_line(event.place),
         )
 
 
 def _writing_line(place: Place | None) -> Place | None:
-    """The first line of the loop that writes into what the loop draws: `x -= mean`, `x.sub_(mean)`."""
+    """The first line of the loop that writes to a variable of the loop: `x -= mean`, `x.sub_(mean)`."""
     source = source_of(place.path) if place is not None else None
     loop = source.statement(place.line) if source is not None and place is not None else None
     if source is None or not isinstance(loop, ast.For):

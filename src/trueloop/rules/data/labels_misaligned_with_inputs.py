@@ -1,24 +1,23 @@
-"""DAT108 labels-misaligned-with-inputs: inputs and labels have come apart, so that there is nothing to learn.
+"""DAT108 labels-misaligned-with-inputs: inputs and labels do not belong together, so the model cannot learn.
 
 What it sees
 ------------
-Two things that hold by themselves. Equal inputs with different labels: over the first pass of a training loader,
-samples whose inputs are equal bit for bit have the same label no more often than two samples drawn at random. And
-halves that were shuffled apart: the model's input is the batch of one loader, the target of its loss is the batch of
-another one, and each of the two shuffles in an order of its own.
+Two independent cases. Equal inputs with different labels: in the first epoch of a training loader, samples with
+bit-identical inputs have the same label no more often than two random samples. And two separate shuffles: the model
+input comes from one loader, the target of its loss from another, and each shuffles in its own order.
 
-Labels that were shuffled once, before they met their inputs in one dataset, cannot be told from labels that are hard to
-predict unless some inputs repeat: a small probe model that learns nothing proves nothing about the labels. That case is
-not seen here; a loss that stays at chance is what shows it.
+Labels that were shuffled once, before they were joined with their inputs in one dataset, look the same as labels that
+are hard to predict, unless some inputs repeat. That case is not detected here; it shows as `loss-at-chance`.
 
 Why it hurts
 ------------
-The model can only learn how often each label occurs. The loss falls a little and stops there, and the search for the
-reason goes to the learning rate and the architecture, where it is not.
+The model can only learn the label frequencies. The loss falls a little and stops, and the search for the cause goes to
+the learning rate and the architecture, where it is not.
 
 Evidence
 --------
-How many inputs repeated, how many of them had their label again, and how many would have by chance; or the two loaders.
+The number of repeated inputs, how many of them had the same label, and how many are expected by chance; or the two
+loaders.
 
 Use instead
 -----------
@@ -27,10 +26,9 @@ Use instead
 
 When it is fine
 ---------------
-Noisy labels agree far more often than chance, and a few contradictions are the nature of data. Short or discrete inputs
-(fewer than 16 numbers that are not zero, or ids) repeat with different labels for good reasons. Samplers of one's own
-(episodes of few-shot learning give one image a new label in each), sequences, and batches of more than inputs and
-labels are left alone; so are two loaders whose generators have the same seed, and so the same order.
+Not reported: noisy labels, which agree far more often than by chance; short or discrete inputs (fewer than 16 non-zero
+values, or indices), which repeat with different labels for good reasons; custom samplers (episodes of few-shot learning
+relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed.
 """
 
 from __future__ import annotations
@@ -45,10 +43,10 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["LabelsMisalignedWithInputs"]
 
 REPEATED: Final = 20
-"""Repeated inputs that it takes to tell chance from habit."""
+"""Repeated inputs needed to rule out a coincidence."""
 MOST_AGREEMENT: Final = 0.3
-"""Agreement beyond chance, as a share of what is possible, that must be ruled out. Labels of which one in five is wrong
-reach 0.36 with two classes, 0.6 with ten."""
+"""Agreement beyond chance, as a share of the possible, that must be ruled out. With 20% wrong labels it is 0.36 for two
+classes, 0.6 for ten."""
 
 
 @final
@@ -56,50 +54,50 @@ class LabelsMisalignedWithInputs(Rule):
     code = "DAT108"
     name = "labels-misaligned-with-inputs"
     severity = Severity.WARNING
-    not_applicable = "no loader gave inputs with class labels"
+    not_applicable = "no loader yielded inputs with class labels"
 
     def __init__(self) -> None:
         self._repeated = 0
-        self._judged = False
+        self._checked = False
 
     def why_not_checked(self) -> str:
-        return "" if self._judged else f"{self._repeated} inputs came twice, too few to compare their labels"
+        return "" if self._checked else f"only {self._repeated} inputs repeated, too few to compare their labels"
 
     def on_labels_compared(self, event: LabelsCompared) -> Findings:
         self._repeated += event.repeated
         if event.repeated < REPEATED or event.classes < 2:
             return
-        self._judged = True
+        self._checked = True
         share = event.agreed / event.repeated
         doubt = 2 * sqrt(max(share, event.expected) * (1 - max(share, event.expected)) / event.repeated)
         if (share + doubt - event.expected) / (1 - event.expected) > MOST_AGREEMENT:
             return
         yield self.finding(
             event,
-            f"Of {event.repeated:,} samples whose input had come before, {event.agreed:,} have the same label again ({share:.0%}); "
-            f"chance alone gives {event.expected:.0%}.",
-            fix="Look at where inputs and labels are joined (a sort, repeat for one of them, two shuffles): they must move together.",
+            f"Only {event.agreed:,} of {event.repeated:,} repeated inputs have the same label again ({share:.0%}); "
+            f"random labels give {event.expected:.0%}.",
+            fix="Check where inputs and labels are joined: every sort, repeat or shuffle must apply to both.",
             evidence={
                 "samples": event.samples,
                 "repeated_inputs": event.repeated,
-                "same_label_again": event.agreed,
+                "same_label": event.agreed,
                 "expected_by_chance": round(event.expected * event.repeated, 1),
                 "classes": event.classes,
             },
         )
 
     def on_loaders_out_of_sync(self, event: LoadersOutOfSync) -> Findings:
-        self._judged = True
+        self._checked = True
         yield self.finding(
             event,
-            "The input of the model comes from one loader and the target of the loss from another, and each shuffles its "
-            f"{event.samples:,} samples in an order of its own: inputs meet the labels of other samples.",
-            fix="Put both into one dataset of pairs (TensorDataset(inputs, labels)) and shuffle that.",
+            "The model input and the loss target come from two loaders that shuffle separately: "
+            f"inputs of {event.samples:,} samples get the labels of other samples.",
+            fix="Put both into one dataset, `TensorDataset(inputs, labels)`, and shuffle that.",
             evidence={
                 "input_loader": event.inputs,
                 "target_loader": event.targets,
                 "samples_in_each": event.samples,
-                "batches_seen": event.batches,
-                "inputs_drawn_at": f"{event.inputs_place.path}:{event.inputs_place.line}" if event.inputs_place else "",
+                "batches": event.batches,
+                "inputs_drawn_at": event.inputs_place,
             },
         )

@@ -1,23 +1,20 @@
-"""DAT110 metric-averaged-over-batches: the mean of the batches' means, though the last batch is smaller than the
-others.
+"""DAT110 metric-averaged-over-batches: the mean of batch means, although the last batch is smaller.
 
 What it sees
 ------------
-A pass that only measured, in this run, over batches of one size and a smaller last one. In the loop around it a batch's
-mean (a loss with reduction='mean', or a `.mean()`) is added up or collected, and that sum is then divided by the number
-of batches, or the collection is averaged. Both are read in the source: a sum that is weighted by the size of the batch,
-or divided by the number of samples, is right.
+An evaluation pass over batches of one size and a smaller last one. In its loop a batch mean (a loss with
+reduction='mean', or a `.mean()`) is summed or collected, and the sum is divided by the number of batches, or the list
+is averaged. Both are read in the source: a sum weighted by the batch size, or divided by the number of samples, is
+correct.
 
 Why it hurts
 ------------
-Each sample of the last batch counts as many times more than the others as the batch is smaller: with 32 samples to a
-batch and one left over, that one weighs as much as 32 others. The number changes when only the batch size does, so that
-two runs cannot be compared by it.
+The samples of the smaller last batch count more than the others: with batches of 32 and one leftover sample, that
+sample counts as much as 32 others. The metric changes with the batch size, so two runs cannot be compared by it.
 
 Evidence
 --------
-The size of the batches and of the last one; and, where the losses were seen, the mean over batches and the mean over
-samples.
+The batch size and the size of the last batch; and, if the losses were observed, the mean over batches and over samples.
 
 Use instead
 -----------
@@ -27,9 +24,8 @@ Use instead
 
 When it is fine
 ---------------
-Batches of one size, `drop_last=True`, sums, weighted sums, metrics that keep their own counts. What is averaged in
-another function than the loop's is not seen; nor is the running loss of a training epoch looked at, which is only a
-rough sign anyway.
+Not reported: batches of equal size, `drop_last=True`, sums, weighted sums, metrics that keep their own counts, and the
+running loss of a training epoch. Not detected: an average computed in a different function than the loop.
 """
 
 from __future__ import annotations
@@ -53,7 +49,7 @@ class MetricAveragedOverBatches(Rule):
     code = "DAT110"
     name = "metric-averaged-over-batches"
     severity = Severity.ADVICE
-    not_applicable = "no pass without gradients was seen"
+    not_applicable = "no evaluation pass was seen"
 
     def on_evaluation_pass(self, event: EvaluationPass) -> Findings:
         *others, last = event.sizes
@@ -65,16 +61,16 @@ class MetricAveragedOverBatches(Rule):
             return
         means = ""
         if event.mean_of_means is not None and event.mean_of_samples is not None:
-            means = f": a mean loss of {event.mean_of_means:.5g} instead of {event.mean_of_samples:.5g}"
+            means = f": mean loss {event.mean_of_means:.5g} instead of {event.mean_of_samples:.5g}"
         yield self.finding(
             event,
-            f"The mean of {len(event.sizes)} batch means counts the {last} samples of the last batch as much as the {others[0]} of each "
-            f"other one{means}.",
-            fix="Weigh each batch by its size (total += loss.item() * len(x)) and divide by the number of samples.",
+            f"The mean of {len(event.sizes)} batch means gives the last batch of {last} the same weight as batches of "
+            f"{others[0]}{means}.",
+            fix="Weight by batch size: `total += loss.item() * len(x)`, then divide by `len(loader.dataset)`.",
             evidence={
                 "batches": len(event.sizes),
-                "samples_per_batch": others[0],
-                "samples_in_the_last": last,
+                "batch_size": others[0],
+                "last_batch_size": last,
                 "mean_of_batch_means": event.mean_of_means,
                 "mean_over_samples": event.mean_of_samples,
             },
@@ -112,9 +108,6 @@ def _means_of_means(source: Source, event: EvaluationPass) -> Iterator[ast.expr]
             yield from _averages_of_list(around, text)
 
 
-# -- what is gathered in the loop --
-
-
 def _added(loop: ast.For) -> Iterator[tuple[str, ast.expr]]:
     """`total += value` and `total = total + value`: (total, value)."""
     for node in ast.walk(loop):
@@ -142,20 +135,15 @@ def _assigned_losses(source: Source, loop: ast.For, event: EvaluationPass) -> se
 
 
 def _is_mean(value: ast.expr, losses: set[str], event: EvaluationPass) -> bool:
-    """A batch's mean as it is: not multiplied by a size, not summed."""
-    for node in ast.walk(value):
-        if isinstance(node, (ast.Mult, ast.Div)) or (
-            isinstance(node, ast.Call) and called_name(node) in ("sum", "len", "size", "numel")
-        ):
-            return False
+    """A plain batch mean: not multiplied by a size, not summed."""
+    sizes = any(called_name(call) in ("sum", "len", "size", "numel") for call in calls_in(value))
+    if sizes or any(isinstance(node, (ast.Mult, ast.Div)) for node in ast.walk(value)):
+        return False
     if any(isinstance(node, ast.Name) and node.id in losses for node in ast.walk(value)):
         return True
     place = event.loss_place
     by_loss = place is not None and value.lineno <= place.line <= (value.end_lineno or 0) and any(calls_in(value))
     return by_loss or any(called_name(call) == "mean" for call in calls_in(value))
-
-
-# -- what becomes of it --
 
 
 def _names_in(node: ast.AST) -> set[str]:
@@ -170,16 +158,13 @@ def _lengths(around: ast.AST, drawn: set[str]) -> set[str]:
 
 
 def _is_length(node: ast.expr, of: set[str]) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and called_name(node) == "len"
-        and len(node.args) == 1
-        and ast.unparse(node.args[0]) in of
-    )
+    if not isinstance(node, ast.Call) or called_name(node) != "len" or len(node.args) != 1:
+        return False
+    return ast.unparse(node.args[0]) in of
 
 
 def _quotients(around: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
-    """(all, above, below) of each division."""
+    """(quotient, numerator, denominator) of each division."""
     for node in ast.walk(around):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             yield node, node.left, node.right
@@ -189,22 +174,16 @@ def _quotients(around: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]
 
 def _divisions(around: ast.AST, total: str, drawn: set[str], counters: set[str]) -> Iterator[ast.expr]:
     for whole, above, below in _quotients(around):
-        holds = any(
-            isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == total for node in ast.walk(above)
-        )
-        if holds and (_is_length(below, drawn) or ast.unparse(below) in counters):
+        if total in _names_in(above) and (_is_length(below, drawn) or ast.unparse(below) in counters):
             yield whole
 
 
 def _averages_of_list(around: ast.AST, items: str) -> Iterator[ast.expr]:
     """`sum(losses) / len(losses)`, `np.mean(losses)`, `torch.stack(losses).mean()`."""
     for whole, above, below in _quotients(around):
-        sums = (
-            isinstance(above, ast.Call)
-            and called_name(above) in ("sum", "fsum")
-            and ast.unparse(above.args[0]) == items
-        )
-        if sums and _is_length(below, {items}):
+        if not isinstance(above, ast.Call) or called_name(above) not in ("sum", "fsum"):
+            continue
+        if ast.unparse(above.args[0]) == items and _is_length(below, {items}):
             yield whole
     for call in calls_in(around):
         if called_name(call) in ("mean", "fmean", "average", "nanmean") and items in _names_in(call):
@@ -212,18 +191,13 @@ def _averages_of_list(around: ast.AST, items: str) -> Iterator[ast.expr]:
 
 
 def _averages(source: Source, statement: ast.stmt, items: Comprehension, drawn: set[str]) -> Iterator[ast.expr]:
-    """`sum(... for x, y in valid) / len(valid)`, `np.mean([... for x, y in valid])`; or a list that is averaged
-    later."""
+    """`sum(... for x, y in valid) / len(valid)`, `np.mean([... for x, y in valid])`, or a list averaged later."""
     parent = next(source.parents(items), None)
     if isinstance(parent, ast.Call) and called_name(parent) in ("mean", "fmean", "average"):
         yield parent
+    sums = isinstance(parent, ast.Call) and called_name(parent) in ("sum", "fsum")
     for whole, above, below in _quotients(statement):
-        if (
-            isinstance(parent, ast.Call)
-            and above is parent
-            and called_name(parent) in ("sum", "fsum")
-            and _is_length(below, drawn)
-        ):
+        if sums and above is parent and _is_length(below, drawn):
             yield whole
     if isinstance(statement, ast.Assign) and statement.value is items:
         around: ast.AST = source.enclosing_function(statement.lineno) or source.tree

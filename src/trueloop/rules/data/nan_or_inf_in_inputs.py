@@ -1,32 +1,30 @@
-"""DAT106 nan-or-inf-in-inputs: a batch holds a value that is no number, and it reaches the loss or what is measured.
+"""DAT106 nan-or-inf-in-inputs: a batch contains NaN or Inf, and it reaches the loss or a metric.
 
 What it sees
 ------------
-When a loss or a gradient is no number any more, what went into the model and into the loss function is looked at first:
-nan, or infinity, was already there. Some batches of each loader are looked at as they are drawn; if one holds such a
-value, and a loss or a decision (argmax) is then taken from what the model made of it, that is told too, in an
-evaluation as well.
+When a loss or gradient is NaN or Inf, the inputs of the model and of the loss function are checked first: the NaN or
+Inf was already there. Some batches of each loader are also checked as they are drawn. If such a batch is used for a
+loss or a decision (argmax), it is reported, in an evaluation too.
 
 Why it hurts
 ------------
-One nan in one sample makes the loss nan, the gradient nan, and after the step every weight nan, without an error. In an
-evaluation argmax turns it into a class like any other, and the accuracy is counted on.
+One NaN in one sample makes the loss NaN, the gradient NaN, and after the step every weight NaN, without an error. In an
+evaluation, argmax turns it into an ordinary class, and the accuracy counts it.
 
 Evidence
 --------
-The tensor of the batch, the sample inside the batch, the batch and the loader, nan or infinity, and what it went into.
+The tensor, the sample within the batch, the batch and the loader, NaN or Inf, and the module or function it entered.
 
 Use instead
 -----------
     table = table.dropna()                                  # or fill it, before the split
-    x = torch.nan_to_num(x, nan=0.0)                        # if a missing value means nothing
-    assert torch.isfinite(x).all(), index                   # in the dataset: which row it is
+    x = torch.nan_to_num(x, nan=0.0)                        # if a missing value means zero
+    assert torch.isfinite(x).all(), index                   # in the dataset: which sample it is
 
 When it is fine
 ---------------
-Not reported: nan as the sign for what is missing, where the model or the loss replaces it or leaves it out, so that
-outputs and losses stay numbers; minus infinity in masks; batches that the script itself leaves out when it sees that
-their loss is no number.
+Not reported: NaN as a marker for missing values that the model or the loss replaces or masks, so that outputs and
+losses stay finite; -inf in masks; batches that the script skips when their loss is not finite.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["NanOrInfInInputs"]
 
-_FIX: Final = "Clean the data before it enters: find the rows with torch.isfinite, and drop or repair them."
+_FIX: Final = "Find the bad samples with `torch.isfinite(x)` and drop or repair them before training."
 
 
 @final
@@ -50,25 +48,26 @@ class NanOrInfInInputs(Rule):
     not_applicable = "no batch was trained on"
 
     def on_backward(self, event: Backward) -> None:
-        """Its loss was looked at: a run that has none to report has been judged."""
+        """The rule applies once a backward was seen."""
 
     def on_input_not_finite(self, event: InputNotFinite) -> Findings:
         others = "" if event.bad_samples == 1 else f" and {event.bad_samples - 1} more"
-        spoilt = "what was measured on it is no number" if event.evaluating else "its loss is no number"
+        result = "evaluation result" if event.evaluating else "loss"
         yield self.finding(
             event,
-            f"Batch {event.index + 1} of pass {event.passes} holds {event.value} in sample {event.sample}{others} of {event.size}, "
-            f"tensor {event.tensor}, and went into {event.into}: {spoilt}.",
+            f"Batch {event.index + 1} of epoch {event.passes} contains {event.value} in sample {event.sample}{others} "
+            f"of {event.size} "
+            f"(tensor {event.tensor}). It entered {event.into}, so the {result} is not finite.",
             fix=_FIX,
             evidence={
                 "tensor": event.tensor,
                 "sample": event.sample,
                 "bad_samples": event.bad_samples,
                 "batch": event.index,
-                "pass": event.passes,
+                "epoch": event.passes,
                 "loader": event.loader,
                 "value": event.value,
-                "into": event.into,
+                "entered": event.into,
                 "evaluating": event.evaluating,
             },
         )
@@ -78,12 +77,12 @@ class NanOrInfInInputs(Rule):
             return
         target = event.operation.endswith("target")
         into = event.operation.removesuffix(", target") if target else event.layer
-        what = f"The target of {into}" if target else f"What went into {into}"
-        which = "" if event.batch is None else f", batch {event.batch + 1} of its pass"
-        sample = "" if event.sample is None else f" in sample {event.sample} of the batch"
+        what = f"The target of {into}" if target else f"The input of {into}"
+        which = "" if event.batch is None else f" of batch {event.batch + 1} of the epoch"
+        sample = "" if event.sample is None else f", in sample {event.sample}{which}"
         yield self.finding(
             event,
-            f"{what} at step {event.step + 1} held values that are no numbers{sample}{which}: the {event.what} is {event.value}.",
+            f"{what} contained NaN or Inf at step {event.step + 1}{sample}: the {event.what} is {event.value}.",
             fix=_FIX,
             evidence={
                 "tensor": "target" if target else "input",
@@ -91,7 +90,7 @@ class NanOrInfInInputs(Rule):
                 "batch": event.batch,
                 "loader": event.loader,
                 "value": event.value,
-                "into": into,
+                "entered": into,
                 "range": event.input_range,
                 "step": event.step,
             },

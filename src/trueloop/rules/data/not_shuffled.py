@@ -1,33 +1,31 @@
-"""DAT102 not-shuffled: training reads the data class by class, in the order in which it is stored.
+"""DAT102 not-shuffled: the training data is read class by class, in its stored order.
 
 What it sees
 ------------
-The loader that is trained on takes the samples as they lie (no shuffling sampler, or a stream), and their classes, as
-they went into the loss, come in blocks: batches hold far fewer classes than the same samples would in random order, and
-each class comes in one block or little more.
+The training loader reads the samples in stored order (no shuffling sampler, or a stream), and their classes come in
+blocks: batches contain far fewer classes than in random order, and each class comes in about one block.
 
 Why it hurts
 ------------
-Each step then follows the gradient of one class alone: the model learns to answer the class of the moment and forgets
-the others, batch norm's statistics swing from block to block, and what is measured after a pass depends on which class
-came last.
+Each step follows the gradient of one class: the model learns to predict the current class and forgets the others, batch
+norm statistics swing from block to block, and the metrics after an epoch depend on which class came last.
 
 Evidence
 --------
-Batches looked at, classes, how many blocks they came in, how strongly batch and class go together (0 as in random
-order, 1 each batch of one class), and the line of the loader.
+The number of batches and classes, the number of blocks, the association between batch and class (0: random order, 1:
+one class per batch), and the order of the loader.
 
 Use instead
 -----------
     DataLoader(dataset, batch_size=64, shuffle=True)
 
-A stream (IterableDataset) is shuffled where it is made, by a buffer or by the order of its files.
+Shuffle a stream (IterableDataset) at its source, with a shuffle buffer or a random file order.
 
 When it is fine
 ---------------
-Not reported: evaluation in order; data that lies in random order already; classes that come back in many blocks, as in
-a recording that is read in time; a sampler of your own; regression, and any target that is not one class per sample.
-Batches that a script cuts out of its tensors by hand are not seen.
+Not reported: evaluation in order; data that is stored in random order; classes that return in many blocks, as in a
+recording read in time order; a custom sampler; regression, and any target that is not one class per sample. Not
+detected: batches that a script slices out of its tensors.
 """
 
 from __future__ import annotations
@@ -41,25 +39,24 @@ from typing import Final, final
 from trueloop.event import BatchInspected, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import shuffled
-from trueloop.usercode.source import diff, source_of
+from trueloop.usercode.rewrite import shuffle_diff
 
 __all__ = ["NotShuffled"]
 
 CHUNK: Final = 16
-"""Samples over which classes are counted at least: smaller batches hold few classes in any order."""
+"""Minimum number of samples to count classes over: smaller batches have few classes in any order."""
 CHUNKS: Final = 4
 SAMPLES: Final = 64
-"""Fewer say nothing about an order."""
+"""With fewer samples the order cannot be determined."""
 STRENGTH: Final = 0.5
-"""Share of the association between batch and class (Cramér's V squared) from which the order is one by class. Random
-order gives nearly 0, two files of different mixture 0.1 to 0.2, sorted classes 0.9 to 1."""
+"""Association between batch and class (Cramér's V squared) above which the data is sorted by class. Random order gives
+nearly 0, two files with different class frequencies 0.1 to 0.2, sorted classes 0.9 to 1."""
 SIGMAS: Final = 10.0
-"""... and how far beyond chance it must lie: chance alone never gets there."""
+"""... and standard deviations above random order: never reached by coincidence."""
 
 _ORDERS: Final = {
-    "sequential": "reads its dataset from first to last",
-    "stream": "takes the samples as its stream yields them",
+    "sequential": "reads the dataset in stored order",
+    "stream": "reads the stream in its own order",
 }
 
 
@@ -90,11 +87,11 @@ class NotShuffled(Rule):
             first = batches[0]
             yield self.finding(
                 first,
-                f"The loader that is trained on {_ORDERS[first.order]}, and the {len(classes)} classes come in {blocks} blocks: "
-                f"{len(batches)} batches hold {_per_batch(batches):.1f} classes on average.",
-                fix="Shuffle the training data: DataLoader(..., shuffle=True)."
+                f"The training loader {_ORDERS[first.order]} and its {len(classes)} classes come in {blocks} blocks: "
+                f"{len(batches)} batches contain {_per_batch(batches):.1f} classes on average.",
+                fix="Pass `shuffle=True` to the training `DataLoader`."
                 if first.order == "sequential"
-                else "Shuffle where the stream is made: by a buffer of samples, or by the order in which its files are read.",
+                else "Shuffle the stream at its source, with a shuffle buffer or a random file order.",
                 evidence={
                     "batches": len(batches),
                     "batch_size": first.size,
@@ -104,12 +101,12 @@ class NotShuffled(Rule):
                     "order": first.order,
                 },
                 place=first.built or first.place,
-                diff=_mended(first),
+                diff=shuffle_diff(first.built) if first.order == "sequential" else "",
             )
 
 
 def _chunks(batches: Iterable[BatchInspected]) -> Iterator[list[int]]:
-    """Classes of the samples that moved the weights together, and more until there are enough to count."""
+    """Class labels of the samples of one step, merged with the next until there are enough to count."""
     chunk: list[int] = []
     step: int | None = None
     for batch in batches:
@@ -123,8 +120,7 @@ def _chunks(batches: Iterable[BatchInspected]) -> Iterator[list[int]]:
 
 
 def _association(chunks: list[list[int]], classes: Counter[int]) -> tuple[float, float]:
-    """Cramér's V squared between chunk and class, and how many deviations the chi square lies above its mean in random
-    order."""
+    """Cramér's V squared between chunk and class, and the standard deviations of chi-squared above random order."""
     total = sum(classes.values())
     square = 0.0
     for chunk in chunks:
@@ -137,18 +133,10 @@ def _association(chunks: list[list[int]], classes: Counter[int]) -> tuple[float,
 
 
 def _blocks(chunks: list[list[int]]) -> int:
-    """How often the most frequent class of a chunk is another one than that of the chunk before, and one."""
+    """1 + how often the most frequent class differs between consecutive chunks."""
     leading = [Counter(chunk).most_common(1)[0][0] for chunk in chunks]
     return 1 + sum(after != before for before, after in pairwise(leading))
 
 
 def _per_batch(batches: list[BatchInspected]) -> float:
     return sum(len(set(batch.labels)) for batch in batches) / len(batches)
-
-
-def _mended(batch: BatchInspected) -> str:
-    if batch.built is None or batch.order != "sequential":
-        return ""
-    source = source_of(batch.built.path)
-    edit = shuffled(source, batch.built)
-    return "" if edit is None else diff(batch.built.path, [edit])

@@ -1,20 +1,19 @@
-"""DAT103 same-order-every-epoch: each pass over the training data brings the same batches in the same order.
+"""DAT103 same-order-every-epoch: each epoch reads the same training batches in the same order.
 
 What it sees
 ------------
-The first batches of three training passes over a loader, by the bits of their samples: the same samples in the same
-batches in the same order. Either the loader does not shuffle, though nothing in its samples depends on their order, or
-it does and its random numbers begin anew before each pass, because something sets the seed inside the epoch loop.
+The first batches of three training epochs over a loader contain the same samples in the same order, compared by
+content. Either the loader does not shuffle, although the order of its samples has no meaning, or it shuffles with the
+same random state in each epoch, because the seed is set inside the epoch loop.
 
 Why it hurts
 ------------
-The same samples always share a batch and the same batch always comes last, so the noise of the gradients no longer
-averages out over the epochs: training follows a cycle, batch norm learns the mixture of fixed groups, and the result is
-a little worse than it need be.
+The same samples always share a batch and the same batch always comes last, so the gradient noise no longer averages out
+over the epochs: training follows a cycle, batch norm sees fixed groups, and the result is slightly worse.
 
 Evidence
 --------
-Passes and batches compared, the batches of a pass, who decides the order, and the line of the seed where there is one.
+The number of epochs and batches compared, the batches per epoch, the order, and the line of the loader.
 
 Use instead
 -----------
@@ -26,11 +25,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: evaluation; full-batch training and data of a few batches; samples whose order means something (windows
-over a series, neighbours that are alike, targets that are the inputs one place on, a hidden state that is carried from
-batch to batch); a sampler of your own; several runs in one program that each begin with the same seed. Samples that are
-augmented differ from pass to pass: there a fixed order cannot be seen; nor can it where a script cuts its batches out
-of tensors by hand.
+Not reported: evaluation; full-batch training and data with few batches; samples whose order has a meaning (windows over
+a series, similar neighbors, targets that are the inputs shifted by one, a hidden state carried from batch to batch); a
+custom sampler; several runs in one program that each start with the same seed. Not detected: augmented samples, which
+differ in each epoch, and batches that a script slices out of its tensors.
 """
 
 from __future__ import annotations
@@ -43,21 +41,20 @@ from typing import Final, final
 from trueloop.event import BatchInspected, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import loops_around, shuffled
-from trueloop.usercode.source import called_name, calls_in, diff, source_of
+from trueloop.usercode.rewrite import loops_around, shuffle_diff
+from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["SameOrderEveryEpoch"]
 
 PASSES: Final = 3
-"""Two passes that are alike may be a restart; three are a habit."""
+"""Two equal epochs may be a restart."""
 SHUFFLED: Final = 4
-"""Batches of a pass: in random order they come alike twice once in 24 times, and their samples as good as never."""
+"""Batches per epoch: a random order of four repeats once in 24 times, their samples almost never."""
 IN_ORDER: Final = 8
-"""Batches of a pass from which an unshuffled order is worth a word: fewer are a full batch in pieces."""
+"""Batches per epoch above which an unshuffled order is reported: fewer are a full batch in parts."""
 ALIKE: Final = 0.85
-"""How far neighbours may be apart, against any two, and still be taken for samples in no order: random order measures
-1, with a deviation of 0.05 for the smallest sets that are judged; a series that keeps a third of its last value
-0.82."""
+"""Distance between neighboring samples relative to any two: random order gives 1 (deviation 0.05 for the smallest
+sets checked), a series that keeps a third of its last value 0.82."""
 
 _SEEDS: Final = frozenset(
     {"manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed"}
@@ -76,8 +73,7 @@ class SameOrderEveryEpoch(Rule):
         self._passes: dict[
             tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchInspected]]
         ] = {}
-        """Of each loader, life and model, the batches by loader and pass; a loader that is built anew in each epoch is
-        one loader."""
+        """By loader, life and model: the batches of each pass. A loader that is created in each epoch counts as one."""
         self._compared = False
 
     def on_batch_inspected(self, batch: BatchInspected) -> None:
@@ -88,56 +84,53 @@ class SameOrderEveryEpoch(Rule):
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for passes in self._passes.values():
-            told = [batches for batches in passes.values() if _from_the_start(batches)]
-            if len(told) < PASSES:
+            epochs = [batches for batches in passes.values() if _is_from_start(batches)]
+            if len(epochs) < PASSES:
                 continue
             self._compared = True
-            length = min(len(batches) for batches in told)
-            orders = {tuple(batch.rows for batch in batches[:length]) for batches in told}
-            first = told[0][:length]
+            length = min(map(len, epochs))
+            orders = {tuple(batch.rows for batch in batches[:length]) for batches in epochs}
+            first = epochs[0][:length]
             least = SHUFFLED if first[0].order == "random" else IN_ORDER
-            if (
-                len(orders) == 1
-                and len({batch.rows for batch in first}) == length >= least
-                and _order_means_nothing(first)
-            ):
-                yield self._speak(first, len(told), len(told[0]))
+            distinct = len({batch.rows for batch in first}) == length >= least
+            if len(orders) == 1 and distinct and _order_is_arbitrary(first):
+                yield self._report(first, len(epochs), len(epochs[0]))
 
     def why_not_checked(self) -> str:
-        return "" if self._compared else f"no loader was trained on for {PASSES} passes"
+        return "" if self._compared else f"no loader was trained on for {PASSES} epochs"
 
-    def _speak(self, batches: list[BatchInspected], passes: int, length: int) -> Finding:
+    def _report(self, batches: list[BatchInspected], passes: int, length: int) -> Finding:
         first = batches[0]
         reseeded = first.order == "random"
         seed = _seed_in_loop(first.place) if reseeded else None
-        how = "shuffles, but its random numbers begin anew before each pass" if reseeded else "does not shuffle"
+        how = "shuffles with the same random state in each epoch" if reseeded else "does not shuffle"
         return self.finding(
             first,
-            f"All {passes} training passes that were compared brought the same {len(batches)} batches in the same order: the loader {how}.",
-            fix="Set the seed once, before the epoch loop, not inside it."
+            f"{passes} training epochs had the same {len(batches)} batches in the same order: the loader {how}.",
+            fix="Call `torch.manual_seed(...)` once, before the epoch loop, not inside it."
             if reseeded
-            else "Shuffle the training data: DataLoader(..., shuffle=True).",
+            else "Pass `shuffle=True` to the training `DataLoader`.",
             evidence={
-                "passes": passes,
+                "epochs": passes,
                 "batches": len(batches),
-                "batches_of_a_pass": length,
+                "batches_per_epoch": length,
                 "batch_size": first.size,
                 "order": first.order,
                 "own_generator": first.own_generator,
-                "loader": None if first.built is None else f"{first.built.path}:{first.built.line}",
+                "loader": first.built,
             },
             place=seed or (first.place if reseeded else first.built or first.place),
-            diff="" if reseeded else _mended(first),
+            diff="" if reseeded else shuffle_diff(first.built),
         )
 
 
-def _from_the_start(batches: list[BatchInspected]) -> bool:
-    """The first batches of the pass are there, without a gap."""
+def _is_from_start(batches: list[BatchInspected]) -> bool:
+    """The first batches of the pass are complete."""
     return [batch.index for batch in batches[:SHUFFLED]] == list(range(SHUFFLED))
 
 
-def _order_means_nothing(batches: Iterable[BatchInspected]) -> bool:
-    """Samples that could come in any order; what a loader shuffles is meant to."""
+def _order_is_arbitrary(batches: Iterable[BatchInspected]) -> bool:
+    """The samples could come in any order; a shuffling loader implies it."""
     batches = list(batches)
     if batches[0].order == "random":
         return True
@@ -156,11 +149,3 @@ def _seed_in_loop(place: Place | None) -> Place | None:
     loops = loops_around(source, statement) if statement is not None else []
     calls = [call for call in calls_in(loops[-1]) if called_name(call) in _SEEDS] if loops else []
     return source.place(calls[0], place.function) if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
-
-
-def _mended(batch: BatchInspected) -> str:
-    if batch.built is None or batch.order != "sequential":
-        return ""
-    source = source_of(batch.built.path)
-    edit = shuffled(source, batch.built)
-    return "" if edit is None else diff(batch.built.path, [edit])

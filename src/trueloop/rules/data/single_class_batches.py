@@ -1,34 +1,32 @@
-"""DAT109 single-class-batches: most training batches hold samples of one class only.
+"""DAT109 single-class-batches: most training batches contain samples of one class only.
 
 What it sees
 ------------
-The classes of the samples, as they went into the loss, over the first batches that a model is trained on. Batches whose
-gradients go into one step count as one. More than half of them hold a single class, though the data has several, and
-random order would seldom do that.
+The class labels over the first training batches. Batches whose gradients go into one step count as one. More than half
+of them contain a single class, although the data has several and random order rarely does that.
 
 Why it hurts
 ------------
-Each step pulls all answers towards one class and the next one pulls them back: the loss looks good on every batch, the
-model learns little but the class of the last one, and batch norm sees statistics that no mixed batch at test time will
-have.
+Each step pulls all predictions towards one class and the next step pulls them back: the loss looks good on every batch,
+the model mostly learns the class of the last one, and batch norm sees statistics that no mixed batch has.
 
 Evidence
 --------
-Batches looked at, how many held one class, how many random order would give, the classes, and the size of the batches.
+The number of batches, how many contain one class, how many random order would give, the classes, and the batch size.
 
 Use instead
 -----------
     loader = DataLoader(dataset, batch_size=64, shuffle=True)
 
-or, where a sampler chooses, let each batch draw from several classes. Gradients of one-class batches may also be summed
+With a custom sampler, draw each batch from several classes. Gradients of single-class batches may also be accumulated
 into one step.
 
 When it is fine
 ---------------
-Not reported: data of one class; batches of fewer than 8 samples; a class so frequent that batches without any other are
-usual; evaluation in order; several one-class batches per step. A sampler that groups by class on purpose is reported:
-allow it there, with a comment
-`# trueloop: allow[single-class-batches]`. Batches that a script cuts out of its tensors by hand are not seen.
+Not reported: data of one class; batches of fewer than 8 samples; a class so frequent that such batches are common;
+evaluation in order; several single-class batches per step. A sampler that groups by class on purpose is reported: allow
+it with a comment `# trueloop: allow[single-class-batches]`. Not detected: batches that a script slices out of its
+tensors.
 """
 
 from __future__ import annotations
@@ -43,16 +41,15 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["SingleClassBatches"]
 
 CONSECUTIVE: Final = 32
-"""Batches from the beginning of a pass that were all looked at, so that those of one step are complete."""
+"""First batches of a pass, all of which are observed, so that the batches of each step are complete."""
 SAMPLES: Final = 8
-"""Of a batch: two samples may well be of one class."""
+"""Minimum samples per batch: two samples are often of one class."""
 BATCHES: Final = 4
-"""That must be of one class: fewer may be an odd beginning."""
+"""Minimum single-class batches: fewer may be an odd start."""
 MOST: Final = 0.5
-"""Share of the batches."""
+"""Share of the batches that must exceed this."""
 BY_CHANCE: Final = 0.25
-"""Share of one-class batches in random order from which they are no wonder: 16 samples of which 92 % are of one class
-give as many."""
+"""Share of single-class batches in random order above which they are expected, e.g. 16 samples with a 92% class."""
 
 
 @final
@@ -65,7 +62,7 @@ class SingleClassBatches(Rule):
 
     def __init__(self) -> None:
         self._windows: dict[tuple[int, tuple[int, ...]], dict[int, list[BatchInspected]]] = {}
-        """Per life and models: the batches that went into each step."""
+        """By life and models: the batches of each step."""
 
     def on_batch_inspected(self, batch: BatchInspected) -> None:
         if batch.stepped is not None and batch.passes == 1 and batch.index < CONSECUTIVE:
@@ -74,15 +71,14 @@ class SingleClassBatches(Rule):
             )
 
     def why_not_checked(self) -> str:
-        labelled = any(
-            batch.labels for windows in self._windows.values() for window in windows.values() for batch in window
-        )
-        return "" if labelled else "no class labels of a loader went into a loss"
+        windows = [window for windows in self._windows.values() for window in windows.values()]
+        labeled = any(batch.labels for window in windows for batch in window)
+        return "" if labeled else "no class labels of a loader were used in a loss"
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for windows in self._windows.values():
-            judged = [window for window in windows.values() if all(batch.labels for batch in window)]
-            large = [window for window in judged if sum(batch.size for batch in window) >= SAMPLES]
+            labeled = [window for window in windows.values() if all(batch.labels for batch in window)]
+            large = [window for window in labeled if sum(batch.size for batch in window) >= SAMPLES]
             counts = [Counter(label for batch in window for label in batch.labels) for window in large]
             classes = sum(counts, Counter[int]())
             alone = sum(len(count) == 1 for count in counts)
@@ -90,20 +86,21 @@ class SingleClassBatches(Rule):
                 continue
             chance = sum(_by_chance(classes, count.total()) for count in counts)
             if chance <= BY_CHANCE * len(counts):
-                yield self._speak(large, classes, alone, chance)
+                yield self._report(large, classes, alone, chance)
 
-    def _speak(self, windows: list[list[BatchInspected]], classes: Counter[int], alone: int, chance: float) -> Finding:
+    def _report(self, windows: list[list[BatchInspected]], classes: Counter[int], alone: int, chance: float) -> Finding:
         first = windows[0][0]
         built = {batch.built for window in windows for batch in window}
         return self.finding(
             first,
-            f"{alone} of {len(windows)} training batches hold a single class each, out of {len(classes)} classes; "
+            f"{alone} of {len(windows)} training batches contain a single class out of {len(classes)}; "
             f"random order would give {chance:.1f}.",
-            fix="Mix the classes: shuffle the samples, not the batches, or draw each batch from several classes.",
+            fix="Pass `shuffle=True` so that samples are shuffled, not batches, or draw each batch from several "
+            "classes.",
             evidence={
                 "batches": len(windows),
-                "of_one_class": alone,
-                "of_one_class_by_chance": round(chance, 2),
+                "single_class_batches": alone,
+                "expected_by_chance": round(chance, 2),
                 "classes": dict(classes.most_common(8)),
                 "batch_size": first.size,
                 "loaders": len({batch.loader for window in windows for batch in window}),
@@ -113,6 +110,6 @@ class SingleClassBatches(Rule):
 
 
 def _by_chance(classes: Counter[int], size: int) -> float:
-    """How likely so many samples, drawn at random, are of one class."""
+    """The probability that `size` random samples are all of one class."""
     total = classes.total()
     return sum((count / total) ** size for count in classes.values())

@@ -1,21 +1,20 @@
-"""DAT101 train-validation-overlap: a model is measured on samples that it was trained on.
+"""DAT101 train-validation-overlap: a model is evaluated on samples that it was trained on.
 
 What it sees
 ------------
-Samples are recognised by their bits: some of those that a model is only called on, over a pass with no backward, went
-through a backward and a step of the same model before. Rows that the data holds twice by nature are allowed for: the
-more training rows have a twin in training, the more may have one here. Loaders over subsets of one dataset are also
-compared by the numbers they draw.
+Samples are recognized by a hash of their content: some samples of a pass without backward went through a backward and a
+step of the same model before. Natural duplicates are allowed for: the more duplicates the training data has, the more
+the evaluation may have. Loaders over subsets of one dataset are also compared by the indices they draw.
 
 Why it hurts
 ------------
-The model has seen the answers. The measured loss and accuracy are too good by an amount that nobody knows, and early
-stopping, the choice of a model and every number in a report follow them.
+The model has seen the answers. The measured loss and accuracy are too good by an unknown amount, and early stopping,
+model selection and every reported number depend on them.
 
 Evidence
 --------
-Evaluated rows looked at, how many of them had been trained on, how many twins the data itself has, the share of
-training rows that were looked at, and the lines of both loaders.
+The number of evaluated samples, how many of them were trained on, how many duplicates are expected, the share of
+training samples that were compared, and the lines of the training loaders.
 
 Use instead
 -----------
@@ -23,17 +22,17 @@ Use instead
     train_loader = DataLoader(train, batch_size=64, shuffle=True)
     valid_loader = DataLoader(valid, batch_size=64)
 
-Split before rows are repeated, cut into windows or augmented.
+Split before samples are repeated, cut into windows or augmented.
 
 When it is fine
 ---------------
-Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its rows), or on a part
-of it beside a real validation; features of all the data, from which no score is taken; folds of a cross-validation,
-each with a model or an optimizer of its own; tables of few values, where equal rows are no wonder; rows that are
+Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its samples), or on a
+part of it in addition to a real validation; features of all the data without a score; folds of a cross-validation, each
+with its own model or optimizer; tables with few distinct values, where equal rows are expected; samples that are
 evaluated first and trained on later.
 
-Batches that a script cuts out of its tensors by hand are not seen. Training rows that are augmented are never twice the
-same: then only loaders over parts of one dataset can be compared.
+Not detected: batches that a script slices out of its tensors. Augmented training samples never repeat: then only
+loaders over parts of one dataset can be compared.
 """
 
 from __future__ import annotations
@@ -44,41 +43,40 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from trueloop.event import BatchInspected, EpochStarted, Place, RowsShared, RunEnded
+from trueloop.event import BatchInspected, EpochStarted, RowsShared, RunEnded
 from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, path_and_line
 
 __all__ = ["TrainValidationOverlap"]
 
 ROWS: Final = 4
-"""Evaluated rows that must have been trained on: fewer may be twins."""
+"""Evaluated samples that must have been trained on: fewer may be natural duplicates."""
 SHARE: Final = 0.02
-"""Of the evaluated rows: public datasets have up to one row in a hundred that stands in both of their parts."""
+"""Share of the evaluated samples: up to 1% of public datasets are duplicates across splits."""
 SIGMAS: Final = 4.0
-"""Deviations that a count must lie beyond what chance gives."""
-TWINS: Final = 2.0
-"""... after twins are allowed for so many times: how many there are is itself only measured."""
+"""Standard deviations above the expected count."""
+DUPLICATES: Final = 2.0
+"""Factor on the expected duplicates: their number is itself only an estimate."""
 WHOLE: Final = 0.98
-"""Share from which all evaluated rows are training rows: the rest was changed on the way."""
+"""Share above which all evaluated samples count as training samples: the rest was modified."""
 UNSEEN: Final = 5.0
-"""Pairs of twins that may well have been there where none was met: chance hides more of them once in a hundred and
-fifty times."""
+"""Pairs of duplicates that may exist although none was seen: more are missed only once in 150 cases."""
 MEASURED: Final = 100
-"""Evaluated rows whose own twins can stand for those of a training set that is drawn with repetition."""
+"""Evaluated samples needed to estimate the duplicates of a training set sampled with replacement."""
 EXPECTED: Final = 10.0
-"""Rows that must be expected to come back in a second pass before one can say that none ever does."""
+"""Samples expected to repeat in a second epoch before the rule concludes that none ever does."""
 
 
 @dataclass(slots=True)
 class _Side:
-    """What one loader brought to a model, in one life of it."""
+    """The samples of one loader for one model, between two initializations of it."""
 
     first: BatchInspected
     rows: dict[int, int] = field(default_factory=dict)
-    """Each row, and the step at which it was first met."""
+    """Each sample, and the step at which it was first seen."""
     pass_one: Counter[int] = field(default_factory=Counter)
     last: int = 0
-    """The last step at which one of its batches was drawn."""
+    """The step of its last batch."""
     scored: bool = False
 
     def add(self, batch: BatchInspected, step: int) -> None:
@@ -89,51 +87,49 @@ class _Side:
         self.last = max(self.last, batch.step)
         self.scored = self.scored or batch.scored
 
-    def twins(self) -> float:
-        """Share of the rows of one pass that come more than once."""
+    def duplicates(self) -> float:
+        """Share of the samples of one pass that occur more than once."""
         return sum(count for count in self.pass_one.values() if count > 1) / max(1, self.pass_one.total())
 
 
 @dataclass(frozen=True, slots=True)
 class _Overlap:
-    """How much of an evaluation was trained on."""
+    """How many evaluated samples were trained on."""
 
     rows: int
     known: int
     by_nature: float
-    """Rows of those that would be known if nothing leaked, by the twins that were met."""
+    """Known samples expected without a leak, from the duplicates that were seen."""
     unseen: float
-    """... and by twins that may have been there and were not met."""
+    """... and from duplicates that may exist but were not seen."""
     coverage: float
-    """Share of the training rows that were looked at."""
+    """Share of the training samples that were compared."""
     whole: bool
-    """All evaluated rows are training rows, or may well be."""
+    """All evaluated samples are, or may be, training samples."""
     part: bool
-    """They are fewer than the training rows."""
+    """They are fewer than the training samples."""
     everything: bool
-    """All training rows are among them, or may well be, and no score was taken: the whole data is described, not
-    judged."""
+    """All training samples are, or may be, among them, and no score was computed: features of all the data."""
     by_numbers: bool = False
 
     @property
     def share(self) -> float:
-        """Of the evaluated rows, if all training rows had been looked at."""
+        """Estimated share of the evaluated samples, if all training samples had been compared."""
         return min(1.0, max(0.0, self.known - self.by_nature) / max(1, self.rows) / max(self.coverage, 1e-9))
 
     @property
     def is_certain(self) -> bool:
         if self.by_numbers:
             return self.share >= SHARE
-        limit = TWINS * self.by_nature + SIGMAS * math.sqrt(self.by_nature) + self.unseen
+        limit = DUPLICATES * self.by_nature + SIGMAS * math.sqrt(self.by_nature) + self.unseen
         return self.known >= ROWS and self.known > limit and self.share >= SHARE
 
     def is_on_purpose(self, *, beside_another: bool) -> bool:
-        """Accuracy on the training set, or on a part of it beside an evaluation on other rows; features of all the
-        data."""
+        """Accuracy on the training set, or on a part of it in addition to a validation; features of all the data."""
         return self.everything or (self.whole and (beside_another or not self.part))
 
 
-_Story = tuple[int, int]
+_Key = tuple[int, int]
 """(life, model)"""
 
 
@@ -146,10 +142,10 @@ class TrainValidationOverlap(Rule):
 
     def __init__(self) -> None:
         self._batches: dict[tuple[int, int, int], list[BatchInspected]] = {}
-        """Of each pass, by loader, life and pass."""
+        """By loader, life and pass."""
         self._starts: dict[int, list[int]] = {}
         self._shared: dict[tuple[int, int], RowsShared] = {}
-        self._because = self.not_applicable
+        self._reason = self.not_applicable
 
     def on_batch_inspected(self, batch: BatchInspected) -> None:
         self._batches.setdefault((batch.loader, batch.optimizers_built, batch.passes), []).append(batch)
@@ -161,31 +157,31 @@ class TrainValidationOverlap(Rule):
         self._shared[event.loader, event.other] = event
 
     def why_not_checked(self) -> str:
-        return self._because
+        return self._reason
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         trained, evaluated = self._sides()
         if trained:
-            self._because = "" if evaluated else "no loader was evaluated on"
-        for story, sides in evaluated.items():
-            training = trained.get(story, {})
+            self._reason = "" if evaluated else "no loader was used for evaluation"
+        for key, sides in evaluated.items():
+            training = trained.get(key, {})
             if training and evaluated and _never_repeats(training.values(), self._batches.values()):
-                self._because = "no training sample came twice, so that none could be recognised (augmentation)"
+                self._reason = "no training sample repeated, so none could be recognized (augmentation)"
             overlaps = {loader: self._overlap(loader, side, training) for loader, side in sides.items() if training}
             fresh = any(overlap is not None and overlap.share < SHARE for overlap in overlaps.values())
             for loader, overlap in overlaps.items():
                 if overlap is not None and overlap.is_certain and not overlap.is_on_purpose(beside_another=fresh):
-                    yield self._speak(sides[loader], training, overlap)
+                    yield self._report(sides[loader], training, overlap)
 
-    def _sides(self) -> tuple[dict[_Story, dict[int, _Side]], dict[_Story, dict[int, _Side]]]:
-        """What each model was trained on, and what it was only called on, loader by loader."""
-        trained: dict[_Story, dict[int, _Side]] = {}
-        evaluated: dict[_Story, dict[int, _Side]] = {}
+    def _sides(self) -> tuple[dict[_Key, dict[int, _Side]], dict[_Key, dict[int, _Side]]]:
+        """The training samples and the evaluation samples of each model, by loader."""
+        trained: dict[_Key, dict[int, _Side]] = {}
+        evaluated: dict[_Key, dict[int, _Side]] = {}
         for (loader, life, _), batches in self._batches.items():
             moved = any(batch.stepped is not None for batch in batches)
             wanted = [batch for batch in batches if (batch.stepped is not None if moved else batch.fate == "evaluated")]
             if not moved and len(wanted) < len(batches):
-                continue  # not all of the pass is certain
+                continue  # part of the pass is undecided
             for batch in wanted:
                 for model in batch.models:
                     sides = (trained if moved else evaluated).setdefault((life, model), {})
@@ -193,7 +189,7 @@ class TrainValidationOverlap(Rule):
         return trained, evaluated
 
     def _overlap(self, loader: int, side: _Side, training: dict[int, _Side]) -> _Overlap | None:
-        """None where the evaluation is over the training data itself, on purpose, or came before all training."""
+        """None if the evaluation uses the training data on purpose, or came before all training."""
         last = self._last_start(loader, side)
         before = {other: trained for other, trained in training.items() if trained.first.step < last}
         numbers = [
@@ -201,68 +197,55 @@ class TrainValidationOverlap(Rule):
         ]
         if numbers:
             return max(numbers, key=lambda overlap: overlap.share)
-        if (
-            not before
-            or loader in before
-            or side.first.dataset in {other.first.dataset for other in before.values()} - {-1}
-        ):
+        datasets = {other.first.dataset for other in before.values()} - {-1}
+        if not before or loader in before or side.first.dataset in datasets:
             return None
         known = {row for other in before.values() for row, step in other.rows.items() if step < last}
         sizes = [other.first.samples for other in before.values()]
         looked = sum(step < last for other in before.values() for step in other.rows.values())
         coverage = 1.0 if None in sizes else min(1.0, looked / max(1, sum(size or 0 for size in sizes)))
-        by_nature = _twins_expected(side, list(before.values()))
+        by_nature = _duplicates_expected(side, list(before.values()))
         if by_nature is None:
             return None
         hits = sum(row in known for row in side.rows)
         part = (side.first.samples or len(side.rows)) < max(size or looked for size in sizes)
         everything = not side.scored and _holds_all(side, hits, len(known))
         whole = _is_whole(side, hits, coverage)
-        return _Overlap(
-            len(side.rows),
-            hits,
-            by_nature,
-            _unseen(side, before.values(), len(known)),
-            coverage,
-            whole,
-            part,
-            everything,
-        )
+        unseen = _unseen(side, before.values(), len(known))
+        return _Overlap(len(side.rows), hits, by_nature, unseen, coverage, whole, part, everything)
 
     def _numbers(self, loader: int, other: int) -> RowsShared | None:
         return self._shared.get((loader, other)) or self._shared.get((other, loader))
 
     def _last_start(self, loader: int, side: _Side) -> int:
         """The step of the last pass over a loader in this life of the model."""
-        following = [
-            batch.step
-            for (_, life, _), batches in self._batches.items()
-            for batch in batches
-            if life > side.first.optimizers_built
-        ]
-        end = min(following, default=None)
+        later = [batches for (_, life, _), batches in self._batches.items() if life > side.first.optimizers_built]
+        end = min((batch.step for batches in later for batch in batches), default=None)
         return max([side.last, *(step for step in self._starts.get(loader, []) if end is None or step < end)])
 
-    def _speak(self, side: _Side, training: dict[int, _Side], overlap: _Overlap) -> Finding:
+    def _report(self, side: _Side, training: dict[int, _Side], overlap: _Overlap) -> Finding:
         first = side.first
-        how = "draw the same numbers of one dataset" if overlap.by_numbers else "were met in training before"
-        looked = (
-            ""
-            if overlap.by_numbers or overlap.coverage > WHOLE
-            else f", with {overlap.coverage:.0%} of the training rows looked at"
+        how = (
+            "have the same dataset indices as training samples"
+            if overlap.by_numbers
+            else "were used in training before"
         )
+        all_compared = overlap.by_numbers or overlap.coverage > WHOLE
+        compared = "" if all_compared else f" ({overlap.coverage:.0%} of the training samples were compared)"
         return self.finding(
             first,
-            f"{overlap.known} of {overlap.rows} rows that the model was evaluated on ({overlap.known / overlap.rows:.0%}) {how}{looked}.",
-            fix="Split the data once, before it is repeated, windowed or augmented, and give each loader its own part.",
+            f"{overlap.known} of {overlap.rows} evaluated samples ({overlap.known / overlap.rows:.0%}) "
+            f"{how}{compared}.",
+            fix="Split the data once, before repeating, windowing or augmenting it, and give each loader its own "
+            "split.",
             evidence={
-                "evaluated_rows": overlap.rows,
+                "evaluated_samples": overlap.rows,
                 "trained_on": overlap.known,
-                "twins_expected": round(overlap.by_nature, 2),
-                "training_rows_looked_at": round(overlap.coverage, 3),
+                "duplicates_expected": round(overlap.by_nature, 2),
+                "compared_share_of_training": round(overlap.coverage, 3),
                 "estimated_share": round(overlap.share, 3),
-                "compared_by": "number" if overlap.by_numbers else "content",
-                "training_loaders": [_shown(other.first.built or other.first.place) for other in training.values()],
+                "compared_by": "index" if overlap.by_numbers else "content",
+                "training_loaders": [path_and_line(side.first.built or side.first.place) for side in training.values()],
             },
             place=first.built or first.place,
         )
@@ -272,27 +255,24 @@ def _by_numbers(event: RowsShared, training: int, side: _Side) -> _Overlap:
     sizes = (event.samples, event.other_samples)
     trained, rows = sizes if event.loader == training else sizes[::-1]
     everything = event.shared == trained and not side.scored
-    return _Overlap(
-        rows, event.shared, 0.0, 0.0, 1.0, event.shared == rows, rows < trained, everything, by_numbers=True
-    )
+    whole, part = event.shared == rows, rows < trained
+    return _Overlap(rows, event.shared, 0.0, 0.0, 1.0, whole, part, everything, by_numbers=True)
 
 
-def _twins_expected(side: _Side, training: list[_Side]) -> float | None:
-    """Evaluated rows that would have a twin in training if both were parts of one pile; None where that cannot be
-    measured."""
+def _duplicates_expected(side: _Side, training: list[_Side]) -> float | None:
+    """Evaluated samples expected to have a duplicate in a random split; None if it cannot be estimated."""
     looked = sum(len(other.rows) for other in training)
     if any(other.first.with_replacement for other in training):
         if side.pass_one.total() < MEASURED:
             return None
-        return len(side.rows) * min(1.0, side.twins() * looked / max(1, side.pass_one.total()))
+        return len(side.rows) * min(1.0, side.duplicates() * looked / max(1, side.pass_one.total()))
     one = sum(other.pass_one.total() for other in training)
-    twins = sum(other.twins() * other.pass_one.total() for other in training) / max(1, one)
-    return len(side.rows) * min(1.0, twins * max(1.0, looked / max(1, one)))
+    share = sum(other.duplicates() * other.pass_one.total() for other in training) / max(1, one)
+    return len(side.rows) * min(1.0, share * max(1.0, looked / max(1, one)))
 
 
 def _unseen(side: _Side, training: Iterable[_Side], known: int) -> float:
-    """Rows that may be known by twins of which none was met: each pass had so many pairs in which one could have shown
-    itself."""
+    """Samples that may be known through duplicates none of which was seen among the pairs of each pass."""
     looked = [
         side.pass_one.total(),
         *(other.pass_one.total() for other in training if not other.first.with_replacement),
@@ -301,7 +281,7 @@ def _unseen(side: _Side, training: Iterable[_Side], known: int) -> float:
 
 
 def _is_whole(side: _Side, hits: int, coverage: float) -> bool:
-    """All of the evaluated rows are training rows, or may well be, where only some of these were looked at."""
+    """All evaluated samples are training samples, or may be if only some of these were compared."""
     share = hits / max(1, len(side.rows))
     if coverage >= WHOLE:
         return share >= WHOLE
@@ -309,14 +289,13 @@ def _is_whole(side: _Side, hits: int, coverage: float) -> bool:
 
 
 def _holds_all(side: _Side, hits: int, known: int) -> bool:
-    """All training rows that were looked at are among the evaluated ones, or may well be, where only some of those were
-    looked at."""
+    """All compared training samples are evaluated, or may be if only some evaluated samples were compared."""
     looked = min(1.0, len(side.rows) / max(1, side.first.samples or len(side.rows)))
     return hits + SIGMAS * math.sqrt(hits) * (looked < WHOLE) >= WHOLE * looked * known
 
 
 def _never_repeats(training: Iterable[_Side], passes: Iterable[list[BatchInspected]]) -> bool:
-    """Rows of the first pass should have come back in a later one, and none has."""
+    """No sample of the first pass occurs in a later one, although some should."""
     sides = {side.first.loader: side for side in training}
     expected, met = 0.0, 0
     for batch in _later(passes):
@@ -329,7 +308,3 @@ def _never_repeats(training: Iterable[_Side], passes: Iterable[list[BatchInspect
 
 def _later(passes: Iterable[list[BatchInspected]]) -> Iterator[BatchInspected]:
     return (batch for batches in passes for batch in batches if batch.passes > 1 and batch.stepped is not None)
-
-
-def _shown(place: Place | None) -> str:
-    return "" if place is None else f"{place.path}:{place.line}"

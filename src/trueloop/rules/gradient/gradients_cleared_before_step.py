@@ -1,4 +1,4 @@
-"""GRD102 gradients-cleared-before-step: `zero_grad()` between `backward()` and `step()` erases the gradients.
+"""GRD102 gradients-cleared-before-step: gradients are cleared between `backward()` and `step()`, so the step has none.
 
 What it sees
 ------------

@@ -96,8 +96,8 @@ class WeightsUpdatedOutsideOptimizer(Rule):
         )
         yield self.finding(
             event,
-            f"Between steps of {event.name}, {len(event.changed)} of {event.compared} weights changed by {by}, {besides}, "
-            f"in all {len(seen)} comparisons.",
+            f"Between steps of {event.name}, {len(event.changed)} of {event.compared} weights changed by {by}, "
+            f"{besides}, in all {len(seen)} comparisons.",
             fix="Remove the manual update and leave the weights to `optimizer.step()`."
             if kind == "gradient"
             else "Apply weight decay once: remove the line, or set `weight_decay=0` in the optimizer.",

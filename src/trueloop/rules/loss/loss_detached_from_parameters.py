@@ -1,4 +1,4 @@
-"""LOS107 loss-detached-from-parameters: `backward()` reaches no parameter, or only some of them.
+"""LOS107 loss-detached-from-parameters: the backward reaches no parameter, or only some of them.
 
 What it sees
 ------------

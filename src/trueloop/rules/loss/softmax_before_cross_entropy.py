@@ -1,4 +1,4 @@
-"""LOS101 softmax-before-cross-entropy: `cross_entropy` gets probabilities and applies softmax a second time.
+"""LOS101 softmax-before-cross-entropy: cross entropy gets probabilities and applies softmax a second time.
 
 What it sees
 ------------
