@@ -93,11 +93,11 @@ def ours(program: Literal["eager", "compiled_step"]) -> Round:
         log_every=LOG_EVERY, trackers=(), hooks=(timed,), program=program,
     )  # fmt: skip
     loop = Loop.of(recipe)
-    loop.total_steps = 0
+    loop.parts.total_steps = 0
 
     def run(steps: int) -> tuple[float, float]:
-        first = loop.total_steps + LOG_EVERY
-        loop.total_steps = first + steps
+        first = loop.parts.total_steps + LOG_EVERY
+        loop.parts.total_steps = first + steps
         loop.train()
         (clock, cpu), (end, end_cpu) = timed.lines[first], timed.lines[first + steps]
         return end - clock, end_cpu - cpu

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -427,18 +428,17 @@ RECIPE = trueloop.Recipe(name="small", model=network, data=read, epochs=2, batch
 def test_a_loop_and_train_learn_the_same_bits(tmp_path: Path) -> None:
     loop = trueloop.Loop.of(RECIPE)
     assert loop.train().reason == "finished"
-    assert torch.equal(weights(loop.model), weights(trueloop.train(RECIPE, runs=tmp_path, hooks=()).model))
+    assert torch.equal(weights(loop.parts.model), weights(trueloop.train(RECIPE, runs=tmp_path, hooks=()).model))
 
 
 def test_a_loop_goes_on_from_where_it_stands() -> None:
     whole = trueloop.Loop.of(RECIPE)
     whole.train()
-    halved = trueloop.Loop.of(RECIPE)
-    halved.total_steps = 5
+    parts = trueloop.Loop.of(RECIPE).parts
+    halved = trueloop.Loop(replace(parts, total_steps=5))
     halved.train()
-    halved.total_steps = whole.total_steps
-    halved.train()
-    assert torch.equal(weights(halved.model), weights(whole.model))
+    trueloop.Loop(parts, state=halved.state).train()
+    assert torch.equal(weights(parts.model), weights(whole.parts.model))
 
 
 def test_a_loop_of_a_wrong_recipe_is_refused() -> None:
@@ -446,31 +446,50 @@ def test_a_loop_of_a_wrong_recipe_is_refused() -> None:
         trueloop.Loop.of(trueloop.Recipe(name="wrong", model=network, data=read, batch=0, epochs=1))
 
 
-def test_model_is_called_one_frame_below_the_engines_train_and_three_below_ours(tmp_path: Path) -> None:
-    depths: list[int] = []
+FRAMES = """
+import sys
+from pathlib import Path
+import torch
+from torch import nn
+import trueloop
 
-    class Deep(nn.Linear):
-        def forward(self, input: Tensor) -> Tensor:
-            if self.training:
-                frame, names = sys._getframe(1), []
-                while frame is not None and frame.f_code.co_name not in ("_called_by_a_user",):
-                    names.append(frame.f_code.co_filename)
-                    frame = frame.f_back  # type: ignore[assignment]
-                depths.append(sum("trueloop" in Path(name).parts for name in names))
-            return super().forward(input)
+depths = []
 
-    recipe = trueloop.Recipe(name="deep", model=lambda: Deep(8, 3), data=read, steps=1, batch=16, device="cpu")
+class Deep(nn.Linear):
+    def forward(self, input):
+        if self.training:
+            frame, files = sys._getframe(1), []
+            while frame is not None:
+                files.append(Path(frame.f_code.co_filename))
+                frame = frame.f_back
+            depths.append(sum("trueloop" in file.parts for file in files))
+        return super().forward(input)
 
-    def _called_by_a_user(work: Callable[[], object]) -> int:
-        depths.clear()
-        work()
-        return depths[-1]
+def read(request):
+    return trueloop.Splits(trueloop.Tensors(torch.randn(32, 8), torch.randint(0, 3, (32,))))
 
-    assert _called_by_a_user(lambda: trueloop.train(recipe, runs=tmp_path, hooks=())) <= 3
-    assert _called_by_a_user(trueloop.Loop.of(recipe).train) <= 2
+recipe = trueloop.Recipe(name="deep", model=lambda: Deep(8, 3), data=read, steps=1, batch=16, device="cpu", trackers=())
+"""
 
 
-# -- the door --
+def test_frames_from_train_and_from_the_command_line_to_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(FRAMES, str(tmp_path / "deep.py"), "exec"), names)
+    trueloop.train(names["recipe"], runs=tmp_path / "runs", hooks=())
+    assert names["depths"][-1] <= 3
+    trueloop.Loop.of(names["recipe"]).train()
+    assert names["depths"][-1] <= 2
+    tell = 'import atexit\natexit.register(lambda: print("depths", depths))\n'
+    (tmp_path / "deep.py").write_text(FRAMES + tell, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", "from trueloop.cli.main import main; main(['train', 'deep.py'])"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    depth = int(done.stdout.split("depths [")[1].split("]")[0].split(",")[-1])
+    assert 3 < depth <= 8, done.stderr
 
 
 def test_every_public_name_is_there_and_none_loads_torch_before_it_is_used() -> None:

@@ -48,7 +48,7 @@ def tokens(folder: Path) -> dict[str, Any]:
 def partial(folder: Path) -> dict[str, Any]:
     loop = trueloop.Loop.of(recipe(lambda: job.net(0.0), *job.samples(20), batch=16, accumulate=4, epochs=2))
     loop.train()
-    return job.judge_partial(loop.model)
+    return job.judge_partial(loop.parts.model)
 
 
 def _resumable(then: Any = None) -> trueloop.Recipe:

@@ -17,7 +17,7 @@ from tests.torture.recipes import network
 from trueloop.checkpoint.surgery import Move, operate, plan_surgery, shapes_of
 from trueloop.checkpoint.weights import read_weights, write_weights
 from trueloop.cli.main import main
-from trueloop.engine.assemble import assemble
+from trueloop.engine.loop import Loop
 from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, Misuse
 from trueloop.recipe.recipe import Recipe
 from trueloop.session.train import resume, train
@@ -170,13 +170,13 @@ def test_a_run_starts_from_the_weights_it_names_and_says_so(
     file = tmp_path / "weights.safetensors"
     write_weights(pretrained, file)
     words = Words()
-    loop = assemble(replace(starting(recipe_of("workers"), file), start_map={"4.*": None}), hooks=words)
-    fresh = assemble(recipe_of("workers"))
-    for model in (loop.model, loop.ema.model if loop.ema else nn.Identity()):
+    loop = Loop.of(replace(starting(recipe_of("workers"), file), start_map={"4.*": None}), hooks=words)
+    fresh = Loop.of(recipe_of("workers"))
+    for model in (loop.parts.model, loop.parts.ema.model if loop.parts.ema else nn.Identity()):
         assert torch.equal(model.state_dict()["0.weight"], pretrained["0.weight"]), (
             "the moving average begins there too"
         )
-        assert torch.equal(model.state_dict()["4.weight"], fresh.model.state_dict()["4.weight"]), (
+        assert torch.equal(model.state_dict()["4.weight"], fresh.parts.model.state_dict()["4.weight"]), (
             "the rest as without start_from"
         )
     assert words.notes == [
@@ -190,8 +190,8 @@ def test_a_run_starts_from_the_best_of_another_run(tmp_path: Path) -> None:
         done = train(recipe_of("workers", workers=0), name="first", runs=tmp_path, hooks=[])
         found, where = read_weights(tmp_path / "first")
         words = Words()
-        loop = assemble(starting(recipe_of("workers"), tmp_path / "first"), hooks=words)
-        same = all(torch.equal(found[name], value) for name, value in loop.model.state_dict().items())
+        loop = Loop.of(starting(recipe_of("workers"), tmp_path / "first"), hooks=words)
+        same = all(torch.equal(found[name], value) for name, value in loop.parts.model.state_dict().items())
         return done.best_checkpoint, where, same, words.notes[0]
 
     best, where, same, note = in_child(work)

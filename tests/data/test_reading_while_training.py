@@ -20,7 +20,7 @@ from trueloop.data.images import image_folder, scaled
 from trueloop.data.padding import padded
 from trueloop.data.shards import Shards
 from trueloop.data.source import Facts, Splits
-from trueloop.engine.assemble import assemble
+from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.errors import BadData
 from trueloop.recipe.recipe import Recipe
@@ -61,14 +61,14 @@ def network() -> nn.Module:
 
 def weights(recipe: Recipe) -> tuple[list[float], float]:
     """What a run ends with: all weights, and its accuracy on what it learned from."""
-    loop = assemble(recipe)
+    loop = Loop.of(recipe)
     train(loop)
-    source = loop.splits.train
+    source = loop.parts.splits.train
     batch = source.fetch(torch.arange(len(source)))
-    assert loop.splits.prepare is not None
-    right = loop.model(loop.splits.prepare(batch.inputs)).argmax(1) == batch.targets
+    assert loop.parts.splits.prepare is not None
+    right = loop.parts.model(loop.parts.splits.prepare(batch.inputs)).argmax(1) == batch.targets
     return torch.cat(
-        [each.detach().flatten() for each in loop.model.parameters()]
+        [each.detach().flatten() for each in loop.parts.model.parameters()]
     ).tolist(), right.float().mean().item()
 
 
@@ -100,10 +100,10 @@ def test_texts_of_different_lengths_are_learned(tmp_path: Path) -> None:
     splits = Splits(train=Dataset(samples, collate=padded))
 
     def work() -> Any:
-        loop = assemble(Recipe(name="t", model=Mean, data=lambda _: splits, epochs=10, batch=8, lr=0.2, workers=1))
+        loop = Loop.of(Recipe(name="t", model=Mean, data=lambda _: splits, epochs=10, batch=8, lr=0.2, workers=1))
         train(loop)
         batch = splits.train.fetch(torch.arange(40))
-        return (loop.model(batch.inputs).argmax(1) == batch.targets).float().mean().item()
+        return (loop.parts.model(batch.inputs).argmax(1) == batch.targets).float().mean().item()
 
     assert in_child(work) == 1.0
 
@@ -115,7 +115,7 @@ def test_a_sample_that_is_wrong_is_one_sentence_from_a_worker_too(workers: int) 
 
     def work() -> str:
         with pytest.raises(BadData) as raised:
-            train(assemble(recipe))
+            train(Loop.of(recipe))
         return str(raised.value)
 
     said = in_child(work)

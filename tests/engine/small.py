@@ -16,6 +16,10 @@ from trueloop.data.source import Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
+from trueloop.engine.programs.choose import choose_program
+from trueloop.engine.programs.program import Program
+from trueloop.engine.state import State
 from trueloop.engine.train import train
 from trueloop.event import Event, NotFinite
 from trueloop.hook import Ending, Hook, Row
@@ -62,7 +66,7 @@ class Ran:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in self.loop.model.state_dict().items()}
+        return {name: value.clone() for name, value in self.loop.parts.model.state_dict().items()}
 
     @property
     def losses(self) -> list[float]:
@@ -125,9 +129,16 @@ SMALL = Recipe(
 )  # fmt: skip
 
 
-def begin(recipe: Recipe, store: Store | None = None) -> tuple[Loop, Kept, Store]:
+def begin(
+    recipe: Recipe, store: Store | None = None, program: Callable[[Parts, State], Program] = choose_program
+) -> tuple[Loop, Kept, Store]:
     kept, store = Kept(), store if store is not None else Memory()
-    return assemble(replace(recipe, hooks=(*recipe.hooks, kept)), store=store), kept, store
+    return Loop(assemble(replace(recipe, hooks=(*recipe.hooks, kept)), store=store), program), kept, store
+
+
+def with_parts(loop: Loop, **changes: Any) -> Loop:
+    """The same run, with some of its parts replaced."""
+    return Loop(replace(loop.parts, **changes))
 
 
 def ran(
@@ -135,11 +146,12 @@ def ran(
     store: Store | None = None,
     go_on: bool = False,
     before: Callable[[Loop], None] | None = None,
+    program: Callable[[Parts, State], Program] = choose_program,
 ) -> Ran:
     """`before`: what a test does to the loop before it trains."""
-    loop, kept, store = begin(recipe, store)
+    loop, kept, store = begin(recipe, store, program)
     if go_on:
-        assert loop.go_back(), "there is no checkpoint to go on from"
+        assert loop.recovery.go_back(), "there is no checkpoint to go on from"
     if before is not None:
         before(loop)
     return Ran(loop, kept, train(loop), store)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.engine.small import PADDING, SMALL, Read, begin, furthest, ran, reading, with_norm
 from trueloop.engine.loop import Loop
-from trueloop.engine.nonfinite_guard import norm_of
+from trueloop.parallel.gradient import norm_of
 
 ROUNDING = 1e-6
 
@@ -19,23 +19,23 @@ ROUNDING = 1e-6
 def first_gradients(loop: Loop) -> list[Tensor]:
     """What the loop's own first step would hand to the optimizer."""
     window = next(iter(loop.windows()))
-    targets = loop.count_targets(window)
+    targets = loop.parts.count_targets(window)
     losses = []
     for micro in window.micros:
-        loss = loop.task.loss_sum(loop.model(micro.inputs), micro.targets) / targets
+        loss = loop.parts.task.loss_sum(loop.parts.model(micro.inputs), micro.targets) / targets
         loss.backward()  # type: ignore[no-untyped-call]
         losses.append(loss.detach())
-    loop.peers.add_up(losses, loop.parameters)
-    return [parameter.grad.clone() for parameter in loop.parameters if parameter.grad is not None]
+    loop.parts.peers.add_up(losses, loop.parts.parameters)
+    return [parameter.grad.clone() for parameter in loop.parts.parameters if parameter.grad is not None]
 
 
 def big_batch(loop: Loop) -> list[Tensor]:
     """By hand: the mean over all targets that count, in one piece."""
-    inputs, targets = loop.splits.train.fetch(torch.arange(len(loop.splits.train)))
-    loop.model.zero_grad()
-    loss = F.cross_entropy(loop.model(inputs).flatten(0, 1), targets.flatten(), ignore_index=PADDING)
+    inputs, targets = loop.parts.splits.train.fetch(torch.arange(len(loop.parts.splits.train)))
+    loop.parts.model.zero_grad()
+    loss = F.cross_entropy(loop.parts.model(inputs).flatten(0, 1), targets.flatten(), ignore_index=PADDING)
     loss.backward()  # type: ignore[no-untyped-call]
-    return [parameter.grad.clone() for parameter in loop.parameters if parameter.grad is not None]
+    return [parameter.grad.clone() for parameter in loop.parts.parameters if parameter.grad is not None]
 
 
 def far(some: list[Tensor], others: list[Tensor]) -> float:
@@ -53,16 +53,16 @@ def test_the_mean_of_the_micro_batches_means_would_be_far_off() -> None:
     """That the test above can fail: this is what others do."""
     loop, _, _ = begin(replace(reading(1, 2, 4, 32), batch=4, accumulate=4))
     for micro in next(iter(loop.windows())).micros:
-        scores = loop.model(micro.inputs).flatten(0, 1)
+        scores = loop.parts.model(micro.inputs).flatten(0, 1)
         (F.cross_entropy(scores, micro.targets.flatten(), ignore_index=PADDING) / 4).backward()  # type: ignore[no-untyped-call]
-    wrong = [parameter.grad.clone() for parameter in loop.parameters if parameter.grad is not None]
+    wrong = [parameter.grad.clone() for parameter in loop.parts.parameters if parameter.grad is not None]
     assert far(wrong, big_batch(loop)) > 0.01
 
 
 def test_a_step_without_any_target_that_counts_changes_nothing_and_is_no_nan() -> None:
     recipe = replace(reading(0, 0, 0, 0), batch=4, accumulate=2, epochs=2)
     loop, _, _ = begin(recipe)
-    before = {name: value.clone() for name, value in loop.model.state_dict().items()}
+    before = {name: value.clone() for name, value in loop.parts.model.state_dict().items()}
     over = ran(recipe)
     assert over.losses == [0.0, 0.0]
     assert furthest(before, over.weights) == 0.0
@@ -117,7 +117,7 @@ def test_accumulation_does_not_change_what_an_augmentation_draws() -> None:
 def test_clipping_is_by_the_norm_of_the_whole_step() -> None:
     recipe = replace(SMALL, optimizer="sgd", lr=1.0, clip=0.1, epochs=None, steps=1)
     loop, _, _ = begin(recipe)
-    before = {name: value.clone() for name, value in loop.model.state_dict().items()}
+    before = {name: value.clone() for name, value in loop.parts.model.state_dict().items()}
     whole, split = ran(recipe), ran(replace(recipe, accumulate=4))
     moved = torch.cat([(whole.weights[name] - before[name]).flatten() for name in before]).norm()
     assert float(moved) == pytest.approx(0.1, rel=1e-4)

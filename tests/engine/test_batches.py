@@ -47,10 +47,10 @@ def seen(recipe: Recipe, steps: int) -> list[Tensor]:
     loop, _, _ = begin(recipe)
     state = loop.state
     found = []
-    for window in islice(loop.batches.windows(state), steps):
+    for window in islice(loop.parts.batches.windows(state), steps):
         found.append(torch.cat([micro.inputs for micro in window.micros]))
         state.advance(window.ends_epoch)
-    loop.batches.close()
+    loop.parts.batches.close()
     return found
 
 
@@ -96,8 +96,10 @@ def test_a_resume_in_the_middle_of_an_epoch_sees_what_comes_next() -> None:
         whole = seen(drawing(workers), 6)
         loop, _, _ = begin(drawing(workers))
         loop.state.epoch, loop.state.batch = 1, 1
-        later = [micro.inputs for window in islice(loop.batches.windows(loop.state), 1) for micro in window.micros]
-        loop.batches.close()
+        later = [
+            micro.inputs for window in islice(loop.parts.batches.windows(loop.state), 1) for micro in window.micros
+        ]
+        loop.parts.batches.close()
         assert torch.equal(later[0], whole[4])
 
 
@@ -116,8 +118,8 @@ def test_a_batch_can_be_had_again() -> None:
 
     splits = Splits(Dataset(Drawing()), augment=noisy)
     loop, _, _ = begin(replace(drawing(), data=Of(splits)))
-    windows = list(islice(loop.batches.windows(State()), 1))
-    again = loop.batches.batch_at(0, 0)
+    windows = list(islice(loop.parts.batches.windows(State()), 1))
+    again = loop.parts.batches.batch_at(0, 0)
     assert again is not None
     assert torch.equal(again.inputs, windows[0].micros[0].inputs)
 
@@ -192,7 +194,7 @@ def test_inputs_may_be_containers_of_tensors(shape: str) -> None:
     assert whole.losses == pytest.approx(split.losses, abs=1e-5)
     loop, _, _ = begin(replace(recipe, accumulate=2))
     kind = {"dict": dict, "tuple": tuple, "named": Pair, "list": list}[shape]
-    assert type(next(loop.batches.windows(State())).micros[1].inputs) is kind
+    assert type(next(loop.parts.batches.windows(State())).micros[1].inputs) is kind
 
 
 class Broken(Drawing):
@@ -224,4 +226,4 @@ def test_no_worker_outlives_its_run_not_even_one_that_failed() -> None:
 def test_waiting_for_data_is_counted_and_told() -> None:
     over = ran(SMALL)
     assert all(0 <= share <= 1 for share in over.kept.values("data_wait"))
-    assert over.loop.batches.waited == 0.0
+    assert over.loop.parts.batches.waited == 0.0

@@ -30,7 +30,7 @@ MAJORITY = ConstantAnswer("always 'cat'", 0.4)
 def judged(
     bar: CollapseCheck, step: int, value: float, best: float | None = None, *, last: bool = False, epoch: float = 5.0
 ) -> Collapse | None:
-    return bar.judge(step=step, epoch=epoch, value=value, best=best, last=last)
+    return bar.check(step=step, epoch=epoch, value=value, best=best, last=last)
 
 
 # -- the baseline's curve --
@@ -131,10 +131,10 @@ def test_at_the_end_of_a_blunt_metric_only_what_is_not_better_at_all_has_collaps
 
 
 def test_what_a_constant_answer_reaches_is_never_promoted() -> None:
-    assert not CollapseCheck(GOOD, MAJORITY).promotes(0.419)
-    assert CollapseCheck(GOOD, MAJORITY).promotes(0.421)
-    assert CollapseCheck(GOOD).promotes(0.0)
-    assert CollapseCheck(replace(GOOD, value=0.41), MAJORITY).promotes(0.401)
+    assert not CollapseCheck(GOOD, MAJORITY).may_be_best(0.419)
+    assert CollapseCheck(GOOD, MAJORITY).may_be_best(0.421)
+    assert CollapseCheck(GOOD).may_be_best(0.0)
+    assert CollapseCheck(replace(GOOD, value=0.41), MAJORITY).may_be_best(0.401)
 
 
 def test_the_decision_needs_no_torch() -> None:
@@ -150,7 +150,7 @@ def answer(train: Tensor, valid: Tensor, facts: Facts | None = None, **changes: 
         Tensors(torch.zeros(len(train), 6), train), Tensors(torch.zeros(len(valid), 6), valid), facts=facts or Facts()
     )
     loop, _, _ = begin(replace(SMALL, model=plain, data=Of(splits), **changes))
-    found = constant_answer(loop, may_read=False)
+    found = constant_answer(loop.parts, may_read=False)
     assert found is not None
     return found
 
@@ -173,9 +173,9 @@ def test_the_shares_of_the_classes_have_the_loss_that_the_task_gives_them(smooth
 
 def test_padding_does_not_count() -> None:
     loop, _, _ = begin(reading(5, 9))
-    splits = replace(loop.splits, valid=loop.splits.train)
+    splits = replace(loop.parts.splits, valid=loop.parts.splits.train)
     loop, _, _ = begin(replace(reading(5, 9), data=Of(splits), metric="accuracy"))
-    found = constant_answer(loop, may_read=False)
+    found = constant_answer(loop.parts, may_read=False)
     assert isinstance(splits.train, Tensors)
     counted = torch.bincount(splits.train.targets[splits.train.targets != 0])
     assert found is not None
@@ -212,11 +212,11 @@ def test_labels_that_are_not_in_memory_are_read_only_where_that_is_asked_for() -
     splits = Splits(Dataset(samples), Dataset(samples))
     loop, _, _ = begin(replace(SMALL, data=Of(splits)))
     before = torch.get_rng_state()
-    assert constant_answer(loop, may_read=False) is None
-    assert constant_answer(loop, may_read=True) == ConstantAnswer("always 0", 3 / 9)
+    assert constant_answer(loop.parts, may_read=False) is None
+    assert constant_answer(loop.parts, may_read=True) == ConstantAnswer("always 0", 3 / 9)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_loss_of_ones_own_has_no_constant_answer() -> None:
     loop, _, _ = begin(replace(SMALL, loss=torch.nn.functional.cross_entropy))
-    assert constant_answer(loop, may_read=True) is None
+    assert constant_answer(loop.parts, may_read=True) is None

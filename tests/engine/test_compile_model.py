@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.engine.small import CLASSES, SMALL, WIDTH, begin, ran, same_bits, with_dropout
+from tests.engine.small import CLASSES, SMALL, WIDTH, begin, ran, same_bits, with_dropout, with_parts
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.store import Memory
 from trueloop.engine.train import train
@@ -35,7 +35,7 @@ COMPILED = replace(SMALL, compile="default", model=with_dropout)
 
 def test_a_compiled_run_is_the_same_run_with_the_same_names() -> None:
     plain, compiled = ran(replace(COMPILED, compile="off")), ran(COMPILED)
-    assert type(compiled.loop.forward).__name__ == "OptimizedModule"
+    assert type(compiled.loop.parts.forward).__name__ == "OptimizedModule"
     assert compiled.losses == pytest.approx(plain.losses, abs=1e-6)
     assert compiled.weights.keys() == plain.weights.keys()
     contents = read_contents(compiled.store, compiled.store.names()[-1])
@@ -45,7 +45,7 @@ def test_a_compiled_run_is_the_same_run_with_the_same_names() -> None:
 def test_a_compiled_run_is_resumed_and_goes_on_without_being_compiled() -> None:
     whole, store = ran(COMPILED), Memory()
     cut, _, _ = begin(replace(COMPILED, save_every=1), store)
-    cut.total_steps = 5
+    cut = with_parts(cut, total_steps=5)
     train(cut)
     resumed = ran(COMPILED, store, go_on=True)
     assert same_bits(resumed.weights, whole.weights)

@@ -33,8 +33,10 @@ from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Batch, Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.programs.compiled_step import CompiledStep
-from trueloop.engine.train import train
+from trueloop.engine.programs.hashed_dropout import draw_seeds
+from trueloop.engine.state import State
 from trueloop.errors import BadRecipe
 from trueloop.recipe.recipe import Recipe
 
@@ -46,23 +48,23 @@ def as_traced(graph: torch.fx.GraphModule, places: list[Tensor]) -> Callable[[li
     return lambda given: graph(*given)
 
 
-def traced(loop: Loop) -> None:
-    loop.whole = CompiledStep(loop, as_traced)
+def traced(parts: Parts, state: State) -> CompiledStep:
+    return CompiledStep(parts, state, as_traced)
 
 
 def whole(recipe: Recipe, **options: Any) -> Ran:
-    return ran(replace(recipe, program="compiled_step"), before=traced, **options)
+    return ran(replace(recipe, program="compiled_step"), program=traced, **options)
 
 
 def built(recipe: Recipe) -> tuple[Loop, CompiledStep, Batch]:
     """A loop's function, ready, and the first batch."""
     loop, _, _ = begin(recipe)
-    loop.into_training_mode()
-    made = CompiledStep(loop, as_traced)
-    made.build()
-    batch = loop.batches.batch_at(0, 0)
+    loop.parts.into_training_mode()
+    made = CompiledStep(loop.parts, loop.state, as_traced)
+    made.prepare()
+    batch = loop.parts.batches.batch_at(0, 0)
     assert batch is not None
-    return loop, made, loop.batches.micros(batch)[0]
+    return loop, made, loop.parts.batches.micros(batch)[0]
 
 
 # -- the same numbers --
@@ -71,15 +73,15 @@ def built(recipe: Recipe) -> tuple[Loop, CompiledStep, Batch]:
 @pytest.mark.parametrize("model", [plain, with_norm])
 def test_loss_and_gradients_are_the_models_own(model: Callable[[], nn.Module]) -> None:
     loop, made, micro = built(replace(SMALL, model=model))
-    with loop.guard.statistics.kept():
+    with loop.parts.guard.buffers.preserved():
         loss = made.backward(micro, 16)
-    mine = [parameter.grad for parameter in loop.parameters]
-    for parameter in loop.parameters:
+    mine = [parameter.grad for parameter in loop.parts.parameters]
+    for parameter in loop.parts.parameters:
         parameter.grad = None
-    expected = F.cross_entropy(loop.model(micro.inputs), micro.targets)
+    expected = F.cross_entropy(loop.parts.model(micro.inputs), micro.targets)
     expected.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(loss, expected.detach())
-    for parameter, gradient in zip(loop.parameters, mine, strict=True):
+    for parameter, gradient in zip(loop.parts.parameters, mine, strict=True):
         torch.testing.assert_close(gradient, parameter.grad, atol=1e-6, rtol=1e-5)
 
 
@@ -141,7 +143,7 @@ def test_dropout_learns_as_well_though_it_draws_other_numbers() -> None:
 
 def test_the_last_smaller_batch_goes_through_the_model_as_it_is() -> None:
     loop, made, micro = built(SMALL)  # 50 samples in batches of 16
-    smaller = loop.batches.batch_at(0, 3)
+    smaller = loop.parts.batches.batch_at(0, 3)
     assert smaller is not None
     assert made.takes(micro)
     assert not made.takes(smaller)
@@ -155,9 +157,7 @@ def test_a_resumed_run_ends_with_the_same_bits() -> None:
     recipe, store = replace(WHOLE, model=with_dropout, save_every=1), Memory()
     straight = whole(recipe)
     cut, _, _ = begin(recipe, store)
-    traced(cut)
-    cut.total_steps = 5
-    train(cut)
+    Loop(replace(cut.parts, total_steps=5), traced).train()
     assert same_bits(whole(recipe, store=store, go_on=True).weights, straight.weights)
 
 
@@ -174,17 +174,20 @@ def test_whoever_looks_changes_nothing() -> None:
 
 def test_building_it_draws_nothing_and_leaves_no_trace() -> None:
     loop, _, _ = begin(replace(SMALL, model=with_norm))
-    loop.into_training_mode()
-    before, state = {name: value.clone() for name, value in loop.model.state_dict().items()}, torch.get_rng_state()
-    CompiledStep(loop, as_traced).build()
-    assert same_bits(before, loop.model.state_dict())
+    loop.parts.into_training_mode()
+    before, state = (
+        {name: value.clone() for name, value in loop.parts.model.state_dict().items()},
+        torch.get_rng_state(),
+    )
+    CompiledStep(loop.parts, loop.state, as_traced).prepare()
+    assert same_bits(before, loop.parts.model.state_dict())
     assert torch.equal(state, torch.get_rng_state())
-    assert all(parameter.grad is None for parameter in loop.parameters)
+    assert all(parameter.grad is None for parameter in loop.parts.parameters)
 
 
 def test_products_are_set_back_after_each_call() -> None:
     _, made, micro = built(SMALL)
-    made._plain_products = True
+    made._without_mkldnn = True
     made._call = _failing
     before = torch.backends.mkldnn.enabled
     with pytest.raises(RuntimeError, match="no"):
@@ -230,11 +233,11 @@ def test_frozen_tied_unreached_and_twin_parameters_are_as_in_the_eager_run(clip:
 def test_a_parameter_that_the_loss_does_not_reach_has_no_gradient() -> None:
     loop, made, micro = built(replace(SMALL, model=Unusual))
     made.backward(micro, 16)
-    assert {name for name, parameter in loop.model.named_parameters() if parameter.grad is None} == {
+    assert {name for name, parameter in loop.parts.model.named_parameters() if parameter.grad is None} == {
         "frozen.weight", "frozen.bias", "unreached.weight", "unreached.bias",
     }  # fmt: skip
     memory = [
-        parameter.grad.untyped_storage().data_ptr() for parameter in loop.parameters if parameter.grad is not None
+        parameter.grad.untyped_storage().data_ptr() for parameter in loop.parts.parameters if parameter.grad is not None
     ]
     assert len(set(memory)) == len(memory)
 
@@ -294,7 +297,7 @@ def test_a_model_that_cannot_be_one_function_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(BadRecipe, match=words) as refused:
         built(replace(SMALL, model=model, optimizer="sgd"))
-    assert "give program=eager" in str(refused.value)
+    assert "set program=eager" in str(refused.value)
 
 
 def test_a_compiler_that_computes_something_else_is_found_out() -> None:
@@ -303,16 +306,16 @@ def test_a_compiler_that_computes_something_else_is_found_out() -> None:
     def wrong(graph: torch.fx.GraphModule, places: list[Tensor]) -> Callable[[list[Tensor]], Sequence[Tensor]]:
         return lambda given: [value * (1.001 if number == 2 else 1) for number, value in enumerate(graph(*given))]
 
-    with pytest.raises(BadRecipe, match=r"the gradient of 0.bias is not the model's own"):
-        CompiledStep(loop, wrong).build()
+    with pytest.raises(BadRecipe, match=r"the gradient of 0.bias differs from the model's own"):
+        CompiledStep(loop.parts, loop.state, wrong).prepare()
 
 
 def test_before_it_is_built_it_says_so() -> None:
     loop, _, _ = begin(SMALL)
-    micro = loop.batches.batch_at(0, 0)
+    micro = loop.parts.batches.batch_at(0, 0)
     assert micro is not None
-    with pytest.raises(RuntimeError, match="build"):
-        CompiledStep(loop, as_traced).backward(micro, 16)
+    with pytest.raises(RuntimeError, match="prepare"):
+        CompiledStep(loop.parts, loop.state, as_traced)._computed(micro, 16, draw_seeds())
 
 
 @pytest.mark.parametrize("other", [{"precision": "bf16"}, {"compile": "default"}, {"device": "cuda"}])
@@ -333,7 +336,7 @@ OF_TORCH = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_code_gives_the_eager_run_to_rounding_and_the_same_draws_as_its_graph() -> None:
     recipe = replace(WHOLE, model=with_dropout, data=Read(64), epochs=4)
     compiled, graph = ran(recipe), whole(recipe)
-    assert compiled.loop.whole is not None
+    assert isinstance(compiled.loop.program, CompiledStep)
     assert compiled.losses == pytest.approx(graph.losses, rel=1e-4)
     assert furthest(compiled.weights, graph.weights) < 1e-4
 
@@ -353,8 +356,8 @@ def test_pooled_images_are_compiled_in_a_process_that_has_not_compiled_before() 
         "net = lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, CLASSES))\n"
         "data = Of(Splits(Tensors(torch.randn(16, 1, 8, 8), torch.randint(0, CLASSES, (16,)))))\n"
         "loop = begin(replace(SMALL, model=net, data=data))[0]\n"
-        "loop.into_training_mode()\n"
-        "CompiledStep(loop, lambda graph, places: lambda given: graph(*given)).build()\n"
+        "loop.parts.into_training_mode()\n"
+        "CompiledStep(loop.parts, loop.state, lambda graph, places: lambda given: graph(*given)).prepare()\n"
         "print('built')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

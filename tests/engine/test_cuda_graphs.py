@@ -22,7 +22,7 @@ from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.fused_adam import FusedStep
 from trueloop.engine.loop import Loop
-from trueloop.engine.programs.cuda_graphs import Graphs, lengths_of
+from trueloop.engine.programs.cuda_graphs import CudaGraphs, replay_lengths
 from trueloop.engine.programs.device_update import DeviceUpdate, adam_step
 from trueloop.engine.programs.graph_recorder import GraphRecorder, RepeatRecorder, Work
 from trueloop.engine.train import train
@@ -94,15 +94,14 @@ class Counting(GraphRecorder):
 def played(recipe: Recipe, recorder: GraphRecorder | None = None, store: Memory | None = None) -> tuple[Loop, Kept]:
     """As `program=cuda_graphs` does on a device that has graphs."""
     kept = Kept()
-    loop = assemble(replace(recipe, hooks=(kept,)), store=store)
-    loop.guard.on_device = True
-    loop.graphs = Graphs(loop, recorder or RepeatRecorder())
-    return loop, kept
+    parts = assemble(replace(recipe, hooks=(kept,)), store=store)
+    parts.guard.on_device = True
+    return Loop(parts, lambda parts, state: CudaGraphs(parts, state, recorder or RepeatRecorder())), kept
 
 
 def one_by_one(recipe: Recipe, store: Memory | None = None) -> tuple[Loop, Kept]:
     kept = Kept()
-    return assemble(replace(recipe, hooks=(kept,)), store=store), kept
+    return Loop.of(replace(recipe, hooks=(kept,)), store=store), kept
 
 
 def furthest(first: nn.Module, second: nn.Module) -> float:
@@ -133,9 +132,9 @@ def test_played_steps_give_the_numbers_of_steps_one_by_one(change: dict[str, Any
     train(plain)
     loop, kept = played(recipe)
     assert train(loop).reason == "finished"
-    assert furthest(plain.model, loop.model) < (CLOSE if recipe.precision == "fp32" else 1e-3)
-    if plain.ema is not None and loop.ema is not None:
-        assert furthest(plain.ema.model, loop.ema.model) < CLOSE
+    assert furthest(plain.parts.model, loop.parts.model) < (CLOSE if recipe.precision == "fp32" else 1e-3)
+    if plain.parts.ema is not None and loop.parts.ema is not None:
+        assert furthest(plain.parts.ema.model, loop.parts.ema.model) < CLOSE
     ordered = [sorted(rows, key=lambda row: (row.kind, row.step)) for rows in (kept.rows, plain_kept.rows)]
     for mine, other in zip(*ordered, strict=True):
         assert (mine.kind, mine.step) == (other.kind, other.step)
@@ -171,20 +170,19 @@ def test_most_steps_are_played_and_in_stretches() -> None:
 def test_stretches_fill_the_time_between_two_lines_of_metrics(
     most: int, log_every: int, lengths: tuple[int, ...]
 ) -> None:
-    assert lengths_of(most, log_every) == lengths
+    assert replay_lengths(most, log_every) == lengths
 
 
 def test_recording_changes_no_number_of_the_run() -> None:
     loop, _ = played(replace(RECIPE, ema=0.9))
-    before = [value.clone() for value in loop.model.state_dict().values()]
+    before = [value.clone() for value in loop.parts.model.state_dict().values()]
     random = torch.get_rng_state()
-    assert loop.graphs is not None
-    loop.graphs.record()
-    assert all(torch.equal(a, b) for a, b in zip(before, loop.model.state_dict().values(), strict=True))
+    loop.program.prepare()
+    assert all(torch.equal(a, b) for a, b in zip(before, loop.parts.model.state_dict().values(), strict=True))
     assert torch.equal(random, torch.get_rng_state())
-    assert all(parameter.grad is None for parameter in loop.parameters)
-    steps = [state["step"].item() for state in loop.optimizer.state.values()]
-    assert steps == [0.0] * len(loop.parameters)
+    assert all(parameter.grad is None for parameter in loop.parts.parameters)
+    steps = [state["step"].item() for state in loop.parts.optimizer.state.values()]
+    assert steps == [0.0] * len(loop.parts.parameters)
 
 
 def augmented(request: DataRequest) -> Splits:
@@ -198,10 +196,10 @@ def test_augmentation_draws_what_it_draws_one_by_one() -> None:
     plain, _ = one_by_one(recipe)
     train(plain)
     loop, _ = played(recipe)
-    assert loop.graphs is not None
-    assert not loop.graphs.inside
+    assert isinstance(loop.program, CudaGraphs)
+    assert not loop.program.gathers_inside
     train(loop)
-    assert furthest(plain.model, loop.model) < CLOSE
+    assert furthest(plain.parts.model, loop.parts.model) < CLOSE
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits() -> None:
@@ -217,13 +215,13 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits() -> None:
         if calls == 5:
             first.stop.signal = signal.SIGTERM
 
-    first.hooks.logged = stop_after  # type: ignore[method-assign]
+    first.parts.hooks.logged = stop_after  # type: ignore[method-assign]
     assert train(first).reason == "signal"
     again, _ = played(RECIPE, store=store)
-    assert again.go_back()
+    assert again.recovery.go_back()
     assert again.state.step == 50
     train(again)
-    assert furthest(whole.model, again.model) == 0.0
+    assert furthest(whole.parts.model, again.parts.model) == 0.0
 
 
 def poisoned(request: DataRequest) -> Splits:
@@ -235,7 +233,7 @@ def poisoned(request: DataRequest) -> Splits:
 def test_a_batch_that_is_no_number_reaches_no_weight_and_is_named() -> None:
     loop, kept = played(replace(RECIPE, data=poisoned, on_nonfinite="skip", max_nonfinite=20))
     assert train(loop).reason == "finished"
-    assert all(torch.isfinite(value).all() for value in loop.model.state_dict().values())
+    assert all(torch.isfinite(value).all() for value in loop.parts.model.state_dict().values())
     assert loop.state.skipped == 6  # once an epoch
     assert any("The step was skipped" in note for note in kept.notes)
 
@@ -246,7 +244,7 @@ def test_a_run_that_goes_back_to_a_checkpoint_records_anew() -> None:
     assert train(loop).reason == "finished"
     assert loop.state.rollbacks > 0
     assert recorder.recorded > 4
-    assert all(torch.isfinite(value).all() for value in loop.model.state_dict().values())
+    assert all(torch.isfinite(value).all() for value in loop.parts.model.state_dict().values())
 
 
 # -- what is refused --
@@ -268,7 +266,7 @@ class Counts(nn.Module):
 def test_a_model_that_plays_another_number_than_it_computes_is_refused() -> None:
     loop, _ = played(replace(RECIPE, model=Counts))
     with pytest.raises(
-        BadRecipe, match=r"played as a CUDA graph, the first batch has loss .* Nothing was trained: give program=eager"
+        BadRecipe, match=r"replayed as a CUDA graph, the first batch has loss .* Nothing was trained: set program=eager"
     ):
         train(loop)
     assert loop.state.step == 0
@@ -290,7 +288,7 @@ class Unrecordable(GraphRecorder):
 def test_what_cannot_be_recorded_is_refused_with_the_first_reason() -> None:
     loop, _ = played(RECIPE, Unrecordable())
     with pytest.raises(
-        BadRecipe, match=r"not permitted when stream is capturing\. A graph holds work of the device only"
+        BadRecipe, match=r"not permitted when stream is capturing\. A CUDA graph holds work of the device only"
     ) as said:
         train(loop)
     assert "more lines" not in str(said.value)
@@ -300,28 +298,28 @@ def test_what_cannot_be_recorded_is_refused_with_the_first_reason() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"optimizer": "rmsprop"}, "plays steps of SGD, Adam and AdamW, and this is RMSprop"),
-        ({"optimizer_options": {"amsgrad": True}}, "cannot play a step of AdamW with amsgrad"),
-        ({"optimizer_options": {"fused": False}}, "cannot play a step of AdamW with fused=False"),
+        ({"optimizer": "rmsprop"}, "supports SGD, Adam and AdamW, not RMSprop"),
+        ({"optimizer_options": {"amsgrad": True}}, "does not support AdamW with amsgrad"),
+        ({"optimizer_options": {"fused": False}}, "does not support AdamW with fused=False"),
         (
             {"optimizer": "momentum", "optimizer_options": {"dampening": 0.1}},
-            "cannot play a step of SGD with dampening",
+            "does not support SGD with dampening",
         ),
-        ({"where": "loader"}, "gathers its batches on the device, and they are not there"),
+        ({"where": "loader"}, "needs the data on the device"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_anything_runs(change: dict[str, Any], said: str) -> None:
     loop, _ = one_by_one(replace(RECIPE, **change))
     with pytest.raises(BadRecipe, match=said):
-        Graphs(loop, RepeatRecorder())
+        CudaGraphs(loop.parts, loop.state, RepeatRecorder())
 
 
 def test_without_a_device_that_has_graphs_the_recipe_is_refused() -> None:
     with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=cpu has none"):
-        assemble(replace(RECIPE, program="cuda_graphs"))
+        Loop.of(replace(RECIPE, program="cuda_graphs"))
     if not torch.cuda.is_available():
         with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=auto finds"):
-            assemble(replace(RECIPE, program="cuda_graphs", device="auto"))
+            Loop.of(replace(RECIPE, program="cuda_graphs", device="auto"))
 
 
 # -- the update --
@@ -336,7 +334,7 @@ def updated(
     optimizer = kind([{"params": parameters}], lr=1.0, fused=True, **options)  # type: ignore[call-arg]
     update = DeviceUpdate(optimizer, FusedStep(optimizer), compiled=False)
     update._compiled = compiled
-    update.prime(torch.ones(()))
+    update.create_state(torch.ones(()))
     for step in range(steps):
         bad = step == held
         for parameter in parameters:

@@ -22,55 +22,55 @@ def guard(model: nn.Module | None = None) -> Guard:
     model = model or nn.Linear(2, 2)
     made = Guard(torch.optim.AdamW(model.parameters(), fused=True), torch.device("cpu"), model)
     made.on_device = True
-    made.statistics.all_change()
+    made.buffers.ignore_versions()
     return made
 
 
 def test_a_question_gives_the_numbers_it_was_given() -> None:
-    assert DeferredRead(torch.tensor([1.0, 0.5])).answer() == [1.0, 0.5]
+    assert DeferredRead(torch.tensor([1.0, 0.5])).values() == [1.0, 0.5]
 
 
 def test_an_answer_is_of_the_steps_before_the_question() -> None:
     asked = guard()
-    asked.played(torch.tensor([1.0, 0.0, 3.0]), torch.tensor([0.0, 1.0, 0.0]), [(0, 0), (0, 1), (0, 2)])
-    asked.ask(torch.tensor(7.0))
-    assert [asked.waiting] == [True]
-    asked.played(torch.tensor([10.0, 0.0]), torch.tensor([0.0, 1.0]), [(0, 3), (0, 4)])
-    assert asked.answered() == [(0, 1)]
-    assert [asked.waiting] == [False]
-    assert asked.line() == LossSummary(4.0, 2, 7.0)
-    assert asked.line() is None  # told once
-    assert asked.held() == [(0, 4)]
+    asked.add_replayed(torch.tensor([1.0, 0.0, 3.0]), torch.tensor([0.0, 1.0, 0.0]), [(0, 0), (0, 1), (0, 2)])
+    asked.start_read(torch.tensor(7.0))
+    assert [asked.reading] == [True]
+    asked.add_replayed(torch.tensor([10.0, 0.0]), torch.tensor([0.0, 1.0]), [(0, 3), (0, 4)])
+    assert asked.finish_read() == [(0, 1)]
+    assert [asked.reading] == [False]
+    assert asked.take_summary() == LossSummary(4.0, 2, 7.0)
+    assert asked.take_summary() is None  # told once
+    assert asked.take_skipped() == [(0, 4)]
     assert asked.losses() == (10.0, 1)
 
 
 def test_whoever_must_know_hears_everything_at_once() -> None:
     asked = guard()
-    asked.played(torch.tensor([0.0]), torch.tensor([1.0]), [(0, 0)])
-    asked.ask(torch.tensor(1.0))
-    asked.played(torch.tensor([0.0]), torch.tensor([1.0]), [(0, 1)])
-    assert asked.held() == [(0, 0), (0, 1)]
-    assert asked.line() == LossSummary(0.0, 0, 1.0)
+    asked.add_replayed(torch.tensor([0.0]), torch.tensor([1.0]), [(0, 0)])
+    asked.start_read(torch.tensor(1.0))
+    asked.add_replayed(torch.tensor([0.0]), torch.tensor([1.0]), [(0, 1)])
+    assert asked.take_skipped() == [(0, 0), (0, 1)]
+    assert asked.take_summary() == LossSummary(0.0, 0, 1.0)
 
 
 def test_a_question_makes_room_for_more_steps() -> None:
     asked = guard()
     before = asked.room
-    asked.played(torch.zeros(3), torch.zeros(3), [(0, 0), (0, 1), (0, 2)])
+    asked.add_replayed(torch.zeros(3), torch.zeros(3), [(0, 0), (0, 1), (0, 2)])
     assert asked.room == before - 3
-    asked.ask(torch.tensor(1.0))
+    asked.start_read(torch.tensor(1.0))
     assert asked.room == before
 
 
 def test_a_guard_that_is_restored_forgets_what_it_has_asked() -> None:
     asked = guard()
     state = asked.state()
-    asked.played(torch.zeros(1), torch.ones(1), [(0, 0)])
-    asked.ask(torch.tensor(1.0))
+    asked.add_replayed(torch.zeros(1), torch.ones(1), [(0, 0)])
+    asked.start_read(torch.tensor(1.0))
     asked.restore(state)
-    assert not asked.waiting
-    assert asked.held() == []
-    assert asked.line() is None
+    assert not asked.reading
+    assert asked.take_skipped() == []
+    assert asked.take_summary() is None
 
 
 @pytest.mark.parametrize("spoiled", [False, True])
@@ -80,13 +80,13 @@ def test_running_statistics_are_those_of_when_all_was_known_to_be_well(spoiled: 
     mean = model.running_mean
     assert mean is not None
     mean.fill_(1.0)
-    asked.played(torch.zeros(1), torch.zeros(1), [(0, 0)])
-    asked.ask(torch.tensor(1.0))
+    asked.add_replayed(torch.zeros(1), torch.zeros(1), [(0, 0)])
+    asked.start_read(torch.tensor(1.0))
     mean.fill_(2.0)  # by steps after the question
-    assert asked.answered() == []
-    asked.played(torch.zeros(1), torch.tensor([float(spoiled)]), [(0, 1)])
+    assert asked.finish_read() == []
+    asked.add_replayed(torch.zeros(1), torch.tensor([float(spoiled)]), [(0, 1)])
     mean.fill_(math.nan if spoiled else 3.0)
-    asked.held()
+    asked.take_skipped()
     assert mean.tolist() == ([1.0, 1.0] if spoiled else [3.0, 3.0])
 
 
@@ -109,7 +109,7 @@ class Telling(Counting):
 
 def test_the_device_has_its_next_stretch_before_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
-    answer, ask = DeferredRead.answer, Guard.ask
+    answer, ask = DeferredRead.values, Guard.start_read
 
     def heard(self: DeferredRead) -> list[float]:
         events.append("heard")
@@ -119,8 +119,8 @@ def test_the_device_has_its_next_stretch_before_it_is_heard(monkeypatch: pytest.
         events.append("ask")
         ask(self, norm)
 
-    monkeypatch.setattr(DeferredRead, "answer", heard)
-    monkeypatch.setattr(Guard, "ask", asking)
+    monkeypatch.setattr(DeferredRead, "values", heard)
+    monkeypatch.setattr(Guard, "start_read", asking)
     loop, kept = played(RECIPE, Telling(events))
     train(loop)
     asked = [number for number, event in enumerate(events) if event == "ask"]
@@ -136,6 +136,6 @@ def test_a_run_that_stops_at_a_number_that_is_none_has_not_learned_from_it() -> 
     loop, kept = played(replace(RECIPE, data=poisoned, on_nonfinite="stop", statistics_every=0), store=store)
     ending = train(loop)
     assert ending.reason == "nonfinite"
-    assert "No weight has seen it" in ending.message
-    assert all(torch.isfinite(value).all() for value in loop.model.state_dict().values())
+    assert "It did not reach the weights" in ending.message
+    assert all(torch.isfinite(value).all() for value in loop.parts.model.state_dict().values())
     assert [row.step for row in kept.rows if row.kind == "train" and math.isnan(row.values["loss"])] == []

@@ -18,12 +18,15 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 import trueloop.engine.train as loop_file
+from tests.engine.small import with_parts
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.accounts import Accounts, Units
 from trueloop.engine.facts import APART, EARLY, MEASURED_APART, EngineObserver, _next_due, _place_of
 from trueloop.engine.loop import Loop
 from trueloop.engine.loss_facts import Activation, loss_facts
+from trueloop.engine.parts import Parts
+from trueloop.engine.state import State
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, OwnLoss, Regression, Task
 from trueloop.event import (
     Backward,
@@ -123,7 +126,7 @@ def test_other_steps_are_only_compared_with_a_number(monkeypatch: pytest.MonkeyP
     plain = EngineObserver._begin
 
     def counting(self: EngineObserver, window: Any) -> None:
-        looked.append(self.loop.state.step)
+        looked.append(self.state.step)
         plain(self, window)
 
     monkeypatch.setattr(EngineObserver, "_begin", counting)
@@ -212,7 +215,7 @@ def test_the_loss_is_that_of_the_whole_step(accumulate: int) -> None:
     loop = Loop.of(replace(RECIPE, model=plain, steps=1, batch=60, accumulate=accumulate), hooks=ear)
     source = read(DataRequest()).train
     assert isinstance(source, Tensors)
-    expected = F.cross_entropy(loop.model(source.inputs), source.targets).item()
+    expected = F.cross_entropy(loop.parts.model(source.inputs), source.targets).item()
     loop.train()
     (backward,), (step,) = ear.of(Backward), ear.of(Stepped)
     assert backward.loss == pytest.approx(expected, rel=1e-5)
@@ -272,7 +275,7 @@ def test_a_step_that_was_held_back_is_no_step() -> None:
 class Blind:
     """Sees nothing."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, parts: Parts, state: State, *, replays: bool) -> None:
         """Nothing is kept."""
 
     def begin(self, window: Any) -> None:
@@ -292,10 +295,10 @@ def test_the_training_is_the_same_to_the_bit_without_a_witness(monkeypatch: pyte
     def weights() -> dict[str, Tensor]:
         loop = Loop.of(replace(RECIPE, accumulate=2, clip=0.5, ema=0.9, optimizer="adamw"))
         loop.train()
-        assert loop.ema is not None
+        assert loop.parts.ema is not None
         return {
-            **loop.model.state_dict(),
-            **{f"ema.{name}": value for name, value in loop.ema.model.state_dict().items()},
+            **loop.parts.model.state_dict(),
+            **{f"ema.{name}": value for name, value in loop.parts.ema.model.state_dict().items()},
         }
 
     seen = weights()
@@ -318,7 +321,7 @@ def test_no_output_and_no_gradient_outlives_its_step() -> None:
     gc.collect()
     assert len(outputs) >= 3
     assert not any(ref() is not None for ref in outputs)
-    assert not any(module._forward_hooks for module in loop.model.modules())
+    assert not any(module._forward_hooks for module in loop.parts.model.modules())
 
 
 def test_looking_at_a_compiled_model_from_outside_compiles_it_once() -> None:
@@ -327,7 +330,7 @@ def test_looking_at_a_compiled_model_from_outside_compiles_it_once() -> None:
     counter = CompileCounter()
     ear = Ear()
     loop = Loop.of(replace(RECIPE, steps=10, batch=20), hooks=ear)
-    loop.forward = torch.compile(loop.model, backend=counter)
+    loop = with_parts(loop, forward=torch.compile(loop.parts.model, backend=counter))
     loop.train()
     assert counter.frame_count == 1
     assert ear.of(ModelSeen)[0].compiled

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.engine.small import with_parts
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.layers import LayerLook, Reading, during_forward
@@ -67,7 +68,7 @@ def rows_of(recipe: Recipe) -> list[Row]:
 def weights_after(recipe: Recipe) -> dict[str, Tensor]:
     loop = Loop.of(recipe)
     loop.train()
-    return loop.model.state_dict()
+    return loop.parts.model.state_dict()
 
 
 def ignore(*_: object) -> None:
@@ -304,7 +305,7 @@ def test_sparse_embeddings_train_under_the_looks() -> None:
 def test_a_compiled_model_is_not_looked_into_and_a_note_says_so() -> None:
     heard = Rows()
     loop = Loop.of(RECIPE, hooks=heard)
-    loop.forward = torch.compile(loop.model, backend="eager")
+    loop = with_parts(loop, forward=torch.compile(loop.parts.model, backend="eager"))
     loop.train()
     assert len([note for note in heard.notes if "compiled" in note]) == 1
     assert heard.rows[-1].values["grad_norm/0.weight"] > 0

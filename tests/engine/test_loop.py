@@ -17,7 +17,19 @@ import torch
 from torch import Tensor, nn
 
 import trueloop.engine.train
-from tests.engine.small import CLASSES, SMALL, WIDTH, Read, begin, plain, ran, same_bits, with_dropout, with_norm
+from tests.engine.small import (
+    CLASSES,
+    SMALL,
+    WIDTH,
+    Read,
+    begin,
+    plain,
+    ran,
+    same_bits,
+    with_dropout,
+    with_norm,
+    with_parts,
+)
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.store import Memory
 from trueloop.engine.ema import Ema
@@ -117,29 +129,29 @@ def test_the_moving_average_is_one_written_by_hand() -> None:
     """SGD by hand beside it, weight by weight."""
     over = ran(replace(SMALL, ema=0.9, optimizer="sgd"))
     loop, _, _ = begin(replace(SMALL, ema=0.9, optimizer="sgd"))
-    average = [parameter.detach().clone() for parameter in loop.model.parameters()]
+    average = [parameter.detach().clone() for parameter in loop.parts.model.parameters()]
     for step, window in enumerate(loop.windows()):
         (micro,) = window.micros
-        loop.model.zero_grad()
-        nn.functional.cross_entropy(loop.model(micro.inputs), micro.targets).backward()  # type: ignore[no-untyped-call]
+        loop.parts.model.zero_grad()
+        nn.functional.cross_entropy(loop.parts.model(micro.inputs), micro.targets).backward()  # type: ignore[no-untyped-call]
         decay = min(0.9, (1 + step) / (10 + step))
         with torch.no_grad():
-            for mean, parameter in zip(average, loop.model.parameters(), strict=True):
+            for mean, parameter in zip(average, loop.parts.model.parameters(), strict=True):
                 parameter.sub_(SMALL.lr * torch.as_tensor(parameter.grad))
                 mean.copy_(decay * mean + (1 - decay) * parameter)
         loop.state.advance(window.ends_epoch)
-    assert over.loop.ema is not None
-    for mine, expected in zip(over.loop.ema.model.parameters(), average, strict=True):
+    assert over.loop.parts.ema is not None
+    for mine, expected in zip(over.loop.parts.ema.model.parameters(), average, strict=True):
         assert torch.allclose(mine, expected, atol=1e-6)
 
 
 def test_what_is_evaluated_is_the_average() -> None:
     over = ran(replace(SMALL, ema=0.99, epochs=6))
-    assert over.loop.ema is not None
-    assert over.loop.splits.valid is not None
+    assert over.loop.parts.ema is not None
+    assert over.loop.parts.splits.valid is not None
     last = over.kept.values(kind="valid")[-1]
-    assert last == over.loop.measure(over.loop.ema.model, over.loop.splits.valid)["loss"]
-    assert last != over.loop.measure(over.loop.model, over.loop.splits.valid)["loss"]
+    assert last == over.loop.validation.measure(over.loop.parts.ema.model, over.loop.parts.splits.valid)["loss"]
+    assert last != over.loop.validation.measure(over.loop.parts.model, over.loop.parts.splits.valid)["loss"]
 
 
 def test_the_average_copies_running_statistics_and_never_trains() -> None:
@@ -180,14 +192,14 @@ def test_a_resumed_run_ends_with_the_same_bits_and_the_same_lines(at: int) -> No
     whole = ran(everything())
     store = Memory()
     cut, _, _ = begin(everything(), store)
-    cut.total_steps = 16
+    cut = with_parts(cut, total_steps=16)
     stop_after(cut, at)
     assert train(cut).reason == "signal"
     resumed = ran(everything(), store, go_on=True)
     assert same_bits(whole.weights, resumed.weights)
-    assert whole.loop.ema is not None
-    assert resumed.loop.ema is not None
-    assert same_bits(whole.loop.ema.model.state_dict(), resumed.loop.ema.model.state_dict())
+    assert whole.loop.parts.ema is not None
+    assert resumed.loop.parts.ema is not None
+    assert same_bits(whole.loop.parts.ema.model.state_dict(), resumed.loop.parts.ema.model.state_dict())
     lines = [(row.step, row.values["loss"]) for row in whole.kept.rows if row.step > at]
     assert [(row.step, row.values["loss"]) for row in resumed.kept.rows] == lines
 
@@ -199,7 +211,7 @@ def stop_after(loop: Loop, steps: int) -> None:
         if loop.state.step + 1 == steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    loop.optimizer.register_step_post_hook(ask)
+    loop.parts.optimizer.register_step_post_hook(ask)
 
 
 def test_a_signal_ends_the_step_saves_and_leaves() -> None:
@@ -278,7 +290,7 @@ def test_no_gradient_is_left_for_the_next_step_or_behind_the_run() -> None:
 
     over = ran(replace(SMALL, model=Asks))
     assert left == [False] * 12
-    assert all(parameter.grad is None for parameter in over.loop.model.parameters())
+    assert all(parameter.grad is None for parameter in over.loop.parts.model.parameters())
 
 
 def test_a_plain_model_learns() -> None:

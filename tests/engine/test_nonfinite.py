@@ -12,16 +12,32 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.engine.small import CLASSES, SMALL, WIDTH, Ran, Read, begin, blobs, plain, ran, same_bits, with_norm
+from tests.engine.small import (
+    CLASSES,
+    SMALL,
+    WIDTH,
+    Ran,
+    Read,
+    begin,
+    blobs,
+    plain,
+    ran,
+    same_bits,
+    with_norm,
+    with_parts,
+)
 from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine import nonfinite_guard
+from trueloop.engine.buffers import BufferSnapshot
+from trueloop.engine.cadence import Cadence
 from trueloop.engine.loop import Loop
-from trueloop.engine.nonfinite_guard import BufferSnapshot, Guard, clip, norm_of
+from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin
 from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.task import Multiclass
+from trueloop.parallel.gradient import clip, norm_of
 
 NAN = math.nan
 
@@ -43,7 +59,7 @@ ONCE = replace(SMALL, data=Read(change=spoiled()), batch=8, epochs=1, clip=1.0)
 
 def on_device(loop: Loop) -> None:
     """As on an accelerator: the optimizer is told on the device, the host asks later."""
-    loop.guard.on_device = True
+    loop.parts.guard.on_device = True
 
 
 DEVICES = pytest.mark.parametrize("before", [None, on_device], ids=["asked on the host", "held on the device"])
@@ -61,7 +77,7 @@ def test_stop_names_the_data_and_leaves_the_weights_as_they_were() -> None:
     before = ran(replace(ONCE, epochs=None, steps=5, schedule="constant"))
     assert over.ending.reason == "nonfinite"
     assert "The data of the batch at step 6 (epoch 0, batch 5) hold nan" in over.ending.message
-    assert "No weight has seen it" in over.ending.message
+    assert "It did not reach the weights" in over.ending.message
     assert same_bits(over.weights, before.weights)
     assert over.kept.not_finite()[0].origin == "input"
     assert not over.kept.not_finite()[0].skipped
@@ -107,7 +123,7 @@ def test_a_skipped_step_is_as_if_it_had_not_been(before: Any) -> None:
     over = ran(recipe, before=before)
     loop, _, _ = begin(recipe)
     inputs, labels = blobs(50)
-    model = loop.model
+    model = loop.parts.model
     for step, number in enumerate(torch.split(epoch_order(50, 0, 0), 8)):
         if step == 5:
             continue
@@ -144,8 +160,8 @@ def test_the_count_is_bounded() -> None:
 def test_the_moving_average_does_not_follow_a_step_that_was_not_taken() -> None:
     for before in (None, on_device):
         over = ran(replace(ONCE, model=with_norm, on_nonfinite="skip", ema=0.5, evaluate_every=1), before=before)
-        assert over.loop.ema is not None
-        assert all(torch.isfinite(value).all() for value in over.loop.ema.model.state_dict().values())
+        assert over.loop.parts.ema is not None
+        assert all(torch.isfinite(value).all() for value in over.loop.parts.ema.model.state_dict().values())
         assert all(math.isfinite(value) for value in over.kept.values(kind="valid"))
 
 
@@ -165,7 +181,7 @@ def test_rollback_goes_back_and_leaves_that_batch_out_when_it_comes_again(before
     assert finite(over)
     assert (over.loop.state.rollbacks, over.loop.state.skipped, over.loop.state.step) == (1, 1, 7)
     assert over.loop.state.avoided == [(0, 5)]
-    assert any("Back to the checkpoint of step" in note for note in over.kept.notes)
+    assert any("Rolled back to the checkpoint of step" in note for note in over.kept.notes)
     skipped = ran(replace(ONCE, on_nonfinite="skip", save_every=2, log_every=2), before=before)
     assert same_bits(over.weights, skipped.weights), (
         "in the end, that batch was not learned from, and all others were, once"
@@ -175,7 +191,7 @@ def test_rollback_goes_back_and_leaves_that_batch_out_when_it_comes_again(before
 def test_rollback_without_a_checkpoint_skips_and_says_so() -> None:
     over = ran(replace(ONCE, on_nonfinite="rollback"))
     assert over.ending.reason == "finished"
-    assert "There is no checkpoint to go back to yet." in over.kept.notes
+    assert "There is no checkpoint to roll back to yet." in over.kept.notes
 
 
 def test_rollbacks_are_bounded_too() -> None:
@@ -194,7 +210,7 @@ def test_a_resumed_run_still_avoids_what_it_went_back_for() -> None:
     whole = ran(recipe, Memory())
     ran(replace(recipe, epochs=None, steps=8), store)
     resumed = ran(recipe, store, go_on=True)
-    assert resumed.loop.guard.avoided >= {(0, 5)}
+    assert resumed.loop.parts.guard.avoided >= {(0, 5)}
     assert same_bits(whole.weights, resumed.weights)
 
 
@@ -244,7 +260,7 @@ def test_a_loss_that_is_no_number_with_a_gradient_that_is_one_is_stopped_as_well
 def test_a_weight_that_is_none_already_is_named() -> None:
     def break_weight(loop: Loop) -> None:
         with torch.no_grad():
-            loop.parameters[0][0, 0] = NAN
+            loop.parts.parameters[0][0, 0] = NAN
 
     over = ran(replace(ONCE, data=Read()), before=break_weight)
     assert "The weight 0.weight holds nan" in over.ending.message
@@ -307,9 +323,9 @@ def test_flags_on_the_device_tell_later_which_batches_were_held_back() -> None:
         assert keeper.step(torch.tensor(1.0), torch.tensor(norm), (0, number)), "nobody knows yet"
     assert torch.equal(weight.detach(), torch.full((3,), 1.0 - 1.0 - 2.0))
     assert keeper.losses()[0] == 2.0
-    assert keeper.held() == [(0, 1), (0, 3)]
+    assert keeper.take_skipped() == [(0, 1), (0, 3)]
     assert keeper.losses() == (2.0, 2)
-    assert keeper.held() == []
+    assert keeper.take_skipped() == []
 
 
 def test_the_flags_are_read_before_there_is_no_room_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,14 +340,12 @@ def test_what_the_device_held_back_survives_a_checkpoint_in_between() -> None:
     store = Memory()
     recipe = replace(ONCE, model=with_norm, on_nonfinite="skip", log_every=7, save_every=6, epochs=2)
     whole = ran(recipe, Memory(), before=on_device)
-    cut = begin(recipe, store)[0]
+    cut = with_parts(begin(recipe, store)[0], total_steps=6)
     on_device(cut)
-    cut.total_steps = 6
-    cut.time_to_log = lambda: False  # type: ignore[method-assign]
-    cut.time_to_evaluate = lambda ends_epoch: False  # type: ignore[method-assign]  # noqa: ARG005
-    from trueloop.engine.train import train
-
-    train(cut)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cadence, "time_to_log", lambda self: False)  # noqa: ARG005
+        patch.setattr(Cadence, "time_to_evaluate", lambda self, ends_epoch: False)  # noqa: ARG005
+        cut.train()
     resumed = ran(recipe, store, go_on=True, before=on_device)
     assert resumed.loop.state.skipped == whole.loop.state.skipped == 2
     assert same_bits(resumed.weights, whole.weights)
@@ -345,11 +359,11 @@ def test_statistics_go_back_to_the_last_good_step() -> None:
     norm(torch.randn(4, 2) * NAN)
     assert norm.running_mean is not None
     assert torch.isnan(norm.running_mean).all()
-    statistics.put_back()
+    statistics.restore()
     assert torch.equal(norm.running_mean, torch.zeros(2))
     assert int(torch.as_tensor(norm.num_batches_tracked)) == 0
     table.add_(1)
-    statistics.put_back()
+    statistics.restore()
     assert torch.equal(table, torch.ones(1000)), "what does change is put back, whoever changes it"
 
 
@@ -360,7 +374,7 @@ def test_a_table_that_nobody_changes_is_not_copied() -> None:
     assert statistics._changed() == []
     table.add_(1)
     assert statistics._changed() == [0]
-    statistics.keep()
+    statistics.take()
     assert statistics._changed() == []
 
 
@@ -368,5 +382,5 @@ def test_the_guard_holds_back_what_it_is_asked_about_on_the_host() -> None:
     weight, keeper = guarded()
     weight.grad = torch.full((3,), NAN)
     assert not keeper.step(torch.tensor(1.0), torch.tensor(NAN), (2, 3))
-    assert keeper.held() == [(2, 3)]
+    assert keeper.take_skipped() == [(2, 3)]
     assert torch.equal(weight.detach(), torch.ones(3))

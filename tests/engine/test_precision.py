@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.engine.small import SMALL, Read, begin, plain, ran
+from tests.engine.small import SMALL, Read, begin, plain, ran, with_parts
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.precision import Precision
 from trueloop.engine.stop import Stop, catch_signals
@@ -114,10 +114,10 @@ def test_bf16_computes_in_bf16_and_keeps_weights_and_gradients_in_fp32() -> None
 def in_half(recipe: Any = SMALL, scale: float = 2.0**16, interval: int = 2000) -> Any:
     """A loop with a scaler, built from its parts."""
     loop, kept, store = begin(recipe)
-    loop.precision = Precision("fp16", HOST)
-    loop.precision.scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
-    loop.guard = Guard(loop.optimizer, HOST, loop.model, ask_each_step=True)
-    return loop, kept, store
+    precision = Precision("fp16", HOST)
+    precision.scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
+    guard = Guard(loop.parts.optimizer, HOST, loop.parts.model, ask_each_step=True)
+    return with_parts(loop, precision=precision, guard=guard), kept, store
 
 
 def test_fp16_learns_what_fp32_learns() -> None:
@@ -129,10 +129,10 @@ def test_fp16_learns_what_fp32_learns() -> None:
 def test_steps_that_the_scaler_refuses_do_not_advance_the_schedule() -> None:
     """A scale beyond what a half can hold: it comes down by halves, a step each, and each is a step not taken."""
     loop, kept, _ = in_half(replace(SMALL, schedule="linear", optimizer="sgd", epochs=10), scale=2.0**40)
-    before = {name: value.clone() for name, value in loop.model.state_dict().items()}
-    assert loop.precision.scaler is not None
+    before = {name: value.clone() for name, value in loop.parts.model.state_dict().items()}
+    assert loop.parts.precision.scaler is not None
     ending = train(loop)
-    refused = int(math.log2(2.0**40 / loop.precision.scaler.get_scale()))
+    refused = int(math.log2(2.0**40 / loop.parts.precision.scaler.get_scale()))
     assert refused > 10
     assert ending.reason == "finished"
     assert loop.state.clock == 40 - refused
@@ -143,14 +143,14 @@ def test_steps_that_the_scaler_refuses_do_not_advance_the_schedule() -> None:
     )
     assert loop.state.skipped == 0, "a scaler that finds its scale is no fault"
     assert kept.not_finite() == []
-    assert any(not torch.equal(value, before[name]) for name, value in loop.model.state_dict().items())
+    assert any(not torch.equal(value, before[name]) for name, value in loop.parts.model.state_dict().items())
 
 
 def test_clipping_is_after_the_scale_is_taken_out() -> None:
     loop, kept, _ = in_half(replace(SMALL, optimizer="sgd", lr=1.0, clip=0.01, epochs=None, steps=1))
-    before = torch.cat([parameter.detach().flatten().clone() for parameter in loop.parameters])
+    before = torch.cat([parameter.detach().flatten().clone() for parameter in loop.parts.parameters])
     train(loop)
-    moved = torch.cat([parameter.detach().flatten() for parameter in loop.parameters]) - before
+    moved = torch.cat([parameter.detach().flatten() for parameter in loop.parts.parameters]) - before
     assert float(moved.norm()) == pytest.approx(0.01, rel=1e-2)
     assert kept.values("gradient_norm")[0] < 10, "the norm in the log is the gradient's own"
 
@@ -167,11 +167,11 @@ def test_the_scale_is_part_of_a_checkpoint() -> None:
     loop, _, store = in_half(replace(SMALL, epochs=2), scale=2.0**40)
     train(loop)
     resumed, _, _ = in_half(replace(SMALL, epochs=4))
-    resumed.saver.store = store
-    assert resumed.go_back()
-    assert resumed.precision.scaler is not None
-    assert loop.precision.scaler is not None
-    assert resumed.precision.scaler.get_scale() == loop.precision.scaler.get_scale() != 2.0**16
+    resumed.parts.saver.store = store
+    assert resumed.recovery.go_back()
+    assert resumed.parts.precision.scaler is not None
+    assert loop.parts.precision.scaler is not None
+    assert resumed.parts.precision.scaler.get_scale() == loop.parts.precision.scaler.get_scale() != 2.0**16
 
 
 def test_a_precision_without_a_scaler_does_nothing_of_it() -> None:

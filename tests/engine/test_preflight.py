@@ -37,7 +37,7 @@ from trueloop.recipe.recipe import Recipe
 def refused(recipe: Recipe, kind: type[Exception] = BadRecipe) -> str:
     loop, _, _ = begin(recipe)
     with pytest.raises(kind) as raised:
-        check_before_training(loop)
+        check_before_training(loop.parts)
     assert "Nothing was trained" in str(raised.value)
     return str(raised.value)
 
@@ -89,7 +89,7 @@ def test_five_steps_end_with_the_same_bits_with_and_without_it(model: Callable[[
     valid = Tensors(*blobs(20, seed=1))
     data = Of(Splits(Dataset(Drawing()), valid)) if source == "dataset" else Read()
     recipe = replace(SMALL, model=model, data=data, epochs=None, steps=5, ema=0.9)
-    with_it, without = ran(recipe, before=check_before_training), ran(recipe)
+    with_it, without = ran(recipe, before=lambda loop: check_before_training(loop.parts)), ran(recipe)
     assert same_bits(with_it.weights, without.weights)
     assert with_it.losses == without.losses
     assert with_it.loop.state.step == 5
@@ -97,26 +97,26 @@ def test_five_steps_end_with_the_same_bits_with_and_without_it(model: Callable[[
 
 def test_modes_gradients_and_hooks_are_as_before() -> None:
     loop, _, _ = begin(replace(SMALL, model=with_norm))
-    loop.model.train()
-    loop.model[1].eval()  # type: ignore[index]
-    check_before_training(loop)
-    assert [module.training for module in loop.model.children()] == [True, False, True, True]
-    assert all(parameter.grad is None for parameter in loop.model.parameters())
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in loop.model.modules())
+    loop.parts.model.train()
+    loop.parts.model[1].eval()  # type: ignore[index]
+    check_before_training(loop.parts)
+    assert [module.training for module in loop.parts.model.children()] == [True, False, True, True]
+    assert all(parameter.grad is None for parameter in loop.parts.model.parameters())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in loop.parts.model.modules())
     assert loop.state.step == 0
 
 
 def test_what_it_refuses_leaves_no_trace_either() -> None:
     loop, _, _ = begin(labelled(lambda labels: labels + 1, model=Nosy))
-    before = {name: value.clone() for name, value in loop.model.state_dict().items()}
+    before = {name: value.clone() for name, value in loop.parts.model.state_dict().items()}
     torch.manual_seed(5)
     with pytest.raises(BadData):
-        check_before_training(loop)
+        check_before_training(loop.parts)
     after = torch.rand(3)
     torch.manual_seed(5)
     assert torch.equal(after, torch.rand(3))
-    assert same_bits(before, loop.model.state_dict())
-    assert loop.model.training
+    assert same_bits(before, loop.parts.model.state_dict())
+    assert loop.parts.model.training
 
 
 # -- targets --
@@ -178,7 +178,7 @@ def test_a_shape_that_does_not_fit_is_told_with_the_layer_and_what_it_was_given(
 
     loop, _, _ = begin(replace(SMALL, model=model))
     with pytest.raises(BadRecipe) as raised:
-        check_before_training(loop)
+        check_before_training(loop.parts)
     said = str(raised.value)
     assert "Batch 0 of the training data has inputs [16, 6] of float32, and Sequential fails on them" in said
     assert (
@@ -199,7 +199,7 @@ def test_a_forward_that_raises_is_chained() -> None:
 
     loop, _, _ = begin(replace(SMALL, model=Broken))
     with pytest.raises(BadRecipe, match="Broken fails on them: KeyError: 'mine'") as raised:
-        check_before_training(loop)
+        check_before_training(loop.parts)
     assert isinstance(raised.value.__cause__, KeyError)
 
 
@@ -222,7 +222,7 @@ def test_what_follows_the_validation_data_needs_some() -> None:
         replace(recipe, patience=3, schedule="plateau")
     )
     assert "metric follow the validation data" in refused(replace(recipe, metric="loss"))
-    check_before_training(begin(recipe)[0])
+    check_before_training(begin(recipe)[0].parts)
 
 
 # -- what data cannot give --
@@ -263,14 +263,22 @@ def test_torch_would_indeed_have_stopped_there() -> None:
 @pytest.mark.parametrize("values", [{"drop_last": True}, {"batch": 11}, {"batch": 31}, {"model": plain}])
 def test_each_cure_helps(values: dict[str, Any]) -> None:
     recipe = replace(SMALL, model=with_norm, data=Read(samples=33))
-    assert ran(replace(recipe, **values), before=check_before_training).ending.reason == "finished"
+    assert (
+        ran(replace(recipe, **values), before=lambda loop: check_before_training(loop.parts)).ending.reason
+        == "finished"
+    )
 
 
 def test_batchnorm_over_images_can_do_with_one_sample() -> None:
     def model() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, CLASSES))
 
-    assert ran(replace(SMALL, model=model, data=images(17)), before=check_before_training).ending.reason == "finished"
+    assert (
+        ran(
+            replace(SMALL, model=model, data=images(17)), before=lambda loop: check_before_training(loop.parts)
+        ).ending.reason
+        == "finished"
+    )
 
 
 def test_micro_batches_of_one_sample_with_batchnorm_are_refused() -> None:

@@ -100,9 +100,9 @@ def test_less_is_kept_for_the_backward() -> None:
 def test_the_moving_average_has_blocks_of_its_own() -> None:
     recipe = replace(SMALL, model=Net, ema=0.9)
     kept, again = ran(recipe), ran(replace(recipe, activation_checkpointing=True))
-    assert kept.loop.ema is not None
-    assert again.loop.ema is not None
-    assert same_bits(kept.loop.ema.model.state_dict(), again.loop.ema.model.state_dict())
+    assert kept.loop.parts.ema is not None
+    assert again.loop.parts.ema is not None
+    assert same_bits(kept.loop.parts.ema.model.state_dict(), again.loop.parts.ema.model.state_dict())
     assert kept.kept.values(kind="valid") == again.kept.values(kind="valid")
 
 

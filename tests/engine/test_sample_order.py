@@ -137,7 +137,9 @@ def test_balanced_draws_give_every_class_its_share() -> None:
 def test_a_balanced_run_learns_the_rare_class_from_balanced_batches() -> None:
     labels = torch.cat([torch.zeros(95, dtype=torch.long), torch.ones(5, dtype=torch.long)])
     loop, _, _ = begin(replace(SMALL, data=Of(Splits(Tensors(torch.randn(100, 6), labels))), balanced=True, batch=20))
-    drawn = torch.cat([micro.targets for window in islice(loop.batches.windows(State()), 1) for micro in window.micros])
+    drawn = torch.cat(
+        [micro.targets for window in islice(loop.parts.batches.windows(State()), 1) for micro in window.micros]
+    )
     assert 4 <= int(drawn.sum()) <= 16
 
 
@@ -149,5 +151,5 @@ def test_an_epoch_without_a_whole_batch_does_not_hang() -> None:
 
 def test_drop_last_leaves_the_small_batch_out() -> None:
     loop, _, _ = begin(replace(SMALL, drop_last=True))
-    assert (loop.batches.steps_per_epoch, loop.total_steps) == (3, 9)
-    assert [window.samples for window in islice(loop.batches.windows(State()), 3)] == [16, 16, 16]
+    assert (loop.parts.batches.steps_per_epoch, loop.parts.total_steps) == (3, 9)
+    assert [window.samples for window in islice(loop.parts.batches.windows(State()), 3)] == [16, 16, 16]

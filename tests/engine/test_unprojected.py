@@ -204,7 +204,7 @@ def test_a_run_learns_and_measures_the_same(options: dict[str, Any]) -> None:
     for unprojected in (False, True):
         told = Told()
         loop = loop_of(unprojected, told, **options)
-        check_before_training(loop)
+        check_before_training(loop.parts)
         loop.train()
         rows.append(
             [
@@ -253,7 +253,7 @@ class Both(nn.Module):
 def test_a_model_may_answer_so_in_evaluation_too() -> None:
     told = Told()
     loop = loop_of(True, told, model=Both)
-    check_before_training(loop)
+    check_before_training(loop.parts)
     loop.train()
     (valid,) = [row for row in told.rows if row.kind == "valid" and row.step == 6]
     assert 0 < valid.values["loss"] < 6

@@ -82,7 +82,7 @@ def test_a_run_with_validation_ends_with_the_bits_of_one_without(model: Any) -> 
 def test_parts_in_eval_mode_stay_there_and_their_statistics_stand_still() -> None:
     torch.manual_seed(0)
     over = ran(replace(SMALL, model=Frozen, evaluate_every=2))
-    model = over.loop.model
+    model = over.loop.parts.model
     assert isinstance(model, Frozen)
     assert [model.training, model.backbone.training, model.backbone[1].training, model.head[0].training] == [
         True,
@@ -97,7 +97,7 @@ def test_parts_in_eval_mode_stay_there_and_their_statistics_stand_still() -> Non
 def test_a_model_that_comes_in_eval_mode_is_trained_in_training_mode() -> None:
     """As libraries hand out pretrained models."""
     over = ran(replace(SMALL, model=lambda: with_norm().eval()))
-    assert all(module.training for module in over.loop.model.modules())
+    assert all(module.training for module in over.loop.parts.model.modules())
     assert int(over.weights["1.num_batches_tracked"]) == 12
 
 
@@ -148,7 +148,7 @@ def test_no_graph_is_built_while_evaluating() -> None:
             return answer
 
     loop, _, _ = begin(replace(SMALL, model=Asked))
-    loop.evaluate()
+    loop.validation.evaluate()
     assert seen
     assert not any(seen)
 
@@ -271,7 +271,7 @@ def scripted(values: list[float], recipe: Any = SMALL) -> tuple[Any, Kept]:
     """A run whose validation loss follows the script, one value an evaluation."""
     loop, kept, _ = begin(replace(recipe, metric="loss", epochs=len(values)))
     coming: Iterator[float] = iter(values)
-    loop.measure = lambda *_: {"loss": next(coming), "accuracy": 0.0}  # type: ignore[method-assign]
+    loop.validation.measure = lambda *_: {"loss": next(coming), "accuracy": 0.0}  # type: ignore[method-assign]
     train(loop)
     return loop, kept
 
@@ -294,8 +294,8 @@ def test_without_patience_it_runs_to_its_end() -> None:
 def test_the_best_checkpoint_is_the_best_one() -> None:
     loop, kept = scripted([5, 2, 6, 2, 7])
     assert [row.best for row in kept.rows if row.kind == "valid"] == [True, True, False, False, False]
-    assert loop.saver.store.best() == "step-00000008"
-    assert "step-00000008" in loop.saver.store.names(), "it stays, however many come after it"
+    assert loop.parts.saver.store.best() == "step-00000008"
+    assert "step-00000008" in loop.parts.saver.store.names(), "it stays, however many come after it"
 
 
 def test_a_metric_that_is_no_number_is_never_the_best() -> None:

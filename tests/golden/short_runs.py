@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, final
 import torch
 
 from tests.golden.stand_ins import TARGET, stand_in_for, write_table
-from trueloop.engine.assemble import assemble
+from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.hook import Hook, Row
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -90,7 +90,7 @@ def losses_of(name: str, kind: Kind) -> list[float]:
         folder = Path(made)
         heard = _Losses()
         data = Path(os.environ["TRUELOOP_DATA"]) if kind == "real" and name not in KINDS else stand_in_for(name, folder)
-        train(assemble(short(name, folder), DataRequest(data), hooks=heard))
+        train(Loop.of(short(name, folder), DataRequest(data), hooks=heard))
     return heard.losses
 
 

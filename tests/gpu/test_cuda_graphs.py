@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.errors import BadRecipe
@@ -65,7 +64,7 @@ RECIPE = Recipe(
 
 def ran(recipe: Recipe, store: Memory | None = None) -> tuple[Loop, Kept, Ending]:
     kept = Kept()
-    loop = assemble(replace(recipe, hooks=(kept,)), store=store)
+    loop = Loop.of(replace(recipe, hooks=(kept,)), store=store)
     return loop, kept, train(loop)
 
 
@@ -93,7 +92,7 @@ def test_played_steps_give_the_numbers_of_steps_one_by_one(change: dict[str, Any
     assert ending.reason == "finished"
     # The same draws of dropout, the same order: only the rounding of the rate differs, which a hundred steps make
     # larger.
-    assert furthest(plain.model, loop.model) < (1e-3 if recipe.precision == "fp32" else 5e-2)
+    assert furthest(plain.parts.model, loop.parts.model) < (1e-3 if recipe.precision == "fp32" else 5e-2)
     for mine, other in zip(kept.rows, plain_kept.rows, strict=True):
         assert (mine.kind, mine.step) == (other.kind, other.step)
         assert mine.values["loss"] == pytest.approx(other.values["loss"], rel=2e-2, abs=1e-3)
@@ -115,15 +114,15 @@ def test_twice_the_same_and_after_a_resume_the_same_bits(change: dict[str, Any])
     store = Memory()
     first, _, _ = ran(recipe, store)
     second, _, _ = ran(recipe)
-    assert furthest(first.model, second.model) == 0.0
+    assert furthest(first.parts.model, second.parts.model) == 0.0
     names = store.names()
     for name in names[len(names) // 2 :]:
         store.remove(name)
-    resumed = assemble(recipe, store=store)
-    assert resumed.go_back()
+    resumed = Loop.of(recipe, store=store)
+    assert resumed.recovery.go_back()
     assert 0 < resumed.state.step < 192
     train(resumed)
-    assert furthest(first.model, resumed.model) == 0.0
+    assert furthest(first.parts.model, resumed.parts.model) == 0.0
 
 
 def test_a_batch_that_is_no_number_reaches_no_weight() -> None:
@@ -137,7 +136,7 @@ def test_a_batch_that_is_no_number_reaches_no_weight() -> None:
         loop, _, ending = ran(replace(RECIPE, data=poisoned, on_nonfinite="skip", max_nonfinite=20, **change))
         assert ending.reason == "finished"
         assert loop.state.skipped == 6
-        assert all(torch.isfinite(value).all() for value in loop.model.state_dict().values())
+        assert all(torch.isfinite(value).all() for value in loop.parts.model.state_dict().values())
 
 
 class AsksTheHost(nn.Module):
@@ -153,7 +152,7 @@ class AsksTheHost(nn.Module):
 
 
 def test_a_model_that_asks_the_host_is_refused_with_the_reason_and_eager_goes_on() -> None:
-    loop = assemble(replace(RECIPE, model=AsksTheHost))
+    loop = Loop.of(replace(RECIPE, model=AsksTheHost))
     with pytest.raises(
         BadRecipe, match=r"cannot be recorded as a CUDA graph: .*captur.* Nothing was trained: give program=eager"
     ):
@@ -165,10 +164,9 @@ def test_a_model_that_asks_the_host_is_refused_with_the_reason_and_eager_goes_on
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_host_waits_for_the_device_only_where_metrics_are_read() -> None:
-    loop = assemble(replace(RECIPE, log_every=1000, evaluate_every=1000, save_every=1000, epochs=3))
-    graphs = loop.graphs
-    assert graphs is not None
-    played = graphs.play
+    loop = Loop.of(replace(RECIPE, log_every=1000, evaluate_every=1000, save_every=1000, epochs=3))
+    graphs = loop.program
+    played = graphs.replay
 
     def watched(window: Any) -> Tensor:
         torch.cuda.set_sync_debug_mode("error")
@@ -177,5 +175,5 @@ def test_the_host_waits_for_the_device_only_where_metrics_are_read() -> None:
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    graphs.play = watched  # type: ignore[method-assign]
+    graphs.replay = watched  # type: ignore[method-assign]
     assert train(loop).reason == "finished"

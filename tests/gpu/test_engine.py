@@ -16,7 +16,7 @@ from trueloop.checkpoint.store import Memory
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.engine.assemble import assemble
+from trueloop.engine.cadence import Cadence
 from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.hook import Ending, Hook, Row
@@ -69,12 +69,12 @@ RECIPE = Recipe(
 
 def ran(recipe: Recipe, store: Memory | None = None) -> tuple[Loop, Kept, Ending]:
     kept = Kept()
-    loop = assemble(replace(recipe, hooks=(kept,)), store=store)
+    loop = Loop.of(replace(recipe, hooks=(kept,)), store=store)
     return loop, kept, train(loop)
 
 
 def weights(loop: Loop) -> list[Tensor]:
-    return [value.cpu() for value in loop.model.state_dict().values()]
+    return [value.cpu() for value in loop.parts.model.state_dict().values()]
 
 
 def equal(first: Loop, second: Loop) -> bool:
@@ -98,11 +98,11 @@ def test_a_loader_gives_the_bits_of_resident_data() -> None:
 def test_a_resumed_run_ends_with_the_same_bits() -> None:
     whole, kept, _ = ran(RECIPE)
     store = Memory()
-    loop = assemble(RECIPE, store=store)
-    loop.total_steps = 41  # the schedule keeps its own length
+    loop = Loop.of(RECIPE, store=store)
+    loop = Loop(replace(loop.parts, total_steps=41))  # the schedule keeps its own length
     train(loop)
-    later = assemble(replace(RECIPE, hooks=(last := Kept(),)), store=store)
-    assert later.go_back()
+    later = Loop.of(replace(RECIPE, hooks=(last := Kept(),)), store=store)
+    assert later.recovery.go_back()
     assert later.state.step == 41
     train(later)
     assert equal(whole, later)
@@ -112,10 +112,10 @@ def test_a_resumed_run_ends_with_the_same_bits() -> None:
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_host_does_not_wait_between_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch itself raises on every wait while its debug mode says so: in all steps of an epoch but those that log."""
-    loop = assemble(
+    loop = Loop.of(
         replace(RECIPE, batch=8, log_every=20, epochs=None, steps=40, evaluate_every=1000, deterministic=False)
     )
-    log, watched = loop.log, 0
+    log, watched = loop.log.log, 0
 
     def logged(*facts: Any) -> None:
         torch.cuda.set_sync_debug_mode("default")
@@ -130,11 +130,11 @@ def test_the_host_does_not_wait_between_log_lines(monkeypatch: pytest.MonkeyPatc
             watched += torch.cuda.get_sync_debug_mode() == 2
             yield window
 
-    original = loop.batches.windows
-    monkeypatch.setattr(loop, "log", logged)
-    monkeypatch.setattr(loop.batches, "windows", windows)
-    monkeypatch.setattr(loop, "time_to_save", lambda *_: False)
-    monkeypatch.setattr(loop, "time_to_evaluate", lambda *_: False)
+    original = loop.parts.batches.windows
+    monkeypatch.setattr(loop.log, "log", logged)
+    monkeypatch.setattr(loop.parts.batches, "windows", windows)
+    monkeypatch.setattr(Cadence, "time_to_save", lambda *_: False)
+    monkeypatch.setattr(Cadence, "time_to_evaluate", lambda *_: False)
     try:
         ending = train(loop)
     finally:
@@ -151,7 +151,7 @@ def poisoned(request: DataRequest) -> Splits:
 
 def test_a_batch_that_is_no_number_is_held_back_by_the_device() -> None:
     loop, kept, ending = ran(replace(RECIPE, data=poisoned, on_nonfinite="skip", log_every=7))
-    assert loop.guard.on_device
+    assert loop.parts.guard.on_device
     assert ending.reason == "finished"
     assert loop.state.skipped == 6  # once an epoch
     assert all(torch.isfinite(value).all() for value in weights(loop))
@@ -174,9 +174,9 @@ def test_learns_in_every_precision(precision: str) -> None:
 
 def test_steps_that_the_scaler_refuses_do_not_advance_the_schedule() -> None:
     kept = Kept()
-    loop = assemble(replace(RECIPE, precision="fp16", deterministic=False, hooks=(kept,)))
-    assert loop.precision.scaler is not None
-    loop.precision.scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
+    loop = Loop.of(replace(RECIPE, precision="fp16", deterministic=False, hooks=(kept,)))
+    assert loop.parts.precision.scaler is not None
+    loop.parts.precision.scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
     train(loop)
     assert 0 < loop.state.clock < loop.state.step
     assert loop.state.skipped == 0
@@ -191,7 +191,7 @@ def test_compiled_learns_what_eager_learns() -> None:
     _, eager, _ = ran(replace(RECIPE, deterministic=False, model=without_dropout))
     loop, compiled, _ = ran(replace(RECIPE, deterministic=False, model=without_dropout, compile="default"))
     assert compiled.losses == pytest.approx(eager.losses, rel=1e-2)
-    assert not any("_orig_mod" in name for name in loop.model.state_dict())
+    assert not any("_orig_mod" in name for name in loop.parts.model.state_dict())
 
 
 def without_dropout() -> nn.Module:

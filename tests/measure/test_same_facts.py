@@ -119,9 +119,9 @@ def both(model: Callable[[], nn.Module]) -> tuple[list[Event], list[Event]]:
     listener = Listener()
     recipe = Recipe(name="same", model=model, data=read, steps=STEPS, batch=16, lr=0.01, optimizer="sgd", trackers=())
     loop = Loop.of(recipe, hooks=listener)
-    state = {name: tensor.clone() for name, tensor in loop.model.state_dict().items()}
-    per_epoch = loop.batches.steps_per_epoch
-    batches = [loop.batches.batch_at(step // per_epoch, step % per_epoch) for step in range(STEPS)]
+    state = {name: tensor.clone() for name, tensor in loop.parts.model.state_dict().items()}
+    per_epoch = loop.parts.batches.steps_per_epoch
+    batches = [loop.parts.batches.batch_at(step // per_epoch, step % per_epoch) for step in range(STEPS)]
 
     def plain() -> list[Event]:
         heard: list[Event] = []

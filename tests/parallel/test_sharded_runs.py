@@ -69,7 +69,7 @@ def cut(recipe: Recipe, way: str, folder: Path) -> int:
     def work(rank: int) -> int:
         loop, _, _ = begin(spread(recipe, way), Folder(folder))
         asked = rank + 1 == WORLDS[way]
-        loop.optimizer.register_step_post_hook(
+        loop.parts.optimizer.register_step_post_hook(
             lambda *_: loop.stop.ask(15) if asked and loop.state.step + 1 == 10 else None
         )
         return loop.train().step
@@ -223,7 +223,7 @@ def test_processes_that_see_other_checkpoints_are_told_so(tmp_path: Path) -> Non
     def work(rank: int) -> str:
         loop, _, _ = begin(replace(RECIPE, parallel="fsdp"), Folder(tmp_path / str(rank)))
         with pytest.raises(BadCheckpoint) as refusal:
-            loop.go_back()
+            loop.recovery.go_back()
         return str(refusal.value)
 
     first, second = on_ranks(work)
@@ -237,7 +237,7 @@ def test_a_full_disk_on_one_process_ends_the_run_of_all_and_it_goes_on_later(tmp
 
     def full(rank: int) -> Any:
         loop, _, _ = begin(recipe, Folder(tmp_path))
-        loop.optimizer.register_step_post_hook(
+        loop.parts.optimizer.register_step_post_hook(
             lambda *_: limit_files(100) if rank == 1 and loop.state.step + 1 == 8 else None
         )
         with pytest.raises(CannotSave) as refusal:

@@ -28,6 +28,7 @@ from tests.engine.small import (
     ran,
     reading,
     same_bits,
+    with_parts,
 )
 from tests.parallel.ranks import on_ranks
 from trueloop.checkpoint.store import Folder
@@ -62,16 +63,16 @@ FIFTY = replace(
 
 def told(over: Ran) -> dict[str, Any]:
     """What can be sent through a pipe."""
-    strategy = over.loop.strategy
+    strategy = over.loop.parts.strategy
     return {
         "losses": over.losses,
         "norms": over.kept.values("gradient_norm"),
         "valid": over.kept.values(kind="valid"),
-        "weights": {name: value.numpy() for name, value in strategy.model_state(over.loop.model).items()},
+        "weights": {name: value.numpy() for name, value in strategy.model_state(over.loop.parts.model).items()},
         "ending": over.ending,
         "notes": over.kept.notes,
         "note": strategy.note,
-        "held": sum(part.numel() for part in strategy.mine(over.loop.model.parameters())),
+        "held": sum(part.numel() for part in strategy.mine(over.loop.parts.model.parameters())),
     }
 
 
@@ -220,14 +221,14 @@ def test_gradients_are_sent_once_per_step_and_while_the_backward_goes_on() -> No
     def work(rank: int) -> Any:
         loop, _, _ = begin(replace(FIFTY, parallel="ddp", accumulate=4, steps=4))
         asked: list[list[bool]] = [[] for _ in range(4)]
-        inner = loop.forward.module.forward
+        inner = loop.parts.forward.module.forward
 
         def look(inputs: Tensor) -> Any:
-            asked[loop.state.step].append(loop.forward.require_backward_grad_sync)
+            asked[loop.state.step].append(loop.parts.forward.require_backward_grad_sync)
             return inner(inputs)
 
-        loop.forward.module.forward = look
-        loop.splits = replace(loop.splits, valid=None)
+        loop.parts.forward.module.forward = look
+        loop = with_parts(loop, splits=replace(loop.parts.splits, valid=None))
         train(loop)
         return asked
 
@@ -305,9 +306,10 @@ def test_one_process_trains_alone_whatever_is_asked_and_says_so() -> None:
     over = ran(replace(recipe, parallel="fsdp"))
     assert over.losses == ran(recipe).losses
     assert (
-        over.loop.strategy.note == "parallel: none, though fsdp is asked for: there is one process (--nproc N has more)"
+        over.loop.parts.strategy.note
+        == "parallel: none, though fsdp is asked for: there is one process (--nproc N has more)"
     )
-    assert ran(recipe).loop.strategy.note == ""
+    assert ran(recipe).loop.parts.strategy.note == ""
 
 
 # -- copies that drift apart --
@@ -320,9 +322,9 @@ def drifting(way: str, rank: int, push_by: float = 0.5, **options: Any) -> Any:
     def push(*_: Any) -> None:
         if rank == 1 and loop.state.step == 2:
             with torch.no_grad():
-                dict(loop.model.named_parameters())["2.weight"].view(-1)[0].add_(push_by)
+                dict(loop.parts.model.named_parameters())["2.weight"].view(-1)[0].add_(push_by)
 
-    loop.optimizer.register_step_post_hook(push)
+    loop.parts.optimizer.register_step_post_hook(push)
     ending = train(loop)
     return ending, [row.step for row in kept.rows if row.kind == "valid"], store.names(), loop.state.step
 

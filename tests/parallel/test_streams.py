@@ -94,7 +94,7 @@ def _be(folder: Path, what: Recipe, rank: int, world: int, name: str, killed_at:
         store = Folder(folder / "checkpoints")
         loop, _, _ = begin(what, store)
         if store.names():
-            assert loop.go_back()
+            assert loop.recovery.go_back()
         with (folder / f"{name}-{rank}").open("w", encoding="utf-8") as written:
             _write_down(loop, written, rank, killed_at)
             train(loop)
@@ -106,7 +106,7 @@ def _be(folder: Path, what: Recipe, rank: int, world: int, name: str, killed_at:
 def _write_down(loop: Loop, file: Any, rank: int, killed_at: int) -> None:
     """What counts of each step, when the loop takes it. The last process kills itself in the middle of a step, the
     others lose it."""
-    windows = loop.batches.windows
+    windows = loop.parts.batches.windows
 
     def noted(state: State) -> Iterator[Any]:
         for begun, window in enumerate(windows(state), start=1):
@@ -114,11 +114,11 @@ def _write_down(loop: Loop, file: Any, rank: int, killed_at: int) -> None:
             samples = [int(number) for micro in own for number in micro.inputs[:, 0].tolist()]
             file.write(json.dumps([state.epoch, state.batch, samples]) + "\n")
             file.flush()
-            if begun == killed_at and rank == loop.peers.world - 1:
+            if begun == killed_at and rank == loop.parts.peers.world - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield window
 
-    loop.batches.windows = noted  # type: ignore[method-assign]
+    loop.parts.batches.windows = noted  # type: ignore[method-assign]
 
 
 def seen(folder: Path, name: str, world: int) -> dict[tuple[int, int], list[list[int]]]:

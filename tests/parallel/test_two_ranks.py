@@ -169,8 +169,8 @@ def test_a_model_that_begins_differently_on_each_process_is_made_one() -> None:
 def test_dropout_is_of_its_own_on_each_process() -> None:
     def work(rank: int) -> Any:
         loop, _, _ = begin(replace(UNEVEN, model=with_dropout))
-        loop.model.train()
-        return loop.model[2](torch.ones(64)).tolist()  # type: ignore[index]
+        loop.parts.model.train()
+        return loop.parts.model[2](torch.ones(64)).tolist()  # type: ignore[index]
 
     first, second = on_ranks(work)
     assert first != second
@@ -219,7 +219,7 @@ def stopped(recipe: Any, folder: Path, rank: int, at: int) -> Any:
         if rank == 1 and loop.state.step + 1 == at:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    loop.optimizer.register_step_post_hook(ask)
+    loop.parts.optimizer.register_step_post_hook(ask)
     return told(Ran(loop, kept, train(loop), store))
 
 

@@ -12,7 +12,7 @@ import torch
 from tests.golden.short_runs import short
 from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from trueloop.data.source import Facts
-from trueloop.engine.assemble import assemble
+from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.errors import BadData
 from trueloop.recipe.model import build_model
@@ -56,10 +56,10 @@ def test_it_takes_two_steps_and_the_weights_move(name: str, tmp_path: Path) -> N
     if name == "digits":
         pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     recipe = replace(short(name, tmp_path), steps=2, batch=2, warmup=0)
-    loop = assemble(recipe, DataRequest(stand_in_for(name, tmp_path)))
-    before = {key: value.clone() for key, value in loop.model.state_dict().items()}
+    loop = Loop.of(recipe, DataRequest(stand_in_for(name, tmp_path)))
+    before = {key: value.clone() for key, value in loop.parts.model.state_dict().items()}
     assert train(loop).reason == "finished"
-    after = loop.model.state_dict()
+    after = loop.parts.model.state_dict()
     assert any(not torch.equal(before[key], after[key]) for key in before)
     assert all(torch.isfinite(value).all() for value in after.values() if value.is_floating_point())
 

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from tests.claims.made import blobs, recipe
+from tests.engine.small import Kept
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.data.tokens import Tokens
 from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.measure.randomness import take_states
 from trueloop.recipe.recipe import DataRequest
-from trueloop.session import facts as told_facts
 from trueloop.session.facts import gather_facts, write_facts
 from trueloop.session.samples import read_samples
 from trueloop.session.train import train
@@ -33,7 +34,7 @@ BOUNDS: dict[str, Any] = {"in_memory": 100, "elsewhere": 10, "nbytes": 1 << 20, 
 
 
 def told(**changes: Any) -> dict[str, Any]:
-    return gather_facts(Loop.of(recipe(**changes)))
+    return gather_facts(Loop.of(recipe(**changes)).parts)
 
 
 def test_what_is_told_of_a_run(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_what_is_told_of_a_run(tmp_path: Path) -> None:
     assert read["baseline"]["value"] == pytest.approx(1 / 3)
     assert read["validation"] == {"modules": 5, "in_train_mode": 0, "graphs": False, "weights": "model"}
     assert read["missing"] == {}
-    inputs = Loop.of(recipe()).batches.batch_at(0, 0)
+    inputs = Loop.of(recipe()).parts.batches.batch_at(0, 0)
     assert inputs is not None
     assert read["inputs"]["mean"] == pytest.approx(inputs.inputs.double().mean().item())
 
@@ -167,7 +168,7 @@ def drawing(request: DataRequest) -> Splits:
 def test_no_random_number_of_the_training_is_drawn(tmp_path: Path) -> None:
     loop = Loop.of(recipe(data=drawing))
     before = take_states()
-    write_facts(tmp_path, loop)
+    write_facts(tmp_path, loop.parts)
     after = take_states()
     assert before["python"] == after["python"]
     assert torch.equal(before["torch"], after["torch"])
@@ -211,21 +212,20 @@ def test_data_that_cannot_be_read_again_leave_the_run_alone(tmp_path: Path) -> N
 
 def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "facts.json.writing").mkdir()
-    assert "could not be written" in write_facts(tmp_path, Loop.of(recipe()))
+    assert "could not be written" in write_facts(tmp_path, Loop.of(recipe()).parts)
 
 
 def test_the_time_it_takes_is_not_the_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = Loop.of(recipe())
-    before = loop.clock
-    gather = told_facts.gather_facts
+    def slowly(folder: Path, parts: Parts) -> str:
+        time.sleep(0.5)
+        return write_facts(folder, parts)
 
-    def slowly(of: Loop) -> dict[str, Any]:
-        time.sleep(0.2)
-        return gather(of)
-
-    monkeypatch.setattr(told_facts, "gather_facts", slowly)
-    write_facts(tmp_path, loop)
-    assert loop.clock - before >= 0.2
+    monkeypatch.setattr("trueloop.session.train.write_facts", slowly)
+    kept = Kept()
+    train(recipe(log_every=1), runs=tmp_path, hooks=[kept])
+    first = next(row for row in kept.rows if row.kind == "train")
+    # Had the half second counted, the first step would have taken at least that.
+    assert first.values["samples_per_second"] > 2 * recipe().batch
 
 
 # -- other tasks --

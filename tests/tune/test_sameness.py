@@ -216,12 +216,12 @@ def test_without_a_curve_only_the_metric_is_taken() -> None:
 def test_a_subject_tracks_saves_and_evaluates_nothing() -> None:
     subject = Subject(recipe(patience=1, evaluate_every=1, save_every=1, warmup=500), DataRequest())
     loop = subject.loop(epochs=None, steps=100)
-    assert loop.recipe.trackers == ()
-    assert loop.recipe.patience is None
+    assert loop.parts.recipe.trackers == ()
+    assert loop.parts.recipe.patience is None
     loop.state.step = 1
-    assert not loop.time_to_evaluate(True)
-    assert not loop.time_to_save(False)
-    assert loop.recipe.warmup == 25  # a warm-up longer than the proof would be all of it
+    assert not loop.cadence.time_to_evaluate(True)
+    assert not loop.cadence.time_to_save(False)
+    assert loop.parts.recipe.warmup == 25  # a warm-up longer than the proof would be all of it
 
 
 def test_data_are_read_once_for_all_loops() -> None:
@@ -283,14 +283,14 @@ def test_recipes_of_tests_are_recipes() -> None:
 def test_a_loop_begins_with_the_weights_that_a_run_begins_with_and_they_are_its_own() -> None:
     subject, plain = Subject(recipe(), DataRequest()), Loop.of(recipe())
     first, again, other = subject.loop(), subject.loop(), subject.loop(seed=1)
-    for name, tensor in plain.model.state_dict().items():
-        assert torch.equal(first.model.state_dict()[name], tensor)
-        assert torch.equal(again.model.state_dict()[name], tensor)
-    assert not torch.equal(next(first.model.parameters()), next(other.model.parameters()))
+    for name, tensor in plain.parts.model.state_dict().items():
+        assert torch.equal(first.parts.model.state_dict()[name], tensor)
+        assert torch.equal(again.parts.model.state_dict()[name], tensor)
+    assert not torch.equal(next(first.parts.model.parameters()), next(other.parts.model.parameters()))
     with torch.no_grad():
-        next(first.model.parameters()).zero_()
-    assert torch.equal(next(again.model.parameters()), next(plain.model.parameters()))
-    assert torch.equal(next(subject.loop().model.parameters()), next(plain.model.parameters()))
+        next(first.parts.model.parameters()).zero_()
+    assert torch.equal(next(again.parts.model.parameters()), next(plain.parts.model.parameters()))
+    assert torch.equal(next(subject.loop().parts.model.parameters()), next(plain.parts.model.parameters()))
 
 
 def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
@@ -305,5 +305,5 @@ def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
 
     subject = Subject(recipe(model=Locked), DataRequest())
     first, again = subject.loop(), subject.loop()
-    assert torch.equal(next(first.model.parameters()), next(again.model.parameters()))
-    assert next(first.model.parameters()) is not next(again.model.parameters())
+    assert torch.equal(next(first.parts.model.parameters()), next(again.parts.model.parameters()))
+    assert next(first.parts.model.parameters()) is not next(again.parts.model.parameters())

@@ -19,7 +19,7 @@ from trueloop.claims.steps import some
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import size_of, tensors_in
 from trueloop.engine.evaluate import evaluating
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.event import BatchIndependenceTested, Place
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.mixing import MixingPoint, find_sample_mixing
@@ -63,27 +63,27 @@ class BatchIndependence(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (OVER_BATCH, RESHAPED, BATCH_FIRST, STATISTICS, SQUEEZED)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        loop = subject.loop(compile="off", precision="fp32", activation_checkpointing=False)
-        batch = subject.batch(loop)
+        parts = subject.parts(compile="off", precision="fp32", activation_checkpointing=False)
+        batch = subject.batch(parts)
         whole = size_of(batch.inputs)
         if whole < min(SIZES):
             return self.unproved(
                 f"a batch holds {whole} of the {min(SIZES)} samples that are needed: try --set batch={min(SIZES)}"
             )
-        with evaluating(loop.model):
+        with evaluating(parts.model):
             trial = next(
                 (
                     found
                     for size in SIZES
-                    if size <= whole and (found := _tried(loop, some(batch.inputs, range(size), whole)))
+                    if size <= whole and (found := _tried(parts, some(batch.inputs, range(size), whole)))
                 ),
                 None,
             )
         if trial is None:
             return self.unproved("no output of the model has just one row for each sample")
-        return self._judged(loop, trial)
+        return self._judged(parts, trial)
 
-    def _judged(self, loop: Loop, trial: _Trial) -> Proof:
+    def _judged(self, parts: Parts, trial: _Trial) -> Proof:
         facts = trial.facts()
         if trial.repeat > TOLERANCE:
             return self.unproved(
@@ -102,13 +102,13 @@ class BatchIndependence(Claim):
                 f"the model does not take a single sample as it takes more: {trial.reshaped}",
                 facts,
                 (SQUEEZED,),
-                _of_class(loop.model),
+                _of_class(parts.model),
             )
-        meeting = _meeting(loop.model, trial)
+        meeting = _meeting(parts.model, trial)
         layer = f"; they meet in {meeting.layer}, in {meeting.operation}" if meeting else ""
         said = f"with other samples in the batch a sample gets another answer ({trial.most:.0%} of the outputs' scale){layer}"
         facts |= {"layer": meeting.layer, "operation": meeting.operation} if meeting else {}
-        return self.fails(said, facts, self._ordered(meeting), _place(loop.model, meeting))
+        return self.fails(said, facts, self._ordered(meeting), _place(parts.model, meeting))
 
     def of_script(self, subject: ScriptSubject) -> Proof:
         compared = subject.checked.of(BatchIndependenceTested)
@@ -181,9 +181,9 @@ class _Trial:
         return {"samples": self.size} | {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-def _tried(loop: Loop, inputs: Any) -> _Trial | None:
+def _tried(parts: Parts, inputs: Any) -> _Trial | None:
     """None: the outputs do not tell their samples apart."""
-    size, model = size_of(inputs), loop.model
+    size, model = size_of(inputs), parts.model
     before, again, among_others = (
         _rows(model(some(inputs, rows, size)), size)
         for rows in (range(size), range(size), _replaced(size))  # copies: it may write to them

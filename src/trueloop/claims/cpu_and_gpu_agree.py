@@ -58,8 +58,8 @@ class CpuAndGpuAgree(Claim):
 
     def on_both(self, subject: RecipeSubject, one: str, two: str) -> Proof:
         """The same on any two devices. What is drawn (weights, augmentation) is drawn on the first."""
-        loop = subject.loop(device=one, compile="off", precision="fp32")
-        batch, weights = few(subject.batch(loop), SAMPLES), loop.model.state_dict()
+        parts = subject.parts(device=one, compile="off", precision="fp32")
+        batch, weights = few(subject.batch(parts), SAMPLES), parts.model.state_dict()
         (first, mode, _), (second, _, model) = (self._numbers(subject, device, weights, batch) for device in (one, two))
         apart = compared(first, second)
         facts = apart.facts() | {"devices": [one, two], "samples": SAMPLES, "mode": mode}
@@ -79,9 +79,9 @@ class CpuAndGpuAgree(Claim):
     def _numbers(
         self, subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch
     ) -> tuple[Numbers, str, nn.Module]:
-        loop = subject.loop(device=device, compile="off", precision="fp32")
-        loop.model.load_state_dict(weights)
-        batch = moved(batch, loop.device)
-        with Precision("fp32", loop.device).matmul_precision():
-            mode = quieted(loop.model, loop.task, batch)
-            return numbers_of(loop.model, loop.task, batch, layers=True), mode, loop.model
+        parts = subject.parts(device=device, compile="off", precision="fp32")
+        parts.model.load_state_dict(weights)
+        batch = moved(batch, parts.device)
+        with Precision("fp32", parts.device).matmul_precision():
+            mode = quieted(parts.model, parts.task, batch)
+            return numbers_of(parts.model, parts.task, batch, layers=True), mode, parts.model

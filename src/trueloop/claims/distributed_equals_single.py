@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, Source, Splits, size_of, tensors_in
+from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence, seed_all
@@ -102,7 +103,7 @@ class DistributedEqualsSingle(Claim):
         if (step := tried.differs) is not None:
             seen, causes = self._because(subject, tried)
             return self.fails(f"{tried.said(step)}{seen}", tried.facts(), causes)
-        norms = [name for name, module in subject.loop().model.named_modules() if _is_batch_norm(module)]
+        norms = [name for name, module in subject.parts().model.named_modules() if _is_batch_norm(module)]
         facts = tried.facts()
         if not norms:
             return self.holds(f"{tried.agreement()}", facts)
@@ -200,18 +201,18 @@ class _Tried:
     def cut_in_two(self) -> tuple[str | None, tuple[float, float] | None]:
         """The first layer whose answers change when the batch is cut in two; the loss of the whole and of the halves,
         where that does."""
-        loop = Loop.of(self.recipe, self.subject.request)
-        whole = self.subject.batch(loop)
+        parts = assemble(self.recipe, self.subject.request)
+        whole = self.subject.batch(parts)
         halves = [
             Batch(_rows(whole.inputs, part), _rows(whole.targets, part)) for part in _parts(size_of(whole.inputs))
         ]
         with torch.no_grad(), fence():
-            (one, answer), *others = (_answers(loop.model, batch) for batch in (whole, *halves))
-            counts = [int(loop.task.count(batch.targets)) for batch in halves]
+            (one, answer), *others = (_answers(parts.model, batch) for batch in (whole, *halves))
+            counts = [int(parts.task.count(batch.targets)) for batch in halves]
             losses = [
-                float(loop.task.loss_sum(out, batch.targets)) for (_, out), batch in zip(others, halves, strict=True)
+                float(parts.task.loss_sum(out, batch.targets)) for (_, out), batch in zip(others, halves, strict=True)
             ]
-            loss = float(loop.task.loss_sum(answer, whole.targets)) / int(loop.task.count(whole.targets))
+            loss = float(parts.task.loss_sum(answer, whole.targets)) / int(parts.task.count(whole.targets))
         layer = next(
             (name for name, value in one.items() if not _same(value, [seen.get(name) for seen, _ in others])), None
         )

@@ -26,7 +26,7 @@ from trueloop.claims.numbers import ROUNDING, Apart, compared, distance, numbers
 from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import tensors_in
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
@@ -133,7 +133,7 @@ class _Part:
 class _Trial:
     """A model and a batch, as they are and compiled."""
 
-    loop: Loop
+    parts: Parts
     batch: Any
     mode: str
     refused: str = ""
@@ -143,13 +143,13 @@ class _Trial:
 
     @classmethod
     def of(cls, subject: RecipeSubject) -> _Trial:
-        loop = subject.loop(compile="off", precision="fp32")
-        batch = few(subject.batch(loop), SAMPLES)
-        return cls(loop, batch, quieted(loop.model, loop.task, batch))
+        parts = subject.parts(compile="off", precision="fp32")
+        batch = few(subject.batch(parts), SAMPLES)
+        return cls(parts, batch, quieted(parts.model, parts.task, batch))
 
     def whole(self, backend: str) -> Apart | None:
         """None: it cannot be compiled so."""
-        model, task = self.loop.model, self.loop.task
+        model, task = self.parts.model, self.parts.task
         eager = numbers_of(model, task, self.batch)
         reset_compiler()
         try:
@@ -166,7 +166,7 @@ class _Trial:
     def smallest(self, backend: str) -> _Part:
         """Down from the whole, into the first part that differs by itself, as long as there is one."""
         self.until = time.monotonic() + SECONDS
-        model = self.loop.model
+        model = self.parts.model
         given = _inputs_of(model, self.batch.inputs)
         name = ""
         while (
@@ -184,7 +184,7 @@ class _Trial:
     def _differs(self, name: str, inputs: tuple[Any, Any], backend: str) -> bool:
         if time.monotonic() > self.until:
             return False
-        module = self.loop.model.get_submodule(name)
+        module = self.parts.model.get_submodule(name)
         reset_compiler()
         try:
             return not _close(

@@ -22,7 +22,7 @@ from trueloop.claims.trace import Start, place_of, short_name, tracing
 from trueloop.data.source import Batch
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.event import EvaluationRepeated, Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
@@ -59,9 +59,9 @@ class EvaluationRepeats(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (DROPOUT, DRAWS, MODE, STATE, DATA, MEMORY)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        loop = subject.loop()
-        modes = [module.training for module in loop.model.modules()]
-        passes = [_evaluated(loop, seed) for seed in SEEDS]
+        parts = subject.parts()
+        modes = [module.training for module in parts.model.modules()]
+        passes = [_evaluated(parts, seed) for seed in SEEDS]
         first = passes[0]
         other = next((each for each in passes[1:] if each.differs_from(first)), passes[-1])
         changed = differing(
@@ -69,7 +69,7 @@ class EvaluationRepeats(Claim):
         )  # from the second to the third: what the first one has made may stay
         forgotten = [
             name
-            for (name, module), mode in zip(loop.model.named_modules(), modes, strict=True)
+            for (name, module), mode in zip(parts.model.named_modules(), modes, strict=True)
             if module.training != mode
         ]
         facts: dict[str, object] = {
@@ -92,13 +92,13 @@ class EvaluationRepeats(Claim):
                 if changed
                 else f"{what or 'the model'} is not in the mode that it was in before"
             )
-            return self.fails(said, facts, (cause,), _place(loop.model, what.rpartition(".")[0] if changed else what))
-        return self._named(loop, first, other, changed, facts)
+            return self.fails(said, facts, (cause,), _place(parts.model, what.rpartition(".")[0] if changed else what))
+        return self._named(parts, first, other, changed, facts)
 
-    def _named(self, loop: Loop, first: _Pass, other: _Pass, changed: list[str], facts: dict[str, object]) -> Proof:
+    def _named(self, parts: Parts, first: _Pass, other: _Pass, changed: list[str], facts: dict[str, object]) -> Proof:
         layer = next((one[0] for one, two in zip(first.layers, other.layers, strict=False) if one != two), None)
-        module = loop.model.get_submodule(layer) if layer is not None else loop.model
-        drawn = _drawn(loop)
+        module = parts.model.get_submodule(layer) if layer is not None else parts.model
+        drawn = _drawn(parts)
         said = f"{_shown(first.values)} in one evaluation, {_shown(other.values)} in the next"
         said += (
             f"; {layer or 'the model'} ({type(module).__name__}) is the first layer to differ"
@@ -108,7 +108,7 @@ class EvaluationRepeats(Claim):
         cause = MODE if first.training else DRAWS if drawn else STATE if changed else MEMORY
         cause = DROPOUT if drawn and drawn[0] in DROPS and not first.training else cause
         facts |= {"layer": layer, "class": type(module).__name__, "drawn_by": drawn[0] if drawn else None}
-        place = (drawn[1] if drawn else None) or _place(loop.model, layer or "")
+        place = (drawn[1] if drawn else None) or _place(parts.model, layer or "")
         return self.fails(said, facts, (cause, *(each for each in self.causes if each is not cause)), place)
 
     def of_script(self, subject: ScriptSubject) -> Proof:
@@ -163,9 +163,9 @@ class _Pass:
         return (repr(self.values), self.layers, self.data) != (repr(other.values), other.layers, other.data)
 
 
-def _evaluated(loop: Loop, seed: int) -> _Pass:
+def _evaluated(parts: Parts, seed: int) -> _Pass:
     made = _Pass()
-    model = loop.ema.model if loop.ema else loop.model
+    model = parts.ema.model if parts.ema else parts.model
 
     def follow(name: str) -> Any:
         def ended(module: nn.Module, _: Any, output: Any) -> None:
@@ -180,7 +180,7 @@ def _evaluated(loop: Loop, seed: int) -> _Pass:
     try:
         with fence(seed):
             made.values = evaluate(
-                model, _watched(_few(loop), made), loop.task, loop.device, loop.precision, loop.peers
+                model, _watched(_few(parts), made), parts.task, parts.device, parts.precision, parts.peers
             )
     finally:
         for hook in hooks:
@@ -191,10 +191,10 @@ def _evaluated(loop: Loop, seed: int) -> _Pass:
     return made
 
 
-def _few(loop: Loop) -> Iterator[Batch]:
+def _few(parts: Parts) -> Iterator[Batch]:
     """Of the validation data; of the training data where there are none."""
-    source = loop.splits.valid or loop.splits.train
-    return islice(iter(EvaluationBatches(source, loop.splits, loop.recipe, loop.device, loop.peers)), BATCHES)
+    source = parts.splits.valid or parts.splits.train
+    return islice(iter(EvaluationBatches(source, parts.splits, parts.recipe, parts.device, parts.peers)), BATCHES)
 
 
 def _watched(batches: Iterator[Batch], made: _Pass) -> Iterator[Batch]:
@@ -203,12 +203,12 @@ def _watched(batches: Iterator[Batch], made: _Pass) -> Iterator[Batch]:
         yield batch
 
 
-def _drawn(loop: Loop) -> tuple[str, Place | None] | None:
+def _drawn(parts: Parts) -> tuple[str, Place | None] | None:
     """The operation that draws random numbers while the model evaluates a batch, and the user's line."""
-    model = loop.ema.model if loop.ema else loop.model
-    few = list(islice(_few(loop), 1))
+    model = parts.ema.model if parts.ema else parts.model
+    few = list(islice(_few(parts), 1))
     with fence(), tracing(Start(SEEDS[0], SEEDS[0], SEEDS[0])) as trace:
-        evaluate(model, few, loop.task, loop.device, loop.precision, loop.peers)
+        evaluate(model, few, parts.task, parts.device, parts.precision, parts.peers)
     entry = next((each for each in (*trace.operations, *trace.draws) if each.draws), None)
     return None if entry is None else (short_name(entry.name), place_of(trace, entry.place))
 

@@ -17,6 +17,7 @@ from trueloop.claims.steps import whole_batch
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.task import Task
 from trueloop.event import Backward, Event, NotFinite
 from trueloop.hook import Hook, Row
@@ -59,19 +60,20 @@ class FirstNonfinite(Claim):
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
         ear = _Ear()
-        loop = subject.loop(on_nonfinite="stop", statistics_every=0, compile="off", hooks=(ear,))
-        loop.total_steps = min(STEPS, loop.total_steps)  # the schedule stays that of the whole run
-        loop.splits = replace(loop.splits, valid=None)
-        ending = loop.train()
+        parts = subject.parts(on_nonfinite="stop", statistics_every=0, compile="off", hooks=(ear,))
+        # The schedule stays that of the full run.
+        steps, splits = min(STEPS, parts.total_steps), replace(parts.splits, valid=None)
+        parts = replace(parts, total_steps=steps, splits=splits)
+        ending = Loop(parts).train()
         if ending.reason != "nonfinite":
             if ending.reason != "finished":
                 return self.unproved(f"the run was stopped after {ending.step} steps")
             return self._well(ending.step, {"loss": ear.loss, "gradient_norm": ear.norm})
         event = ear.events[0]
-        epoch, number = divmod(event.step, loop.batches.steps_per_epoch)
-        batch = whole_batch(loop, event.step)
-        origin = _origin(loop, batch, event)
-        facts = _facts(event) | {"epoch": epoch, "batch": number} | _samples(loop, batch, epoch, number)
+        epoch, number = divmod(event.step, parts.batches.steps_per_epoch)
+        batch = whole_batch(parts, event.step)
+        origin = _origin(parts, batch, event)
+        facts = _facts(event) | {"epoch": epoch, "batch": number} | _samples(parts, batch, epoch, number)
         facts |= {"operation": origin.operation, "layer": event.layer or origin.layer} if origin else {}
         said = ending.message.removesuffix(" No weight has seen it.").rstrip(".")
         sample = (
@@ -82,7 +84,7 @@ class FirstNonfinite(Claim):
         place = (
             origin.place
             if origin and origin.place
-            else birthplace(loop.model, event.layer)
+            else birthplace(parts.model, event.layer)
             if event.origin == "layer"
             else None
         )
@@ -185,14 +187,14 @@ class _WithLoss(nn.Module):
         return self.task.loss_sum(self.model(batch.inputs), batch.targets)
 
 
-def _origin(loop: Loop, batch: Batch, event: NotFinite) -> Origin | None:
+def _origin(parts: Parts, batch: Batch, event: NotFinite) -> Origin | None:
     """The first operation, and the user's line of it; None for what was there before the forward, or does not come
     again."""
     if event.origin in ("input", "weight"):
         return None
-    with loop.precision.autocast():
+    with parts.precision.autocast():
         autocast = autocast_now()
-    replay = Replay(_WithLoss(loop.model, loop.task))
+    replay = Replay(_WithLoss(parts.model, parts.task))
     replay.run((batch,), {}, grad=True, autocast=autocast)
     found = replay.steep if event.what == "gradient" else replay.origin
     if found is None:
@@ -201,11 +203,11 @@ def _origin(loop: Loop, batch: Batch, event: NotFinite) -> Origin | None:
     return replace(found, layer="" if layer.startswith(_WithLoss.__name__) else layer)
 
 
-def _samples(loop: Loop, batch: Batch, epoch: int, number: int) -> dict[str, object]:
+def _samples(parts: Parts, batch: Batch, epoch: int, number: int) -> dict[str, object]:
     """Which sample of the training data holds what is no number, if one does."""
     found = next((rows for tensor in tensors_in(tuple(batch)) if (rows := bad_rows(tensor)) is not None), None)
     if found is None:
         return {}
     row, bad, _ = found
-    numbers = next(loop.batches.keys(epoch, number)).numbers
+    numbers = next(parts.batches.keys(epoch, number)).numbers
     return {"sample": int(numbers[row]), "row": row, "bad_samples": bad}

@@ -21,7 +21,7 @@ from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import tensors_in
 from trueloop.engine.accounts import Accounts
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
 from trueloop.measure.parameters import is_idle_expert
@@ -62,7 +62,7 @@ class GradientsReachEveryLayer(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (CUT, UNUSED, DEAD, WRONG)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        looks = _Looks(subject.loop(compile="off", statistics_every=0))
+        looks = _Looks(subject.parts(compile="off", statistics_every=0))
         looks.take()
         if not looks.trainable:
             return self.unproved("no parameter of the model requires a gradient")
@@ -189,11 +189,11 @@ def _always_zero(events: Sequence[GradientsMeasured]) -> list[str]:
 class _Looks:
     """At the gradients of the first steps of a run, between the backward and the update."""
 
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
-        self.accounts = Accounts(loop.model, loop.optimizer, compiled=False)
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.accounts = Accounts(parts.model, parts.optimizer, compiled=False)
         self.trainable = {
-            name: parameter for name, parameter in loop.model.named_parameters() if parameter.requires_grad
+            name: parameter for name, parameter in parts.model.named_parameters() if parameter.requires_grad
         }
         self.steps = 0
         self.wrong: list[str] = []
@@ -208,22 +208,22 @@ class _Looks:
 
     def take(self) -> None:
         """Until every parameter has had its gradient, or it has been looked for often enough."""
-        loop = self.loop
-        loop.into_training_mode()
-        with torch_settings(loop.precision, loop.recipe):
+        parts = self.parts
+        parts.into_training_mode()
+        with torch_settings(parts.precision, parts.recipe):
             for step in range(LONGEST):
                 with self._watched():
-                    loss = backward(loop, micros_at(loop, step))
+                    loss = backward(parts, micros_at(parts, step))
                 if not self._overflowed(loss):
                     self._look()
                 if self.wrong or self.steps >= LOOKS or set(self.trainable) <= self._moved:
                     return
-                update(loop, loop.schedule(step))
+                update(parts, parts.schedule(step))
 
     def _overflowed(self, loss: Tensor) -> bool:
         """Is it the scaler, finding its scale?"""
         gradients = [parameter.grad for parameter in self.trainable.values() if parameter.grad is not None]
-        return self.loop.precision.is_overflow(loss) and not all(
+        return self.parts.precision.is_overflow(loss) and not all(
             bool(torch.isfinite(dense(each)).all()) for each in gradients
         )
 
@@ -241,7 +241,7 @@ class _Looks:
         def hook(name: str) -> Callable[..., None]:
             return lambda module, _, output: look(name, module, output)
 
-        handles = [module.register_forward_hook(hook(name)) for name, module in self.loop.model.named_modules()]
+        handles = [module.register_forward_hook(hook(name)) for name, module in self.parts.model.named_modules()]
         yield
         for handle in handles:
             handle.remove()
@@ -269,26 +269,26 @@ class _Looks:
     def missing(self) -> list[ParameterAccount]:
         """Never a gradient; an expert whose turn has not come is left out."""
         accounts = (self._account(name) for name in self.trainable if name not in self._had)
-        return [each for each in accounts if each.ran or not is_idle_expert(self.loop.model, each.name, self._moved)]
+        return [each for each in accounts if each.ran or not is_idle_expert(self.parts.model, each.name, self._moved)]
 
     def zero(self) -> list[ParameterAccount]:
         """A gradient, but never another than zero; a bias that the norm after it takes away again is left out."""
         accounts = (
             self._account(name) for name in self.trainable if name in self._had - self._moved and name not in self.wrong
         )
-        idle = (each for each in accounts if each.ran or not is_idle_expert(self.loop.model, each.name, self._moved))
+        idle = (each for each in accounts if each.ran or not is_idle_expert(self.parts.model, each.name, self._moved))
         return [each for each in idle if not self._is_taken_away(each.name)]
 
     def place_of(self, names: Sequence[str]) -> Place | None:
         return _place([self._account(name) for name in names])
 
     def _account(self, name: str) -> ParameterAccount:
-        held = {id(parameter) for parameter in self.loop.parameters}
+        held = {id(parameter) for parameter in self.parts.parameters}
         return self.accounts.account(name, self.trainable[name], id(self.trainable[name]) in held)
 
     def _is_taken_away(self, name: str) -> bool:
         layer, _, attribute = name.rpartition(".")
         if attribute != "bias" or layer not in self._order[:-1]:
             return False
-        following = self.loop.model.get_submodule(self._order[self._order.index(layer) + 1])
+        following = self.parts.model.get_submodule(self._order[self._order.index(layer) + 1])
         return isinstance(following, NormBase)

@@ -19,7 +19,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, some, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.measure.randomness import fence
 from trueloop.measure.tensors import dense
 from trueloop.results.proof import Cause, Proof
@@ -60,18 +60,18 @@ class LargeBatchEqualsAccumulated(Claim):
     def of_recipe(self, subject: RecipeSubject) -> Proof:
         # In single precision, whatever the recipe asks for: it is about what is added up, and not about how it is
         # rounded.
-        loop = subject.loop(accumulate=1, precision="fp32", compile="off", activation_checkpointing=False)
-        batch = subject.batch(loop)
+        parts = subject.parts(accumulate=1, precision="fp32", compile="off", activation_checkpointing=False)
+        batch = subject.batch(parts)
         samples = size_of(batch.inputs)
         if samples < 2:
             return self.unproved("a batch of one sample has no parts: try --set batch=8")
-        norms = {name: module for name, module in loop.model.named_modules() if isinstance(module, BatchNorm)}
+        norms = {name: module for name, module in parts.model.named_modules() if isinstance(module, BatchNorm)}
         bound = [name for name, module in norms.items() if module.running_mean is None]
         if bound:
             return self.unproved(
                 f"{bound[0]} ({type(norms[bound[0]]).__name__}) uses the statistics of its part in every mode"
             )
-        found = _compared(loop, batch)
+        found = _compared(parts, batch)
         if found is None:
             return self.unproved(
                 "the forward draws random numbers even in eval mode, so that no two gradients are equal"
@@ -132,23 +132,23 @@ class _Compared:
         return float((other - self.whole).norm()) / self.length if self.length else 0.0
 
 
-def _compared(loop: Loop, batch: Batch) -> _Compared | None:
+def _compared(parts: Parts, batch: Batch) -> _Compared | None:
     """None: chance cannot be kept out."""
     samples = size_of(batch.inputs)
     reordered = Batch(*some(tuple(batch), range(samples - 1, -1, -1), samples))
     for mode in ("train", "eval"):
-        loop.model.train(mode == "train")
-        with _still(loop), without_dropout(loop.model):
-            whole, again = (_gradient(loop, [batch], seed) for seed in (1, 2))
+        parts.model.train(mode == "train")
+        with _still(parts), without_dropout(parts.model):
+            whole, again = (_gradient(parts, [batch], seed) for seed in (1, 2))
             if float((whole - again).norm()) > TOLERANCE * float(whole.norm()):
                 continue
-            found = _Compared(mode, whole, _gradient(loop, [reordered]))
-            for parts in PARTS:
-                gradient = _gradient(loop, _parted(loop, batch, parts))
-                found.apart[parts], found.lengths[parts] = found.share(gradient), float(gradient.norm())
-        with without_dropout(loop.model):
-            moving = _Compared(mode, _gradient(loop, [batch]), whole)
-            found.with_norms = {parts: moving.share(_gradient(loop, _parted(loop, batch, parts))) for parts in PARTS}
+            found = _Compared(mode, whole, _gradient(parts, [reordered]))
+            for count in PARTS:
+                gradient = _gradient(parts, _parted(parts, batch, count))
+                found.apart[count], found.lengths[count] = found.share(gradient), float(gradient.norm())
+        with without_dropout(parts.model):
+            moving = _Compared(mode, _gradient(parts, [batch]), whole)
+            found.with_norms = {n: moving.share(_gradient(parts, _parted(parts, batch, n))) for n in PARTS}
         return found
     return None
 
@@ -159,16 +159,16 @@ def _ordered(found: _Compared, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     return causes if sums else (*causes[1:], SUMS)
 
 
-def _parted(loop: Loop, batch: Batch, parts: int) -> Sequence[Batch]:
+def _parted(parts: Parts, batch: Batch, count: int) -> Sequence[Batch]:
     """As the engine does it, for a batch that is full."""
-    loop.batches.recipe = replace(loop.batches.recipe, accumulate=parts, batch=size_of(batch.inputs))
-    return loop.batches.micros(batch)
+    parts.batches.recipe = replace(parts.batches.recipe, accumulate=count, batch=size_of(batch.inputs))
+    return parts.batches.micros(batch)
 
 
 @contextmanager
-def _still(loop: Loop) -> Iterator[None]:
+def _still(parts: Parts) -> Iterator[None]:
     """Batch norms use, and do not change, the statistics that they have."""
-    norms = [(module, module.training) for module in loop.model.modules() if isinstance(module, BatchNorm)]
+    norms = [(module, module.training) for module in parts.model.modules() if isinstance(module, BatchNorm)]
     for module, _ in norms:
         module.eval()
     yield
@@ -176,16 +176,16 @@ def _still(loop: Loop) -> Iterator[None]:
         module.train(mode)
 
 
-def _gradient(loop: Loop, micros: Sequence[Batch], seed: int = 1) -> Tensor:
+def _gradient(parts: Parts, micros: Sequence[Batch], seed: int = 1) -> Tensor:
     """All of it as one vector, in double precision."""
     with (
         fence(seed),
-        torch.backends.cudnn.flags(enabled=loop.model.training),
+        torch.backends.cudnn.flags(enabled=parts.model.training),
     ):  # cuDNN has no backward of a recurrent layer in eval mode
-        backward(loop, micros)
-    zero = (torch.zeros_like(parameter) for parameter in loop.parameters)
+        backward(parts, micros)
+    zero = (torch.zeros_like(parameter) for parameter in parts.parameters)
     found = (
         parameter.grad if parameter.grad is not None else other
-        for parameter, other in zip(loop.parameters, zero, strict=True)
+        for parameter, other in zip(parts.parameters, zero, strict=True)
     )
     return torch.cat([dense(gradient).double().flatten() for gradient in found])

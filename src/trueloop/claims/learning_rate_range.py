@@ -106,17 +106,17 @@ class LearningRateRange(Claim):
 
 def _curve(subject: RecipeSubject, low: float, high: float) -> tuple[list[float], list[float]]:
     """Rates, and the loss after the step with each; shorter where the loss becomes no number."""
-    loop = subject.loop(compile="off", statistics_every=0)
-    loop.into_training_mode()
+    parts = subject.parts(compile="off", statistics_every=0)
+    parts.into_training_mode()
     rates = [low * 10 ** (step / PER_DECADE) for step in range(math.ceil(PER_DECADE * math.log10(high / low)) + 1)]
     losses: list[float] = []
-    with torch_settings(loop.precision, loop.recipe):
+    with torch_settings(parts.precision, parts.recipe):
         for step, rate in enumerate([*rates, 0.0]):
-            losses.append(float(backward(loop, micros_at(loop, step))))
+            losses.append(float(backward(parts, micros_at(parts, step))))
             if not math.isfinite(losses[-1]):
                 break
             if step < len(rates):
-                update(loop, rate)
+                update(parts, rate)
     return rates[: len(losses) - 1], losses[1:]  # a loss is that of the steps before it
 
 

@@ -20,7 +20,9 @@ from trueloop.claims.rerun import START, found_at, traced_script
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.trace import Start, Trace, place_of
 from trueloop.data.source import Splits
-from trueloop.engine.loop import Loop
+from trueloop.engine.assemble import assemble
+from trueloop.engine.parts import Parts
+from trueloop.engine.state import State
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
@@ -164,16 +166,17 @@ def _run(subject: RecipeSubject, start: Start, seed: int) -> _Run:
     with fence():
         start.set()
         splits: Splits = subject.recipe.data(subject.request)
-        loop = Loop.of(replace(subject.recipe, data=lambda _: splits, seed=seed), subject.request)
-        epochs = [_batches(loop, epoch) for epoch in range(2)]
-        loop.batches.close()
+        parts = assemble(replace(subject.recipe, data=lambda _: splits, seed=seed), subject.request)
+        state = State()
+        epochs = [_batches(parts, state, epoch) for epoch in range(2)]
+        parts.batches.close()
     return _Run(splits, epochs)
 
 
-def _batches(loop: Loop, epoch: int) -> list[int]:
-    state, made = loop.state, []
+def _batches(parts: Parts, state: State, epoch: int) -> list[int]:
+    made = []
     state.epoch, state.batch = epoch, 0  # in place: a loader knows this very object
-    for window in islice(loop.batches.windows(state), min(BATCHES, loop.batches.steps_per_epoch)):
+    for window in islice(parts.batches.windows(state), min(BATCHES, parts.batches.steps_per_epoch)):
         made.append(digest_of_all([tuple(micro) for micro in window.micros]))
         state.batch += 1
     return made

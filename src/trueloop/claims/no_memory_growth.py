@@ -26,6 +26,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.leak import BEGIN, Kept, Seen, Watch
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, python
 from trueloop.data.source import Batch, Source, Splits
+from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
 from trueloop.event import Place
 from trueloop.results.proof import Cause, Proof
@@ -70,7 +71,7 @@ KEEPS_TENSORS: Final = Cause(
     "a list or dict collects tensors and is never emptied", "clear it, or bound it: collections.deque(maxlen=...)"
 )
 KEEPS_HOOKS: Final = Cause(
-    "a hook is registered in each step", "register it once before the loop, or remove its handle: handle.remove()"
+    "a hook is registered in each step", "register it once before the parts, or remove its handle: handle.remove()"
 )
 KEEPS_CHAIN: Final = Cause(
     "a state or a sum goes on from step to step with its graph", "detach it between the steps: state = state.detach()"
@@ -269,11 +270,11 @@ def _watched(subject: RecipeSubject, *, lines: bool) -> Seen:
         "log_every": 1,
         "statistics_every": 0,
     }
-    loop = Loop.of(replace(subject.recipe, **changes), subject.request)
+    parts = assemble(replace(subject.recipe, **changes), subject.request)
     watch = Watch(STEPS, lines=lines)
     with watch.on() as seen:
-        loop.train()
-    seen.passes = [1 + (step + BEGIN - 1) // loop.batches.steps_per_epoch for step in range(seen.steps)]
+        Loop(parts).train()
+    seen.passes = [1 + (step + BEGIN - 1) // parts.batches.steps_per_epoch for step in range(seen.steps)]
     return seen
 
 

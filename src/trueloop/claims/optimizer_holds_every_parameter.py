@@ -34,9 +34,9 @@ class OptimizerHoldsEveryParameter(Claim):
     )
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        loop = subject.loop()
-        held = {id(parameter) for group in loop.optimizer.param_groups for parameter in group["params"]}
-        trainable = {name: parameter for name, parameter in loop.model.named_parameters() if parameter.requires_grad}
+        parts = subject.parts()
+        held = {id(parameter) for group in parts.optimizer.param_groups for parameter in group["params"]}
+        trainable = {name: parameter for name, parameter in parts.model.named_parameters() if parameter.requires_grad}
         missing = {name: parameter.numel() for name, parameter in trainable.items() if id(parameter) not in held}
         numbers = sum(parameter.numel() for parameter in trainable.values())
         return self._judged(len(trainable), numbers, missing)

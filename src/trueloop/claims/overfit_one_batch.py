@@ -17,7 +17,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.steps import backward, few, update, without_dropout
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of, tensors_in
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.results.proof import Cause, Proof
 
@@ -115,27 +115,27 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
         "program": "eager",
         "lr": recipe.lr * times,
     }
-    loop = subject.loop(**plain)
-    batch = few(subject.batch(loop), SAMPLES)
-    loop.into_training_mode()
+    parts = subject.parts(**plain)
+    batch = few(subject.batch(parts), SAMPLES)
+    parts.into_training_mode()
     losses: list[float] = []
-    with torch_settings(loop.precision, loop.recipe), without_dropout(loop.model):
+    with torch_settings(parts.precision, parts.recipe), without_dropout(parts.model):
         for _ in range(STEPS):
-            losses.append(float(backward(loop, [batch])))
+            losses.append(float(backward(parts, [batch])))
             if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
                 break
-            update(loop, loop.recipe.lr)
-    return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(loop, batch))
+            update(parts, parts.recipe.lr)
+    return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(parts, batch))
 
 
-def _contract(loop: Loop, batch: Batch) -> dict[str, Any]:
+def _contract(parts: Parts, batch: Batch) -> dict[str, Any]:
     """Which parts of the contract hold, as they stand after the last step."""
     missing = [
-        name for name, parameter in loop.model.named_parameters() if parameter.requires_grad and parameter.grad is None
+        name for name, parameter in parts.model.named_parameters() if parameter.requires_grad and parameter.grad is None
     ]
-    loop.model.eval()
+    parts.model.eval()
     with torch.no_grad():
-        answers = next(tensors_in(loop.model(batch.inputs)), None)
+        answers = next(tensors_in(parts.model(batch.inputs)), None)
     same = answers is not None and len(answers) > 1 and bool((answers == answers[:1]).all())
     alike = _different(tuple(batch)) - _different(batch.inputs)
     return {"without_gradient": missing, "same_answer_for_all": same, "samples_with_equal_inputs": alike}

@@ -29,7 +29,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.precision import Precision
 from trueloop.results.proof import Cause, Proof
 from trueloop.usercode.ownership import birthplace
@@ -78,20 +78,20 @@ class PrecisionAgrees(Claim):
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
         asked = subject.recipe.precision
-        loop = subject.loop(precision="fp32", compile="off", accumulate=1)
-        loop.model.train()
+        parts = subject.parts(precision="fp32", compile="off", accumulate=1)
+        parts.model.train()
         for number in range(STEPS):
-            _step(loop, few(_batch(loop, number), SAMPLES))
-        batch = few(_batch(loop, 0), SAMPLES)
-        mode = quieted(loop.model, loop.task, batch)
-        whole = _numbers(loop, batch, "fp32")
+            _step(parts, few(_batch(parts, number), SAMPLES))
+        batch = few(_batch(parts, 0), SAMPLES)
+        mode = quieted(parts.model, parts.task, batch)
+        whole = _numbers(parts, batch, "fp32")
         if not math.isfinite(whole.loss):
             return self.unproved("the loss is no number in fp32: the claim first-nonfinite says where that begins")
         tried: dict[str, _Tried] = {}
         missing: dict[str, str] = {}
-        for name in ("bf16", "fp16", *(["tf32"] if loop.device.type == "cuda" else [])):
+        for name in ("bf16", "fp16", *(["tf32"] if parts.device.type == "cuda" else [])):
             try:
-                tried[name] = _Tried.of(loop, batch, whole, name)
+                tried[name] = _Tried.of(parts, batch, whole, name)
             except RuntimeError as error:  # a kernel that this device does not have in these bits
                 missing[name] = str(error).partition("\n")[0]
         judging = "bf16" if asked == "fp32" else asked
@@ -99,7 +99,7 @@ class PrecisionAgrees(Claim):
         facts: dict[str, object] = {
             "asked": asked,
             "mode": mode,
-            "device": str(loop.device),
+            "device": str(parts.device),
             **{n: t.facts() for n, t in tried.items()},
         }
         others = "; ".join(
@@ -109,17 +109,17 @@ class PrecisionAgrees(Claim):
                     for each in tried.values()
                     if each is not judged
                 ),
-                *(f"{name} cannot be computed on this {loop.device.type}" for name in missing if name != judging),
+                *(f"{name} cannot be computed on this {parts.device.type}" for name in missing if name != judging),
             ]
         )
         if judged is None:
             why = missing.get(judging, "it is for CUDA devices, and there is none here")
-            return self.unproved(f"{judging} cannot be computed on this {loop.device.type}: {why}", facts)
+            return self.unproved(f"{judging} cannot be computed on this {parts.device.type}: {why}", facts)
         by = f"(the recipe is in fp32, judged by bf16; {others})" if asked == "fp32" else f"({others})"
         if judged.safe:
             return self.holds(f"{judged.agreement()} {by}", facts)
         said = f"{judged.name}: {judged.trouble()}{judged.where()} {by}"
-        place = birthplace(loop.model, judged.layer) if judged.layer else None
+        place = birthplace(parts.model, judged.layer) if judged.layer else None
         first = OVERFLOW if judged.overflows and judged.name == "fp16" else CANCELS
         return self.fails(said, facts, (first, *(cause for cause in self.causes if cause is not first)), place)
 
@@ -142,8 +142,8 @@ class _Tried:
     overflows: bool
 
     @classmethod
-    def of(cls, loop: Loop, batch: Batch, whole: Numbers, name: str) -> _Tried:
-        half = _numbers(loop, batch, name)
+    def of(cls, parts: Parts, batch: Batch, whole: Numbers, name: str) -> _Tried:
+        half = _numbers(parts, batch, name)
         most = SMALL * max((float(each.abs().max()) for each in whole.gradients.values() if each.numel()), default=0.0)
         large = {
             key: each for key, each in whole.gradients.items() if each.numel() and float(each.abs().max()) > most
@@ -154,9 +154,11 @@ class _Tried:
             torch.cat([torch.zeros(1), *(each.flatten() for each in made.gradients.values())]) for made in (whole, half)
         )
         overflows = any(not bool(value.isfinite().all()) for value in half.layers.values())
-        inner = {key: value for key, value in whole.layers.items() if not any(loop.model.get_submodule(key).children())}
+        inner = {
+            key: value for key, value in whole.layers.items() if not any(parts.model.get_submodule(key).children())
+        }
         layer = first_apart(inner, half.layers, LOST, _lost)
-        metric = _metric(loop, name)
+        metric = _metric(parts, name)
         return cls(
             name, half.loss, whole.loss, _cosine(*both), worst, cosines.get(worst, 1.0), metric, layer, overflows
         )
@@ -209,26 +211,26 @@ class _Tried:
         }
 
 
-def _batch(loop: Loop, number: int) -> Batch:
-    batch = loop.batches.batch_at(0, number % loop.batches.steps_per_epoch)
+def _batch(parts: Parts, number: int) -> Batch:
+    batch = parts.batches.batch_at(0, number % parts.batches.steps_per_epoch)
     assert batch is not None, "a single process has a part in every batch"
     return batch
 
 
-def _step(loop: Loop, batch: Batch) -> None:
-    loop.optimizer.zero_grad(set_to_none=True)
-    loss = loop.task.loss_sum(loop.model(batch.inputs), batch.targets) / loop.task.count(batch.targets)
+def _step(parts: Parts, batch: Batch) -> None:
+    parts.optimizer.zero_grad(set_to_none=True)
+    loss = parts.task.loss_sum(parts.model(batch.inputs), batch.targets) / parts.task.count(batch.targets)
     loss.backward()  # type: ignore[no-untyped-call]
-    if loop.recipe.clip is not None:
-        torch.nn.utils.clip_grad_norm_(loop.parameters, loop.recipe.clip)
-    loop.optimizer.step()
+    if parts.recipe.clip is not None:
+        torch.nn.utils.clip_grad_norm_(parts.parameters, parts.recipe.clip)
+    parts.optimizer.step()
 
 
-def _numbers(loop: Loop, batch: Batch, name: str) -> Numbers:
-    precision = Precision(name, loop.device)
+def _numbers(parts: Parts, batch: Batch, name: str) -> Numbers:
+    precision = Precision(name, parts.device)
     with precision.matmul_precision(), _slowly():
         for scale in SCALES if name == "fp16" else (1.0,):
-            made = numbers_of(loop.model, loop.task, batch, around=precision.autocast(), scale=scale, layers=True)
+            made = numbers_of(parts.model, parts.task, batch, around=precision.autocast(), scale=scale, layers=True)
             if not math.isfinite(made.loss) or all(bool(each.isfinite().all()) for each in made.gradients.values()):
                 break
     return made
@@ -243,20 +245,20 @@ def _slowly() -> Iterator[None]:
         yield
 
 
-def _metric(loop: Loop, name: str) -> tuple[str, float, float] | None:
+def _metric(parts: Parts, name: str) -> tuple[str, float, float] | None:
     """On the first samples of the validation data."""
-    if loop.splits.valid is None:
+    if parts.splits.valid is None:
         return None
     some: list[Batch] = []
-    for batch in EvaluationBatches(loop.splits.valid, loop.splits, loop.recipe, loop.device, loop.peers):
+    for batch in EvaluationBatches(parts.splits.valid, parts.splits, parts.recipe, parts.device, parts.peers):
         some.append(batch)
         if sum(size_of(each.inputs) for each in some) >= VALID:
             break
     values: list[float] = []
-    for precision in (Precision("fp32", loop.device), Precision(name, loop.device)):
+    for precision in (Precision("fp32", parts.device), Precision(name, parts.device)):
         with precision.matmul_precision(), _slowly():
-            values.append(evaluate(loop.model, some, loop.task, loop.device, precision, loop.peers)[loop.metric])
-    return loop.metric, values[0], values[1]
+            values.append(evaluate(parts.model, some, parts.task, parts.device, precision, parts.peers)[parts.metric])
+    return parts.metric, values[0], values[1]
 
 
 def _cosine(one: Tensor, two: Tensor | None) -> float:

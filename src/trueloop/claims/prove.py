@@ -27,7 +27,7 @@ def prove(
     if isinstance(subject, ScriptSubject) and subject.checked.exit_code:
         return _of_a_failed_script(subject, named, claims, tell)
     if isinstance(subject, RecipeSubject):
-        check_before_training(subject.loop())  # what `train` refuses is refused here too, in the same words
+        check_before_training(subject.parts())  # what `train` refuses is refused here too, in the same words
     proofs: list[Proof] = []
     failures: list[str] = []
     for claim in claims:

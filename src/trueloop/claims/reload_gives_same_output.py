@@ -17,6 +17,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.reload import Reloaded, reloaded, through_a_file
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, python
 from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 
@@ -48,17 +49,17 @@ class ReloadGivesSameOutput(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (LOOSE, DRAWN, LAZY, EXTRA)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        loop = subject.loop(epochs=None, steps=STEPS, warmup=0, patience=None, compile="off")
-        loop.train()
-        batch = subject.batch(loop)
+        parts = subject.parts(epochs=None, steps=STEPS, warmup=0, patience=None, compile="off")
+        Loop(parts).train()
+        batch = subject.batch(parts)
 
         def ask(model: Any) -> Any:
-            with loop.precision.autocast():
+            with parts.precision.autocast():
                 return model(batch.inputs)
 
-        states = {"checkpoint": _checkpointed(loop, subject), "state_dict": through_a_file(loop.model.state_dict())}
+        states = {"checkpoint": _checkpointed(parts, subject), "state_dict": through_a_file(parts.model.state_dict())}
         made = {
-            way: reloaded(loop.model, lambda: build_model(loop.recipe, loop.splits.facts), state, ask)
+            way: reloaded(parts.model, lambda: build_model(parts.recipe, parts.splits.facts), state, ask)
             for way, state in states.items()
         }
         worst = next((way for way, each in made.items() if not each.same), "checkpoint")
@@ -91,10 +92,10 @@ class ReloadGivesSameOutput(Claim):
         return self.fails(said, facts, (LOOSE, DRAWN, LAZY) if found.attributes else None, found.at())
 
 
-def _checkpointed(loop: Loop, subject: RecipeSubject) -> dict[str, Any]:
+def _checkpointed(parts: Parts, subject: RecipeSubject) -> dict[str, Any]:
     """The model's state, written to a disk and read back as a run does it."""
     store = Folder(subject.scratch / "reload")
-    contents = taken({"step": loop.state.step}, {"model": loop.model.state_dict()}, {})
+    contents = taken({"step": STEPS}, {"model": parts.model.state_dict()}, {})
     contents.wait()
-    store.write(name_of(loop.state.step), contents.about, contents.writers())
-    return read_contents(store, name_of(loop.state.step)).state_of("model")
+    store.write(name_of(STEPS), contents.about, contents.writers())
+    return read_contents(store, name_of(STEPS)).state_of("model")

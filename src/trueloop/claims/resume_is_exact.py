@@ -22,7 +22,7 @@ from trueloop.claims.digest import differing, digest_of_all
 from trueloop.claims.interrupt import UNDISTURBED
 from trueloop.claims.rerun import short_words
 from trueloop.claims.subject import RecipeSubject, python
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
@@ -164,16 +164,16 @@ def _told(parted: dict[str, Any] | None, unlike: list[str], whole: int) -> str:
 def _blamed(subject: RecipeSubject) -> tuple[Cause | None, Place | None]:
     """Each part is asked twice for the same: one that answers otherwise the second time keeps a state that no
     checkpoint holds."""
-    loop = subject.loop()
-    numbers = next(loop.batches.keys(0, 0)).numbers
-    fetched = [_fenced(lambda: loop.splits.train.fetch(torch.as_tensor(numbers))) for _ in range(2)]
+    parts = subject.parts()
+    numbers = next(parts.batches.keys(0, 0)).numbers
+    fetched = [_fenced(lambda: parts.splits.train.fetch(torch.as_tensor(numbers))) for _ in range(2)]
     if fetched[0] != fetched[1]:
-        samples = getattr(loop.splits.train, "samples", loop.splits.train)
+        samples = getattr(parts.splits.train, "samples", parts.splits.train)
         return DATA, class_place(type(samples))
-    if len({_fenced(lambda: loop.batches.batch_at(0, 0)) for _ in range(2)}) > 1:
-        code = getattr(loop.splits.augment, "__code__", None)
+    if len({_fenced(lambda: parts.batches.batch_at(0, 0)) for _ in range(2)}) > 1:
+        code = getattr(parts.splits.augment, "__code__", None)
         return AUGMENT, Place(code.co_filename, code.co_firstlineno, code.co_qualname) if code is not None else None
-    return (MODEL, class_place(type(loop.model))) if _remembers(loop, subject) else (None, None)
+    return (MODEL, class_place(type(parts.model))) if _remembers(parts, subject) else (None, None)
 
 
 def _fenced(work: Any) -> int:
@@ -181,15 +181,15 @@ def _fenced(work: Any) -> int:
         return digest_of_all(work())
 
 
-def _remembers(loop: Loop, subject: RecipeSubject) -> bool:
-    batch = subject.batch(loop)
+def _remembers(parts: Parts, subject: RecipeSubject) -> bool:
+    batch = subject.batch(parts)
     kept = {
         name: value.clone() if isinstance(value, torch.Tensor) else value
-        for name, value in loop.model.state_dict().items()
+        for name, value in parts.model.state_dict().items()
     }
-    loop.model.train()
+    parts.model.train()
     answers = set()
     for _ in range(2):
-        loop.model.load_state_dict(kept)
-        answers.add(_fenced(lambda: loop.model(batch.inputs)))
+        parts.model.load_state_dict(kept)
+        answers.add(_fenced(lambda: parts.model(batch.inputs)))
     return len(answers) > 1

@@ -20,7 +20,7 @@ from trueloop.claims.digest import differing
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import moved, tensors_in
 from trueloop.engine.evaluate import evaluating
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
@@ -61,16 +61,16 @@ class SaveAndLoadOnOtherDevice(Claim):
     causes: ClassVar[tuple[Cause, ...]] = (LOOSE, MADE, NAMED, HELD)
 
     def of_recipe(self, subject: RecipeSubject) -> Proof:
-        loop = subject.loop(compile="off")
-        other = _other_than(loop.device)
+        parts = subject.parts(compile="off")
+        other = _other_than(parts.device)
         where = f"{other}, which stands for a GPU that is not here" if other.type == "meta" else str(other)
-        state = loop.model.state_dict()
-        facts: dict[str, object] = {"device": str(loop.device), "other": str(other), "tensors": len(state)}
-        unlike = _there_and_back(loop, state, other)
+        state = parts.model.state_dict()
+        facts: dict[str, object] = {"device": str(parts.device), "other": str(other), "tensors": len(state)}
+        unlike = _there_and_back(parts, state, other)
         if unlike:
             said = f"{len(unlike)} of {len(state)} tensors are not what was saved after the way to {where} and back: {', '.join(unlike[:3])}"
-            return self.fails(said, {**facts, "unlike": unlike}, (HELD,), class_place(type(loop.model)))
-        stray = _used(loop, subject, other)
+            return self.fails(said, {**facts, "unlike": unlike}, (HELD,), class_place(type(parts.model)))
+        stray = _used(parts, subject, other)
         if isinstance(stray, _Stray):
             facts |= {
                 "layer": stray.layer,
@@ -87,7 +87,7 @@ class SaveAndLoadOnOtherDevice(Claim):
             return self.fails(
                 said, facts, (LOOSE, MADE, NAMED) if stray.attribute else (MADE, NAMED, LOOSE), stray.place
             )
-        loaded = f"{len(state)} tensors saved on {loop.device} load on {where}, and back, with the same bits"
+        loaded = f"{len(state)} tensors saved on {parts.device} load on {where}, and back, with the same bits"
         if stray and other.type != "meta":
             return self.fails(f"the forward fails on {other}: {stray}", {**facts, "error": stray}, (NAMED, LOOSE, MADE))
         if stray:
@@ -108,10 +108,10 @@ def _other_than(device: torch.device) -> torch.device:
 # -- the weights --
 
 
-def _there_and_back(loop: Loop, state: Mapping[str, Any], other: torch.device) -> list[str]:
+def _there_and_back(parts: Parts, state: Mapping[str, Any], other: torch.device) -> list[str]:
     """Names of tensors that are lost or changed. To meta only shapes can go, so that the way back is a load of what was
     saved."""
-    there = _fresh(loop).to(other)
+    there = _fresh(parts).to(other)
     there.load_state_dict(_through_a_file(state, other))
     wrong = [
         name
@@ -119,18 +119,18 @@ def _there_and_back(loop: Loop, state: Mapping[str, Any], other: torch.device) -
         if isinstance(value, Tensor) and value.device.type != other.type
     ]
     if other.type == "meta":
-        there.load_state_dict(_through_a_file(state, loop.device), assign=True)
+        there.load_state_dict(_through_a_file(state, parts.device), assign=True)
         back = there.state_dict()
     else:
-        fresh = _fresh(loop).to(loop.device)
-        fresh.load_state_dict(_through_a_file(there.state_dict(), loop.device))
+        fresh = _fresh(parts).to(parts.device)
+        fresh.load_state_dict(_through_a_file(there.state_dict(), parts.device))
         back = fresh.state_dict()
     return [*wrong, *differing(state, back)]
 
 
-def _fresh(loop: Loop) -> nn.Module:
-    with fence(loop.recipe.seed):
-        return build_model(loop.recipe, loop.splits.facts)
+def _fresh(parts: Parts) -> nn.Module:
+    with fence(parts.recipe.seed):
+        return build_model(parts.recipe, parts.splits.facts)
 
 
 def _through_a_file(state: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
@@ -156,10 +156,10 @@ class _Stray:
     place: Place | None
 
 
-def _used(loop: Loop, subject: RecipeSubject, other: torch.device) -> _Stray | str:
+def _used(parts: Parts, subject: RecipeSubject, other: torch.device) -> _Stray | str:
     """The first stray; a text: why the forward could not be tried; empty: it went through, and everything was there."""
-    model = _fresh(loop).to(other)
-    inputs = moved(subject.batch(loop).inputs, other)
+    model = _fresh(parts).to(other)
+    inputs = moved(subject.batch(parts).inputs, other)
     watch = _Mixing(model, other.type)
     hooks = [hook for name, module in model.named_modules() for hook in watch.follow(name, module)]
     try:

@@ -13,9 +13,10 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import Window
-from trueloop.engine.loop import Loop
-from trueloop.engine.nonfinite_guard import clear_gradients, clip, norm_of
+from trueloop.engine.nonfinite_guard import clear_gradients
+from trueloop.engine.parts import Parts
 from trueloop.engine.schedule import set_rate
+from trueloop.parallel.gradient import clip, norm_of
 
 __all__ = ["backward", "few", "micros_at", "some", "update", "whole_batch", "without_dropout"]
 
@@ -25,41 +26,41 @@ _DROPPING: Final = frozenset(
 """Functions of torch that give their input back when they draw nothing."""
 
 
-def whole_batch(loop: Loop, step: int) -> Batch:
+def whole_batch(parts: Parts, step: int) -> Batch:
     """What a run trains on after so many steps, prepared and augmented as there."""
-    batch = loop.batches.batch_at(*divmod(step, loop.batches.steps_per_epoch))
+    batch = parts.batches.batch_at(*divmod(step, parts.batches.steps_per_epoch))
     assert batch is not None, "a single process has a part in every batch"
     return batch
 
 
-def micros_at(loop: Loop, step: int) -> Sequence[Batch]:
+def micros_at(parts: Parts, step: int) -> Sequence[Batch]:
     """The same in the parts that the recipe asks for."""
-    return loop.batches.micros(whole_batch(loop, step))
+    return parts.batches.micros(whole_batch(parts, step))
 
 
-def backward(loop: Loop, micros: Sequence[Batch]) -> Tensor:
+def backward(parts: Parts, micros: Sequence[Batch]) -> Tensor:
     """The loss of one step; its gradients, unscaled, are on the parameters. A loss that depends on no weight leaves
     none there."""
-    targets = loop.count_targets(Window(micros, 0, ends_epoch=False))
-    clear_gradients([*loop.model.parameters(), *loop.parameters])
+    targets = parts.count_targets(Window(micros, 0, ends_epoch=False))
+    clear_gradients([*parts.model.parameters(), *parts.parameters])
     losses = []
     for micro in micros:
-        with loop.precision.autocast():
-            loss = loop.task.loss_sum(loop.forward(micro.inputs), micro.targets) / targets
+        with parts.precision.autocast():
+            loss = parts.task.loss_sum(parts.forward(micro.inputs), micro.targets) / targets
         if loss.requires_grad:
-            loop.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+            parts.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
         losses.append(loss.detach())
-    loop.precision.unscale(loop.optimizer)
+    parts.precision.unscale(parts.optimizer)
     return torch.stack(losses).sum()
 
 
-def update(loop: Loop, rate: float) -> None:
+def update(parts: Parts, rate: float) -> None:
     """From these gradients, clipped as the recipe asks; not with one that overflowed under a scaler."""
-    if loop.recipe.clip is not None:
-        clip(loop.parameters, norm_of(loop.parameters), loop.recipe.clip)
-    set_rate(loop.optimizer, rate)
-    loop.precision.step(loop.optimizer)
-    loop.precision.learn()
+    if parts.recipe.clip is not None:
+        clip(parts.parameters, norm_of(parts.parameters), parts.recipe.clip)
+    set_rate(parts.optimizer, rate)
+    parts.precision.step(parts.optimizer)
+    parts.precision.learn()
 
 
 def some(value: Any, rows: Sequence[int], of: int) -> Any:

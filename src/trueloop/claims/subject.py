@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar, final
 
 from trueloop.data.source import Batch, Splits
-from trueloop.engine.loop import Loop
+from trueloop.engine.assemble import assemble
+from trueloop.engine.parts import Parts
 from trueloop.event import Event
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.run import read_events
@@ -44,16 +45,16 @@ class RecipeSubject:
         splits: Splits = self.recipe.data(self.request)
         return splits
 
-    def loop(self, **changes: Any) -> Loop:
+    def parts(self, **changes: Any) -> Parts:
         """A fresh loop of the recipe, at its beginning, seeded as a run is; `changes`: other values for fields of the
         recipe."""
         if changes.get("compile") == "off":  # asked for by those who look into a step, or take it themselves
             changes = {"program": "eager"} | changes
-        return Loop.of(replace(self.recipe, data=lambda _: self.splits, **changes), self.request)
+        return assemble(replace(self.recipe, data=lambda _: self.splits, **changes), self.request)
 
-    def batch(self, loop: Loop) -> Batch:
+    def batch(self, parts: Parts) -> Batch:
         """The first batch that a run trains on, whole, on the loop's device, prepared and augmented as there."""
-        batch = loop.batches.batch_at(0, 0)
+        batch = parts.batches.batch_at(0, 0)
         assert batch is not None, "a single process has a part in every batch"
         return batch
 

@@ -19,6 +19,7 @@ from trueloop.claims.digest import digest_of_all
 from trueloop.claims.rerun import found_at
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import moved
+from trueloop.engine.state import State
 from trueloop.event import DatasetRedrawn, Place
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.results.proof import Cause, Proof
@@ -128,16 +129,17 @@ def _cause(subject: ScriptSubject) -> str:
 
 def _batches(subject: RecipeSubject, workers: int) -> list[int]:
     """The first of two epochs, from a loader: as they come out of its workers, prepared and augmented."""
-    loop = subject.loop(where="loader", workers=workers)
+    parts = subject.parts(where="loader", workers=workers)
     made: list[int] = []
+    state = State()
     try:
         for epoch in range(2):
-            loop.state.epoch, loop.state.batch = epoch, 0
-            for window in islice(loop.batches.windows(loop.state), min(BATCHES, loop.batches.steps_per_epoch)):
+            state.epoch, state.batch = epoch, 0
+            for window in islice(parts.batches.windows(state), min(BATCHES, parts.batches.steps_per_epoch)):
                 made.append(digest_of_all([tuple(micro) for micro in window.micros]))
-                loop.state.batch += 1
+                state.batch += 1
     finally:
-        loop.batches.close()
+        parts.batches.close()
     return made
 
 
@@ -152,7 +154,7 @@ class _Part(NamedTuple):
 
 
 def _parts(subject: RecipeSubject) -> list[_Part]:
-    splits, device = subject.splits, subject.loop().device
+    splits, device = subject.splits, subject.parts().device
     numbers = torch.arange(min(SAMPLES, len(splits.train)))
     written = class_place(type(getattr(splits.train, "samples", splits.train)))
     parts = [_Part(lambda _: tuple(splits.train.fetch(numbers)), OWN, written)]

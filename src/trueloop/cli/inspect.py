@@ -23,7 +23,7 @@ from trueloop.results.document import Document, Picture
 if TYPE_CHECKING:
     from torch import nn
 
-    from trueloop.engine.loop import Loop
+    from trueloop.engine.parts import Parts
 
 __all__ = ["inspect"]
 
@@ -140,9 +140,9 @@ def _sheet(asked: argparse.Namespace) -> Document:
         case "batch":
             from trueloop.inspection.batch import inspect_batch
 
-            loop = _loop(asked)
+            parts = _parts(asked)
             return inspect_batch(
-                _batch(loop), loop.splits.facts, asked.samples, f"the first training batch of {' '.join(asked.words)}"
+                _batch(parts), parts.splits.facts, asked.samples, f"the first training batch of {' '.join(asked.words)}"
             )
         case _:
             return _model(asked)
@@ -163,8 +163,8 @@ def _model(asked: argparse.Namespace) -> Document:
         )
     if asked.input is not None:
         raise Misuse(f"--input is for FILE.py:CALLABLE; {word} brings a batch of its own. Nothing was shown.")
-    loop = _loop(asked)
-    return inspect_model(loop.model, _batch(loop).inputs, f"the model of {' '.join(asked.words)}")
+    parts = _parts(asked)
+    return inspect_model(parts.model, _batch(parts).inputs, f"the model of {' '.join(asked.words)}")
 
 
 def _zeros(asked: tuple[tuple[int, ...], str] | None) -> Any:
@@ -188,19 +188,19 @@ def _built(file: Path, name: str) -> nn.Module:
     return model
 
 
-def _loop(asked: argparse.Namespace) -> Loop:
+def _parts(asked: argparse.Namespace) -> Parts:
     """The recipe's, at its beginning; nobody listens to it."""
     recipe, folder = _recipe(asked)
-    from trueloop.engine.loop import Loop
+    from trueloop.engine.assemble import assemble
 
-    return Loop.of(replace(recipe, trackers=(), hooks=()), DataRequest(folder, asked.download, recipe.seed))
+    return assemble(replace(recipe, trackers=(), hooks=()), DataRequest(folder, asked.download, recipe.seed))
 
 
-def _batch(loop: Loop) -> Any:
+def _batch(parts: Parts) -> Any:
     """What one forward of the first step is given."""
-    batch = loop.batches.batch_at(0, 0)
+    batch = parts.batches.batch_at(0, 0)
     assert batch is not None, "a single process has a part in every batch"
-    return loop.batches.micros(batch)[0]
+    return parts.batches.micros(batch)[0]
 
 
 def _recipe(asked: argparse.Namespace) -> tuple[Recipe, Path | None]:

@@ -188,7 +188,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     try:
         folder = None if options.data is None else options.data.absolute()
         loop = Loop.of(recipe, DataRequest(folder, options.download, recipe.seed))
-        waiting.append(lambda: loop.batches.waited)
+        waiting.append(lambda: loop.parts.batches.waited)
         loop.train()
     except StopTheRun:
         pass  # everything has been seen

@@ -103,7 +103,7 @@ class CollapseCheck:
     trivial: ConstantAnswer | None = None
     """None: no constant answer is known for this task."""
 
-    def judge(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
+    def check(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
         """After an evaluation. `best`: the run's best before it; `last`: no other will follow."""
         if last:
             reached = value if best is None or self._better(value, best) else best
@@ -115,7 +115,7 @@ class CollapseCheck:
             return None
         return self._below(step, value, expected, last=False) or self._constant(step, value, expected, last=False)
 
-    def promotes(self, value: float) -> bool:
+    def may_be_best(self, value: float) -> bool:
         """May it become the best? Not while a constant answer does as well, though it may be too early to call that a
         collapse."""
         if self.trivial is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from trueloop.data.source import Source
 from trueloop.data.tensors import Tensors
 from trueloop.engine.collapse import ConstantAnswer
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.task import Binary, Language, Multiclass, Multilabel, Regression, Task
 from trueloop.measure.randomness import fence
 
@@ -31,12 +31,12 @@ AT_ONCE: Final = 256
 """Samples of one fetch."""
 
 
-def constant_answer(loop: Loop, *, may_read: bool) -> ConstantAnswer | None:
+def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
     """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: not known."""
-    valid = loop.splits.valid
-    if valid is None or not (may_read or (isinstance(loop.splits.train, Tensors) and isinstance(valid, Tensors))):
+    valid = parts.splits.valid
+    if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None
-    return _answer(loop.task, loop.metric, _targets(loop.splits.train), _targets(valid), loop.splits.facts.classes)
+    return _answer(parts.task, parts.metric, _targets(parts.splits.train), _targets(valid), parts.splits.facts.classes)
 
 
 def _targets(source: Source) -> list[Any]:

@@ -1,5 +1,4 @@
-"""Numbers of a device that the host wants to know, but need not know at once: the device goes on with what it is given
-meanwhile."""
+"""Numbers that the host reads later, while the device continues with its work."""
 
 from __future__ import annotations
 
@@ -13,19 +12,18 @@ __all__ = ["DeferredRead"]
 
 @final
 class DeferredRead:
-    """Asked where it is made: what the device has been given before counts, and what it is given afterwards does
-    not."""
+    """A copy to the host that starts at construction. Later work on the device does not change it."""
 
     def __init__(self, numbers: Tensor) -> None:
-        """The numbers must be nobody else's: who changes them later changes the answer."""
+        """No other code may write to `numbers` afterwards."""
         self._copy = numbers.to("cpu", non_blocking=True)
         self._arrived: torch.cuda.Event | None = None
         if numbers.is_cuda:
             self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._arrived.record(torch.cuda.current_stream(numbers.device))
 
-    def answer(self) -> list[float]:
-        """Waits for it."""
+    def values(self) -> list[float]:
+        """Waits for the copy."""
         if self._arrived is not None:
             self._arrived.synchronize()
         numbers: list[float] = self._copy.tolist()

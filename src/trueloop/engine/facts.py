@@ -43,7 +43,8 @@ from trueloop.measure.tensors import dense
 from trueloop.usercode.ownership import birthplace, class_place, is_users
 
 if TYPE_CHECKING:
-    from trueloop.engine.loop import Loop
+    from trueloop.engine.parts import Parts
+    from trueloop.engine.state import State
 
 __all__ = ["EngineObserver"]
 
@@ -103,10 +104,10 @@ class EngineObserver:
     """Called three times in each step, and looks at some of them. It draws nothing, changes nothing, and keeps no
     tensor."""
 
-    def __init__(self, loop: Loop) -> None:
-        self.loop, self.model, self.state = loop, loop.model, loop.state
-        self.began = self.next = loop.state.step
-        self.lines = loop.recipe.log_every if loop.graphs is None else loop.recipe.statistics_every
+    def __init__(self, loop: Parts, state: State, *, replays: bool = False) -> None:
+        self.loop, self.model, self.state = loop, loop.model, state
+        self.began = self.next = state.step
+        self.lines = loop.recipe.statistics_every if replays else loop.recipe.log_every
         """Steps between two looks at most: where steps are played at once, one that is looked into costs as much as
         twenty of them."""
         self.compiled = _is_compiled(loop)
@@ -117,7 +118,7 @@ class EngineObserver:
         # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is
         # computed one by
         # one, which may round otherwise.
-        again = (loop.graphs is not None and self.began > 0) or loop.strategy.in_parts
+        again = (replays and self.began > 0) or loop.strategy.in_parts
         self._accounts: Accounts | None = (
             None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         )
@@ -386,7 +387,7 @@ def _next_due(every: int, first: int) -> int:
     return -(-(first + 1) // every) * every - 1
 
 
-def _is_compiled(loop: Loop) -> bool:
+def _is_compiled(loop: Parts) -> bool:
     """Looking into a compiled model, or a compiled part of one, would make torch compile it again."""
     from trueloop.torch_private.compiler import is_compiled  # lazy: it loads dynamo
 

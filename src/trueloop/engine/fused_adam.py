@@ -1,10 +1,9 @@
-"""Adam's and AdamW's own fused kernel, called straight: the same bits as `optimizer.step()`, without the ceremony
-around it.
+"""Adam's and AdamW's own fused kernel, called directly: bit-identical to `optimizer.step()`, without its overhead.
 
-`optimizer.step()` gathers its tensors, groups them by device and type, asks a profiler and a compiler and counts one
-step per parameter, each time anew. On a small model that costs as much as the update. Here the gathering is done once;
-whenever something is not as it was (a gradient is missing, somebody listens to the optimizer's steps, its state was
-loaded), the optimizer takes the step itself.
+`optimizer.step()` collects its tensors, groups them by device and dtype, calls profiler and compiler hooks and counts
+one step per parameter, every time. On a small model that costs as much as the update. Here the tensors are collected
+once. When anything changes (a gradient is missing, a hook listens to the optimizer's steps, its state was loaded), the
+optimizer takes the step itself.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
-__all__ = ["FusedStep", "scaled_rate"]
 from trueloop.torch_private.foreach import fused_adam_, fused_adamw_
 from trueloop.torch_private.optimizers import has_step_hooks
 
+__all__ = ["FusedStep", "scaled_rate"]
+
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)
-"""Whose kernel is known here; of a class made from them, nothing is."""
-_TORCHS: Final = str(Path(torch_optimizer.__file__).parent)
-"""Where torch's own steps are written: one that somebody has put in their place must be called."""
-_REFUSED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
-"""Options that ask more of a step than is done here."""
+"""Not their subclasses, which may do anything."""
+_TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)
+"""A `step` that is not defined there has been replaced, and must be called."""
+_UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
-    """What the kernel takes of one group; the gradients are new each time."""
+class _Group:
+    """The kernel's arguments for one parameter group; the gradients are new each time."""
 
     group: dict[str, Any]
     parameters: list[Tensor]
@@ -49,23 +48,22 @@ class FusedStep:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
-        self._known = type(optimizer) in _KINDS
-        self._groups: list[_Gathered] = []
+        self._groups: list[_Group] = []
         self._state: Any = None
         self._step: Any = None
 
     def step(self, found_inf: Tensor | None = None, rate: Tensor | None = None) -> None:
-        """`found_inf`: a number on the device; if it is not 0, nothing is changed. `rate`: another in place of the
-        groups' own."""
-        gathered = [(each, [p.grad for p in each.parameters]) for each in self._groups] if self._as_it_was() else []
-        if not gathered or any(gradient is None for _, gradients in gathered for gradient in gradients):
+        """`found_inf`: a number on the device; if it is not 0, nothing changes. `rate`: replaces the groups' learning
+        rate."""
+        prepared = [(each, [p.grad for p in each.parameters]) for each in self.prepared()]
+        if not prepared or any(gradient is None for _, gradients in prepared for gradient in gradients):
             if rate is not None:
-                raise RuntimeError("A rate on the device needs a step that can be called straight.")
-            self._ceremony(found_inf)
-            self._gather()
+                raise RuntimeError("A learning rate on the device needs the fused kernel, and it cannot be used here.")
+            self._step_via_optimizer(found_inf)
+            self._prepare()
             return
         with torch.no_grad():
-            for each, gradients in gathered:
+            for each, gradients in prepared:
                 group, (beta1, beta2) = each.group, each.group["betas"]
                 each.count.add_(1)
                 each.kernel(
@@ -76,20 +74,18 @@ class FusedStep:
                 if found_inf is not None:
                     each.count.sub_(found_inf)
 
-    def gathered(self) -> list[_Gathered]:
-        """What the kernel takes, group by group; none: the optimizer must take its steps itself."""
-        return self._groups if self._as_it_was() else []
-
-    def _as_it_was(self) -> bool:
+    def prepared(self) -> list[_Group]:
+        """The kernel's arguments by parameter group; none: the optimizer must take its steps itself."""
         optimizer = self.optimizer
-        return (
+        unchanged = (
             self._state is optimizer.state
             and type(optimizer).step is self._step
             and "step" not in optimizer.__dict__
             and not has_step_hooks(optimizer)
         )
+        return self._groups if unchanged else []
 
-    def _ceremony(self, found_inf: Tensor | None) -> None:
+    def _step_via_optimizer(self, found_inf: Tensor | None) -> None:
         if found_inf is None:
             self.optimizer.step()
             return
@@ -100,45 +96,42 @@ class FusedStep:
         finally:
             del self.optimizer.found_inf, self.optimizer.grad_scale  # type: ignore[attr-defined]
 
-    def _gather(self) -> None:
-        """After a step of the optimizer's own, which has made or loaded its state. Nothing is gathered if a group is
-        not plain."""
-        if not self._known or self._state is self.optimizer.state:
+    def _prepare(self) -> None:
+        """After the optimizer's own step, which created or loaded its state. Does nothing if a group is unsupported."""
+        optimizer, state = self.optimizer, self.optimizer.state
+        if type(optimizer) not in _KINDS or self._state is state:
             return
-        groups, step = self.optimizer.param_groups, type(self.optimizer).step
-        if step.__code__.co_filename.startswith(_TORCHS) and all(
-            _is_plain(group, self.optimizer.state) for group in groups
-        ):
-            self._groups = [_gathered(group, self.optimizer.state, self.optimizer) for group in groups]
-            self._state, self._step = self.optimizer.state, step
+        groups, step = optimizer.param_groups, type(optimizer).step
+        is_torchs = step.__code__.co_filename.startswith(_TORCH_FOLDER)
+        if is_torchs and all(_is_supported(group, state) for group in groups):
+            self._groups = [_arguments(group, state, optimizer) for group in groups]
+            self._state, self._step = state, step
 
 
 def scaled_rate(rate: Tensor, group: dict[str, Any]) -> Tensor:
-    """A rate on the device, as the group wants it."""
+    """The learning rate of a group, on the device."""
     return rate * group["lr_scale"] if "lr_scale" in group else rate
 
 
-def _is_plain(group: dict[str, Any], state: Any) -> bool:
+def _is_supported(group: dict[str, Any], state: Any) -> bool:
     parameters = group["params"]
     return (
         bool(group.get("fused"))
-        and not any(group.get(option) for option in _REFUSED)
+        and not any(group.get(option) for option in _UNSUPPORTED)
         and isinstance(group["lr"], float)
         and len({(p.device, p.dtype) for p in parameters}) == 1
-        and all({"step", "exp_avg", "exp_avg_sq"} <= state[p].keys() for p in parameters if p in state)
-        and all(p in state for p in parameters)
+        and all(p in state and {"step", "exp_avg", "exp_avg_sq"} <= state[p].keys() for p in parameters)
         and not any(p.is_complex() or (p.grad is not None and p.grad.is_sparse) for p in parameters)
     )
 
 
-def _gathered(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimizer) -> _Gathered:
+def _arguments(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimizer) -> _Group:
     parameters = list(group["params"])
     count = torch.stack([state[p]["step"] for p in parameters])
     steps = list(count.unbind(0))
     for parameter, step in zip(parameters, steps, strict=True):
         state[parameter]["step"] = step
     averages, squares = ([state[p][name] for p in parameters] for name in ("exp_avg", "exp_avg_sq"))
-    kernel = (
-        fused_adamw_ if isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay") else fused_adam_
-    )
-    return _Gathered(group, parameters, averages, squares, steps, count, kernel)
+    decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
+    kernel = fused_adamw_ if decoupled else fused_adam_
+    return _Group(group, parameters, averages, squares, steps, count, kernel)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch
-from trueloop.engine.nonfinite_guard import BufferSnapshot
+from trueloop.engine.buffers import BufferSnapshot
 from trueloop.engine.task import Task
 from trueloop.event import NotFinite
 from trueloop.measure.nonfinite import bounds, nan_or_inf, not_finite
@@ -101,7 +101,7 @@ def find_origin(
             output = model(batch.inputs)
             loss = task.loss_sum(output, batch.targets)
         gradients = [] if not_finite(loss) else _gradients(loss, model)
-    statistics.put_back()  # only now: a norm's backward refuses statistics that have moved since its forward
+    statistics.restore()  # only now: a norm's backward refuses statistics that have moved since its forward
     first = next((call for call in calls if call.bad), None)
     if first is not None:
         return told("loss", "layer", first.layer, first.value, first.given, first.kind)

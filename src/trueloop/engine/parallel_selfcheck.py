@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from trueloop.data.source import tensors_in
 from trueloop.engine.batches import Batches
+from trueloop.engine.buffers import BufferSnapshot
 from trueloop.engine.evaluate import evaluating
-from trueloop.engine.nonfinite_guard import BufferSnapshot
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.strategy import Strategy
 
@@ -74,5 +74,5 @@ def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tens
                 f"{type(model).__name__} fails on the first batch: {type(error).__name__}: {said}. Nothing was trained."
             ) from error
         finally:
-            statistics.put_back()
+            statistics.restore()
             strategy.settle(model)

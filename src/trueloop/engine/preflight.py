@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
-from trueloop.engine.loop import Loop
 from trueloop.engine.optimizer import optimizer_problems
+from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
@@ -66,40 +66,40 @@ def _device_mistakes(device: str, precision: str) -> Iterator[str]:
 # -- the loop --
 
 
-def check_before_training(loop: Loop) -> None:
+def check_before_training(parts: Parts) -> None:
     """Raises BadRecipe, or BadData of the task's checks, if the run could not be trained to its end; says nothing if it
     can."""
-    _refuse_lengths(loop)
-    _refuse_what_watches_nothing(loop)
-    _refuse_what_data_cannot_give(loop)
-    with _unchanged(loop.model), _values_per_channel(loop.model) as values:
+    _refuse_lengths(parts)
+    _refuse_what_watches_nothing(parts)
+    _refuse_what_data_cannot_give(parts)
+    with _unchanged(parts.model), _values_per_channel(parts.model) as values:
         output = None
-        for number in range(min(2, loop.batches.steps_per_epoch)):
-            batch = loop.batches.batch_at(0, number)
+        for number in range(min(2, parts.batches.steps_per_epoch)):
+            batch = parts.batches.batch_at(0, number)
             if batch is not None:  # a process may have no share of a small batch
-                output = _answer(loop, batch, f"Batch {number} of the training data")
+                output = _answer(parts, batch, f"Batch {number} of the training data")
         if output is not None:
-            _refuse_targets_anywhere(loop, output)
-    loop.strategy.settle(loop.model)
-    _refuse_lone_sample(loop, values)
+            _refuse_targets_anywhere(parts, output)
+    parts.strategy.settle(parts.model)
+    _refuse_lone_sample(parts, values)
 
 
-def _refuse_lengths(loop: Loop) -> None:
-    recipe, batches = loop.recipe, loop.batches
+def _refuse_lengths(parts: Parts) -> None:
+    recipe, batches = parts.recipe, parts.batches
     if batches.steps_per_epoch == 0:
         raise BadRecipe(
             f"There are {batches.samples:,} samples and a batch holds {recipe.batch:,}: with drop_last=True no batch is left. "
             f"Nothing was trained: give drop_last=False, or a batch of at most {batches.samples:,}."
         )
-    if recipe.warmup >= loop.total_steps:
+    if recipe.warmup >= parts.total_steps:
         raise BadRecipe(
-            f"warmup={recipe.warmup:,} leaves nothing of the run's {loop.total_steps:,} steps ({batches.steps_per_epoch:,} per epoch): it "
+            f"warmup={recipe.warmup:,} leaves nothing of the run's {parts.total_steps:,} steps ({batches.steps_per_epoch:,} per epoch): it "
             "would be all warm-up. Nothing was trained: give a smaller warmup, or more epochs."
         )
 
 
-def _refuse_what_watches_nothing(loop: Loop) -> None:
-    recipe, valid = loop.recipe, loop.splits.valid
+def _refuse_what_watches_nothing(parts: Parts) -> None:
+    recipe, valid = parts.recipe, parts.splits.valid
     asked = {
         "patience": recipe.patience is not None,
         "schedule=plateau": recipe.schedule == "plateau",
@@ -112,50 +112,50 @@ def _refuse_what_watches_nothing(loop: Loop) -> None:
         )
 
 
-def _refuse_what_data_cannot_give(loop: Loop) -> None:
-    recipe, train = loop.recipe, loop.splits.train
+def _refuse_what_data_cannot_give(parts: Parts) -> None:
+    recipe, train = parts.recipe, parts.splits.train
     if recipe.balanced and train.labels() is None:
         raise BadRecipe(
             "balanced=True draws every class equally often, and the classes of these data are not known before they are read. Nothing was "
             "trained: give Dataset(..., labels=...), or balanced=False."
         )
-    if recipe.where == "resident" and loop.batches.resident is None:
+    if recipe.where == "resident" and parts.batches.resident is None:
         raise BadRecipe(
             f"where=resident needs samples that can be held as tensors, and {type(train).__name__} reads them as needed. Nothing was "
             "trained: give where=auto."
         )
 
 
-def _refuse_targets_anywhere(loop: Loop, output: Any) -> None:
+def _refuse_targets_anywhere(parts: Parts, output: Any) -> None:
     """Beyond the first batches: all targets that are in memory, and a batch of what is only evaluated after the first
     epoch."""
-    splits = loop.splits
+    splits = parts.splits
     others = (("validation", splits.valid), ("test", splits.test))
     for name, source in (("training", splits.train), *others):
         if isinstance(source, Tensors):
-            loop.task.check_all(source.targets, output, f"The {name} data")
+            parts.task.check_all(source.targets, output, f"The {name} data")
     for name, source in others:
         if source is not None:
-            _answer(loop, _first_of(loop, source), f"The first batch of the {name} data")
+            _answer(parts, _first_of(parts, source), f"The first batch of the {name} data")
 
 
-def _first_of(loop: Loop, source: Source) -> Batch:
-    fetched = source.fetch(torch.arange(min(loop.recipe.batch, len(source))))
-    inputs, targets = moved(tuple(fetched), loop.device)
-    return Batch(inputs if loop.splits.prepare is None else loop.splits.prepare(inputs), targets)
+def _first_of(parts: Parts, source: Source) -> Batch:
+    fetched = source.fetch(torch.arange(min(parts.recipe.batch, len(source))))
+    inputs, targets = moved(tuple(fetched), parts.device)
+    return Batch(inputs if parts.splits.prepare is None else parts.splits.prepare(inputs), targets)
 
 
-def _answer(loop: Loop, batch: Batch, at: str) -> Any:
+def _answer(parts: Parts, batch: Batch, at: str) -> Any:
     """What the model says to a batch, checked against its targets."""
     entered: list[tuple[str, nn.Module, Any]] = []
-    with _watched(loop.model, entered), loop.precision.autocast():
+    with _watched(parts.model, entered), parts.precision.autocast():
         try:
-            output = loop.model(batch.inputs)
+            output = parts.model(batch.inputs)
         except (TrueloopError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            raise BadRecipe(_cannot_take(loop.model, batch, at, entered, error)) from error
-        loop.task.check(output, batch.targets, at)
+            raise BadRecipe(_cannot_take(parts.model, batch, at, entered, error)) from error
+        parts.task.check(output, batch.targets, at)
     return output
 
 
@@ -186,37 +186,37 @@ def _shape(value: Any) -> str:
 # -- one sample and BatchNorm --
 
 
-def _refuse_lone_sample(loop: Loop, values: dict[str, int]) -> None:
+def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
     """BatchNorm needs more than one value per channel: torch would stop in the middle of the run."""
-    recipe, batches = loop.recipe, loop.batches
+    recipe, batches = parts.recipe, parts.batches
     alone = [name for name, per_sample in values.items() if per_sample == 1]
     last = 0 if recipe.drop_last else batches.samples % recipe.batch
     if not alone:
         return
-    if batches.samples >= recipe.batch and 1 in _sizes(loop, recipe.batch):
+    if batches.samples >= recipe.batch and 1 in _sizes(parts, recipe.batch):
         raise BadRecipe(
-            f"A batch of {recipe.batch} over {loop.strategy.sharers.world} process(es) and accumulate={recipe.accumulate} leaves micro-"
+            f"A batch of {recipe.batch} over {parts.strategy.sharers.world} process(es) and accumulate={recipe.accumulate} leaves micro-"
             f"batches of one sample, and BatchNorm ({alone[0]}) needs two. Nothing was trained: give a smaller accumulate, or a larger "
             "batch."
         )
-    if last and 1 in _sizes(loop, last):
+    if last and 1 in _sizes(parts, last):
         raise BadRecipe(
             f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, and with it one sample for BatchNorm "
             f"({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or another batch."
         )
 
 
-def _sizes(loop: Loop, samples: int) -> list[int]:
+def _sizes(parts: Parts, samples: int) -> list[int]:
     """Micro-batches of a step of so many samples, over all processes."""
-    world = loop.strategy.sharers.world
+    world = parts.strategy.sharers.world
     shares = [samples // world + (rank < samples % world) for rank in range(world)]
-    if loop.recipe.accumulate == 1:
+    if parts.recipe.accumulate == 1:
         return shares
     return [
         size
         for share in shares
         if share
-        for size in micro_batch_sizes(share, world, loop.recipe.accumulate, loop.recipe.batch)
+        for size in micro_batch_sizes(share, world, parts.recipe.accumulate, parts.recipe.batch)
     ]
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from trueloop.engine.nonfinite_guard import BufferSnapshot
+from trueloop.engine.buffers import BufferSnapshot
 from trueloop.errors import BadRecipe
 
 __all__ = ["blocks_of", "recompute_blocks"]
@@ -80,4 +80,4 @@ class _Recomputed:
         finally:
             random.setstate(after[0])
             np.random.set_state(after[1])
-            statistics.put_back()
+            statistics.restore()

@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM and SIGINT end the step, save, and leave. A second Ctrl-C does not wait."""
+"""SIGTERM and SIGINT end the current step, save, and stop the run. A second Ctrl-C does not wait."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, final
 
+from trueloop.hook import Ending
+
 __all__ = ["Stop", "catch_signals", "ignore_signals"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE: Final = 60
-"""Seconds in which a run that was told to stop takes its last batches."""
+"""Seconds in which a run that was asked to stop takes its last batches."""
 
 
 @final
 class Stop:
-    """Which signal asked for the end, if any."""
+    """Why a run ends early."""
 
     def __init__(self) -> None:
         self.signal = 0
+        """The signal that asked for it; 0: none."""
+        self.ending: Ending | None = None
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         if self.signal == signal.SIGINT and number == signal.SIGINT:
@@ -32,15 +36,13 @@ class Stop:
 
 @contextmanager
 def catch_signals(stop: Stop) -> Iterator[None]:
-    """Only Python's main thread may listen to signals; in others the run is stopped by whoever started it."""
+    """Only Python's main thread can handle signals; in other threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[signal.Signals, Any] = {}
     for number in _SIGNALS:
-        if (
-            signal.getsignal(number) is not signal.SIG_IGN
-        ):  # whoever started this (nohup, a shell's `&`) has shielded it on purpose
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and a shell's `&` ignore signals on purpose
             before[number] = signal.signal(number, stop.ask)
     try:
         yield
@@ -50,21 +52,20 @@ def catch_signals(stop: Stop) -> Iterator[None]:
 
 
 def ignore_signals(worker: int = 0) -> None:
-    """For a loader's worker. Ctrl-C, and a SIGTERM to the whole group, mean the process that trains: it still needs its
-    batches.
+    """For a DataLoader worker: Ctrl-C and a SIGTERM to the process group are meant for the training process, which still
+    needs its batches.
 
-    That process ends its workers itself; one that does not hear is told by SIGTERM, again and again: the second time it
-    goes. Told only once, as by a process that fails and waits for its workers, it goes after a while: nobody waits for
-    ever.
+    That process ends its workers itself. A worker that gets a second SIGTERM exits at once. After a single SIGTERM (from
+    a process that fails and waits for its workers) it exits after a while, so nothing waits forever.
     """
-    told = 0
+    received = 0
 
-    def hear(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        told += 1
-        if told > 1:
+    def on_sigterm(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        received += 1
+        if received > 1:
             os._exit(0)
         signal.alarm(_PATIENCE)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, hear)
+    signal.signal(signal.SIGTERM, on_sigterm)

@@ -1,81 +1,80 @@
-"""The loop, written out. Read it aloud.
+"""The training loop, written out. Read it aloud.
 
-Each turn is one optimizer step, or several of the same that are played at once (`graphed.py`). The order of the data is
-a pure function of (seed, epoch), the learning rate of the step, and everything else that a step depends on is in the
-checkpoint: so a run that was killed anywhere ends with the same bits.
+Each iteration is one optimizer step, or a replay of several (`programs/cuda_graphs.py`). The sample order is a pure
+function of (seed, epoch), the learning rate is one of the step, and the checkpoint holds everything else a step depends
+on: so a run that was killed anywhere and resumed is bit-identical to one that was not.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from trueloop.engine.facts import EngineObserver
-from trueloop.engine.loop import Loop
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.schedule import set_rate
 from trueloop.engine.stop import catch_signals
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Ending
 
+if TYPE_CHECKING:
+    from trueloop.engine.loop import Loop
+
 __all__ = ["train"]
 
 
 def train(loop: Loop) -> Ending:
-    """Train until it is enough, from wherever the loop stands."""
-    recipe, model, task, state = loop.recipe, loop.forward, loop.task, loop.state
-    optimizer, precision, strategy, guard = loop.optimizer, loop.precision, loop.strategy, loop.guard
-    observer, samples = EngineObserver(loop), 0
-    loop.into_training_mode()
-    with torch_settings(precision, recipe), catch_signals(loop.stop), closing(loop.windows(observer.next_look)) as all_:
-        for window in all_:
-            if window.numbers is not None:
-                # several steps at once, each of them what is written out below
-                norm, taken, overflow = loop.play(window), True, False
+    """Until the run is finished, from wherever it stands."""
+    parts, state, cadence, program = loop.parts, loop.state, loop.cadence, loop.program
+    recipe, parameters, precision, strategy = parts.recipe, parts.parameters, parts.precision, parts.strategy
+    observer, samples = EngineObserver(parts, state, replays=program.replays), 0
+    parts.into_training_mode()
+    windows = loop.windows(observer.next_look)
+    with torch_settings(precision, recipe), catch_signals(loop.stop), closing(windows):
+        for window in windows:
+            if window.is_replay:
+                norm, taken, overflow = program.replay(window), True, False  # several steps, each as written out below
+                loop.log.flush()  # while the device is busy
             else:
-                # One divisor for the whole step: the mean over all its targets, in all micro-batches and processes.
-                targets, losses = loop.count_targets(window), []
-                observer.begin(window)  # looks at some steps, for the rules and the statistics of layers
-                clear_gradients(loop.parameters)  # here, not after the update: so their memory is used again at once
-                for micro, divisor in loop.shared_out(window, targets):
-                    if loop.whole is not None and loop.whole.takes(micro):
-                        losses.append(loop.whole.backward(micro, divisor, looked=observer.looking))
-                        continue
-                    with precision.autocast():
-                        loss = task.loss_sum(model(micro.inputs), micro.targets) / divisor
-                    precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
-                    losses.append(loss.detach())
-                loss = strategy.add_up(losses, loop.parameters)
-                precision.unscale(optimizer)  # before anybody looks at the gradients' length
+                # One divisor for the step: the mean over all its targets, in all micro-batches and processes.
+                targets, losses = parts.count_targets(window), []
+                observer.begin(window)  # looks at some steps, for the rules and the layer statistics
+                clear_gradients(parameters)  # here, not after the update, so that their memory is reused at once
+                for micro, divisor in window.divided(strategy, targets):
+                    losses.append(program.backward(micro, divisor, observed=observer.looking))
+                loss = strategy.add_up(losses, parameters)
+                precision.unscale(parts.optimizer)  # before anything reads the gradient norm
                 observer.gradients(loss)
-                norm = strategy.norm(loop.parameters)
+                norm = strategy.norm(parameters)
                 if recipe.clip is not None:
-                    strategy.clip(loop.parameters, norm, recipe.clip)
-                set_rate(optimizer, loop.schedule(state.clock) * state.plateau_factor)
-                taken = guard.step(loss, norm, (state.epoch, state.batch))  # a non-finite loss or gradient is held back
+                    strategy.clip(parameters, norm, recipe.clip)
+                set_rate(parts.optimizer, parts.schedule(state.clock) * state.plateau_factor)
+                taken = parts.guard.step(loss, norm, (state.epoch, state.batch))  # skips a non-finite loss or gradient
                 observer.updated(taken)
                 overflow = not taken and precision.is_overflow(loss)
                 precision.learn()
-                if loop.ema is not None and taken:
-                    loop.ema.follow(state.step)
-            state.clock += window.steps * (not overflow)  # a step that the scaler refused does not advance the schedule
+                if parts.ema is not None and taken:
+                    parts.ema.follow(state.step)
+            state.clock += window.steps * (not overflow)  # a step that the scaler skipped does not move the schedule
             state.advance(window.ends_epoch, window.steps)
             samples += window.samples
 
-            if (not taken or loop.time_to_look(window.ends_epoch)) and loop.face_nonfinite(overflow=overflow):
+            look = not taken or cadence.time_to_look(window.ends_epoch)
+            if look and loop.recovery.handle_nonfinite(overflow=overflow):
                 continue  # the run ends here, or went back to a checkpoint
-            if loop.time_to_log():
-                loop.log(norm, samples)
+            if cadence.time_to_log():
+                loop.log.log(norm, samples)
                 samples = 0
-            evaluated = loop.time_to_evaluate(window.ends_epoch)
+            evaluated = cadence.time_to_evaluate(window.ends_epoch)
             if loop.copies_differ(evaluated):
-                continue  # the run ends here: its processes train models of their own
-            best = loop.evaluate() if evaluated else False
-            saved = loop.time_to_save(evaluated) or best
+                continue  # the run ends here: its processes train different models
+            best = loop.validation.evaluate() if evaluated else False
+            saved = cadence.time_to_save(evaluated) or best
             if saved:
                 loop.save()
             if loop.asked_to_stop():
                 loop.leave(saved=saved)
-        observer.tell()  # what is still waiting on the device
-        clear_gradients(loop.parameters)
-        loop.saver.finish()
-    return loop.ending or Ending("finished", state.step)
+        observer.tell()  # what is still on the device
+        clear_gradients(parameters)
+        parts.saver.finish()
+    return loop.stop.ending or Ending("finished", state.step)

@@ -29,7 +29,7 @@ from trueloop.data.source import tensors_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.evaluate import evaluating
-from trueloop.engine.loop import Loop
+from trueloop.engine.parts import Parts
 from trueloop.engine.task import Language, Multiclass, OwnLoss
 from trueloop.measure.randomness import fence
 from trueloop.results.plain import as_plain
@@ -54,11 +54,11 @@ MOST_CLASSES: Final = 1_000
 """Whose counts are written out; a vocabulary's are not."""
 
 
-def write_facts(folder: Path, loop: Loop) -> str:
+def write_facts(folder: Path, parts: Parts) -> str:
     """Into the run's folder; a sentence if that failed. The time it takes is no time of the training."""
     begun = time.perf_counter()
     with fence(), torch.no_grad():
-        told = gather_facts(loop)
+        told = gather_facts(parts)
     told["seconds"] = round(time.perf_counter() - begun, 3)
     path = folder / FILE
     aside = path.with_name(f"{FILE}.writing")
@@ -71,12 +71,10 @@ def write_facts(folder: Path, loop: Loop) -> str:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
         return f"{path} could not be written ({error.strerror or error}): `trueloop ready` will miss it."
-    finally:
-        loop.clock += time.perf_counter() - begun
     return ""
 
 
-def gather_facts(loop: Loop) -> dict[str, Any]:
+def gather_facts(parts: Parts) -> dict[str, Any]:
     """Each fact on its own: one that cannot be told does not take the others with it."""
     told: dict[str, Any] = {"format": FORMAT}
     missing: dict[str, str] = {}
@@ -88,46 +86,46 @@ def gather_facts(loop: Loop) -> dict[str, Any]:
             missing[topic] = f"{type(error).__name__}: {error}"[:300]
         return told.get(topic)
 
-    tell("model", lambda: _model(loop))
-    tell("loss", lambda: _loss(loop))
-    tell("optimizer", lambda: _optimizer(loop))
-    tell("device", lambda: _device(loop))
-    tell("validation", lambda: _validation(loop))
-    tell("inputs", lambda: _inputs(loop))
-    tell("data", lambda: _data(loop))
+    tell("model", lambda: _model(parts))
+    tell("loss", lambda: _loss(parts))
+    tell("optimizer", lambda: _optimizer(parts))
+    tell("device", lambda: _device(parts))
+    tell("validation", lambda: _validation(parts))
+    tell("inputs", lambda: _inputs(parts))
+    tell("data", lambda: _data(parts))
     read: dict[str, Samples] = {}
-    for name, source in (("train", loop.splits.train), ("valid", loop.splits.valid), ("test", loop.splits.test)):
+    for name, source in (("train", parts.splits.train), ("valid", parts.splits.valid), ("test", parts.splits.test)):
         if source is not None:
             try:
                 read[name] = read_samples(
-                    source, loop.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS
+                    source, parts.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS
                 )
             except Exception as error:  # noqa: BLE001 - as above
                 missing[f"samples of {name}"] = f"{type(error).__name__}: {error}"[:300]
     tell("leakage", lambda: dict(_leakage(read)))
     tell("samples", lambda: {name: {"read": each.count, "digest": each.digest} for name, each in read.items()})
-    tell("classes", lambda: _classes(loop, read))
-    tell("baseline", lambda: _baseline(loop, read))
+    tell("classes", lambda: _classes(parts, read))
+    tell("baseline", lambda: _baseline(parts, read))
     return {**told, "missing": missing}
 
 
 # -- the model and what trains it --
 
 
-def _model(loop: Loop) -> dict[str, Any]:
-    parameters = list(loop.model.parameters())
+def _model(parts: Parts) -> dict[str, Any]:
+    parameters = list(parts.model.parameters())
     trained = sum(each.numel() for each in parameters if each.requires_grad)
     total = sum(each.numel() for each in parameters)
     return {
-        "class": loop.strategy.kind(loop.model).__name__,
+        "class": parts.strategy.kind(parts.model).__name__,
         "parameters": total,
         "trained": trained,
         "frozen": total - trained,
     }
 
 
-def _loss(loop: Loop) -> dict[str, Any]:
-    own = isinstance(loop.task, OwnLoss)
+def _loss(parts: Parts) -> dict[str, Any]:
+    own = isinstance(parts.task, OwnLoss)
     names = {
         "multiclass": "cross entropy",
         "language": "cross entropy per token",
@@ -136,72 +134,74 @@ def _loss(loop: Loop) -> dict[str, Any]:
         "regression": "mean square error",
     }
     name = (
-        getattr(loop.recipe.loss, "__qualname__", type(loop.recipe.loss).__name__) if own else names[loop.recipe.task]
+        getattr(parts.recipe.loss, "__qualname__", type(parts.recipe.loss).__name__)
+        if own
+        else names[parts.recipe.task]
     )
-    return {"name": name, "own": own, "task": loop.recipe.task}
+    return {"name": name, "own": own, "task": parts.recipe.task}
 
 
-def _optimizer(loop: Loop) -> dict[str, Any]:
+def _optimizer(parts: Parts) -> dict[str, Any]:
     groups = [
         {
             "parameters": sum(each.numel() for each in group["params"]),
             "lr": float(group["lr"]),
             "weight_decay": float(group.get("weight_decay", 0.0)),
         }
-        for group in loop.optimizer.param_groups
+        for group in parts.optimizer.param_groups
     ]
-    held = {id(each): each.numel() for each in loop.parameters if each.requires_grad}
-    return {"class": type(loop.optimizer).__name__, "held": sum(held.values()), "groups": groups, "count": len(groups)}
+    held = {id(each): each.numel() for each in parts.parameters if each.requires_grad}
+    return {"class": type(parts.optimizer).__name__, "held": sum(held.values()), "groups": groups, "count": len(groups)}
 
 
-def _device(loop: Loop) -> dict[str, Any]:
+def _device(parts: Parts) -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if loop.device.type == "cuda":
-        memory = torch.cuda.get_device_properties(loop.device).total_memory
+    if parts.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(parts.device).total_memory
     return {
-        "name": str(loop.device),
-        "precision": loop.recipe.precision,
-        "compile": loop.recipe.compile,
-        "processes": loop.peers.world,
+        "name": str(parts.device),
+        "precision": parts.recipe.precision,
+        "compile": parts.recipe.compile,
+        "processes": parts.peers.world,
         "memory": memory,
     }
 
 
-def _validation(loop: Loop) -> dict[str, Any] | None:
+def _validation(parts: Parts) -> dict[str, Any] | None:
     """Looked at inside the very context that every evaluation runs in."""
-    if loop.splits.valid is None:
+    if parts.splits.valid is None:
         return None
-    model = loop.ema.model if loop.ema else loop.model
+    model = parts.ema.model if parts.ema else parts.model
     with evaluating(model):
         modules = list(model.modules())
         return {
             "modules": len(modules),
             "in_train_mode": sum(module.training for module in modules),
             "graphs": torch.is_grad_enabled(),
-            "weights": "ema" if loop.ema else "model",
+            "weights": "ema" if parts.ema else "model",
         }
 
 
 # -- the data --
 
 
-def _data(loop: Loop) -> dict[str, Any]:
-    splits = loop.splits
+def _data(parts: Parts) -> dict[str, Any]:
+    splits = parts.splits
     return {
         "train": len(splits.train),
         "valid": None if splits.valid is None else len(splits.valid),
         "test": None if splits.test is None else len(splits.test),
         "bytes": splits.train.nbytes(),
-        "where": "resident" if loop.batches.resident is not None else "loader",
-        "workers": loop.recipe.workers,
-        "steps_per_epoch": loop.batches.steps_per_epoch,
+        "where": "resident" if parts.batches.resident is not None else "loader",
+        "workers": parts.recipe.workers,
+        "steps_per_epoch": parts.batches.steps_per_epoch,
         "augmented": splits.augment is not None,
     }
 
 
-def _inputs(loop: Loop) -> dict[str, Any]:
+def _inputs(parts: Parts) -> dict[str, Any]:
     """Of the first samples of the first batch, as the model gets them: prepared, and augmented."""
-    batch = loop.batches.batch_at(0, 0)
+    batch = parts.batches.batch_at(0, 0)
     if batch is None:
         raise ValueError("this process has no part in the first batch")
     tensors = [each for each in tensors_in(batch.inputs) if each.numel()]
@@ -247,12 +247,12 @@ def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _classes(loop: Loop, read: dict[str, Samples]) -> dict[str, Any] | None:
+def _classes(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
     """How often each class is there, where targets are class numbers."""
-    task = loop.task
+    task = parts.task
     if (
         isinstance(task, Language)
-        or not (isinstance(task, Multiclass) or loop.recipe.task == "binary")
+        or not (isinstance(task, Multiclass) or parts.recipe.task == "binary")
         or isinstance(task, OwnLoss)
     ):
         return None
@@ -266,17 +266,17 @@ def _classes(loop: Loop, read: dict[str, Samples]) -> dict[str, Any] | None:
     return {name: {str(label): count[label] for label in known} for name, count in counts.items()}
 
 
-def _baseline(loop: Loop, read: dict[str, Samples]) -> dict[str, Any] | None:
+def _baseline(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
     """What an answer that is always the same reaches on the validation data, learned from the training targets: those
     that were read."""
     if "train" not in read or "valid" not in read:
         return None
     train, valid = (Tensors(each.targets, each.targets) for each in (read["train"], read["valid"]))
-    found = constant_answer(replace(loop, splits=replace(loop.splits, train=train, valid=valid)), may_read=False)
+    found = constant_answer(replace(parts, splits=replace(parts.splits, train=train, valid=valid)), may_read=False)
     if found is None:
-        raise ValueError(f"no constant answer is known for {loop.metric} of {type(loop.task).__name__}")
+        raise ValueError(f"no constant answer is known for {parts.metric} of {type(parts.task).__name__}")
     return {
-        "metric": loop.metric,
+        "metric": parts.metric,
         "answer": found.answer,
         "value": found.value,
         "train": read["train"].count,

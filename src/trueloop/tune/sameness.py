@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import torch
@@ -22,6 +22,7 @@ from trueloop.engine.batches import Window
 from trueloop.engine.compile_model import compile_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.nonfinite_guard import clear_gradients
+from trueloop.engine.programs.eager import Eager
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
@@ -58,23 +59,23 @@ def prove(subject: Subject, reference: Recipe, order: Order) -> dict[str, Any]:
     made: dict[str, Any] = {"steps": order.steps, "curve": [], "moved": [], "gradients": [], "metrics": [], "ended": ""}
     if order.curve:
         loop = _short(subject, order.steps, curve := _Curve())
-        stilled(loop.model)
+        stilled(loop.parts.model)
         other = subject.of(reference).loop(epochs=None, steps=order.steps) if order.gradients else None
         if other is not None:
-            stilled(other.model)
+            stilled(other.parts.model)
             made["gradients"].append(_compared(loop, other, 0))
         made["ended"] = _trained(loop)
         made["curve"] = curve.rows
         if other is not None and not made["ended"]:
-            other.model.load_state_dict(loop.model.state_dict())
+            other.parts.model.load_state_dict(loop.parts.model.state_dict())
             made["gradients"].append(_compared(loop, other, 1))
         del loop, other
         gc.collect()  # a loop and its graphs hold each other, and their memory
     for number in range(order.moved):
         loop = _short(subject, order.steps, curve := _Curve())
-        stilled(loop.model)
+        stilled(loop.parts.model)
         seed_all(number + 1)
-        _move(loop.model, number + 1)
+        _move(loop.parts.model, number + 1)
         _trained(loop)
         made["moved"].append(curve.rows)
         del loop
@@ -147,10 +148,10 @@ def _move(model: nn.Module, seed: int) -> None:
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
     """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of
     the whole."""
-    first = loop.batches.batch_at(0, number % loop.batches.steps_per_epoch)
+    first = loop.parts.batches.batch_at(0, number % loop.parts.batches.steps_per_epoch)
     assert first is not None, "a single process has a part in every batch"
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
-    _move(reference.model, number + 1)
+    _move(reference.parts.model, number + 1)
     beside = _gradients(reference, first, 1)
     layers = {name: (_cosine(theirs[name], ours.get(name)), _cosine(theirs[name], beside.get(name))) for name in theirs}
     return {"layers": layers, "length": _length(ours) / max(_length(theirs), 1e-30)}
@@ -158,16 +159,16 @@ def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
 
 def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
     """Of one batch, as the loop's own program computes them; the loop is left as it was."""
-    micros = loop.batches.micros(batch)
-    buffers = [(buffer, buffer.clone()) for buffer in loop.model.buffers()]
-    state = loop.precision.state()
-    loop.into_training_mode()
+    micros = loop.parts.batches.micros(batch)
+    buffers = [(buffer, buffer.clone()) for buffer in loop.parts.model.buffers()]
+    state = loop.parts.precision.state()
+    loop.parts.into_training_mode()
     try:
-        with fence(seed), torch_settings(loop.precision, loop.recipe):
+        with fence(seed), torch_settings(loop.parts.precision, loop.parts.recipe):
             return _scaled_gradients(loop, Window(micros, 0, False))
     finally:
-        clear_gradients(loop.parameters)
-        loop.precision.restore(state)
+        clear_gradients(loop.parts.parameters)
+        loop.parts.precision.restore(state)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
@@ -175,26 +176,21 @@ def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
 
 def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
     """With a scale that does not overflow, if there is a scaler."""
-    found: dict[str, Tensor] = {}
-    # A graph computes its loss by a function of its own: the model compiled as that is comes nearest to it.
-    forward = loop.forward if loop.graphs is None else compile_model(loop.recipe, loop.model)
-    if loop.whole is not None:
-        loop.whole.build()
+    parts, program, found = loop.parts, loop.program, {}
+    if program.replays:
+        # A graph computes its loss by a function of its own: the model compiled as that is comes nearest to it.
+        program = Eager(replace(parts, forward=compile_model(parts.recipe, parts.model)), loop.state)
+    program.prepare()
     for _ in range(TRIES):
-        clear_gradients(loop.parameters)
-        targets = loop.count_targets(window)
+        clear_gradients(parts.parameters)
+        targets = parts.count_targets(window)
         for micro in window.micros:
-            if loop.whole is not None and loop.whole.takes(micro):
-                loop.whole.backward(micro, targets)
-                continue
-            with loop.precision.autocast():
-                loss = loop.task.loss_sum(forward(micro.inputs), micro.targets) / targets
-            loop.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
-        loop.precision.unscale(loop.optimizer)
-        named = loop.model.named_parameters()
+            program.backward(micro, targets)
+        parts.precision.unscale(parts.optimizer)
+        named = parts.model.named_parameters()
         found = {name: parameter.grad.detach().clone() for name, parameter in named if parameter.grad is not None}
-        loop.precision.learn()
-        if loop.precision.scaler is None or all(bool(each.isfinite().all()) for each in found.values()):
+        parts.precision.learn()
+        if parts.precision.scaler is None or all(bool(each.isfinite().all()) for each in found.values()):
             break
     return found
 
@@ -244,7 +240,7 @@ def _metrics(subject: Subject, order: Order) -> dict[str, Any]:
         )
         ended = _trained(loop)
         gc.collect()
-        values.append(kept.values.get(loop.metric, math.nan) if not ended else math.nan)
+        values.append(kept.values.get(loop.parts.metric, math.nan) if not ended else math.nan)
     if loop is None:
         return {"metric": "", "higher": True}
-    return {"metric": loop.metric, "higher": loop.higher_is_better, "metrics": values}
+    return {"metric": loop.parts.metric, "higher": loop.parts.higher_is_better, "metrics": values}

@@ -60,7 +60,8 @@ class _Clock(Hook):
         per_step, self._step, self._rows = (now - self._since) / (row.step - self._step), row.step, self._rows + 1
         if self._rows == WARM:
             assert self.loop is not None
-            self.desk.warm(per_step, self.loop.batches.samples / self.loop.batches.steps_per_epoch)
+            batches = self.loop.parts.batches
+            self.desk.warm(per_step, batches.samples / batches.steps_per_epoch)
         elif self._rows > WARM:
             self.desk.interval(per_step)
         self._since = perf_counter()  # whatever happened at the desk is not the training's time

@@ -1,5 +1,4 @@
-"""The order of the samples, on the device: that of the next epoch is made by another thread while this one is
-trained."""
+"""The order of the samples on the device. A thread computes the next epoch's order while this one is trained."""
 
 from __future__ import annotations
 
@@ -15,32 +14,30 @@ __all__ = ["DeviceOrders"]
 
 @final
 class DeviceOrders:
-    """Of one epoch and the one after it; earlier ones are forgotten, and made again if the run goes back."""
+    """Of one epoch and the next; earlier ones are dropped, and computed again if the run goes back."""
 
-    def __init__(self, make: Callable[[int], Tensor], device: torch.device) -> None:
-        self._make, self.device = make, device
-        self._here: dict[int, Tensor] = {}
+    def __init__(self, order_of: Callable[[int], Tensor], device: torch.device) -> None:
+        self._order_of, self.device = order_of, device
+        self._ready: dict[int, Tensor] = {}
         self._coming: dict[int, Future[Tensor]] = {}
 
     def of(self, epoch: int) -> Tensor:
-        """Waits for the thread, if it is still at work on this one; not for the device."""
-        if epoch not in self._here:
+        """Waits for the thread if it is still computing this one; not for the device."""
+        if epoch not in self._ready:
             coming = self._coming.pop(epoch, None)
-            order = self._made(epoch) if coming is None else coming.result()
-            self._here = {known: kept for known, kept in self._here.items() if known == epoch - 1}
-            self._here[epoch] = order.to(self.device, non_blocking=True)
-        return self._here[epoch]
+            order = self._computed(epoch) if coming is None else coming.result()
+            self._ready = {known: kept for known, kept in self._ready.items() if known == epoch - 1}
+            self._ready[epoch] = order.to(self.device, non_blocking=True)
+        return self._ready[epoch]
 
     def prepare(self, epoch: int) -> None:
-        """It will be wanted soon."""
-        if epoch in self._here or epoch in self._coming:
+        """Start computing it."""
+        if epoch in self._ready or epoch in self._coming:
             return
         thread = ThreadPoolExecutor(1, thread_name_prefix="trueloop-order")
-        self._coming = {epoch: thread.submit(self._made, epoch)}
-        thread.shutdown(wait=False)  # it ends when the order is made
+        self._coming = {epoch: thread.submit(self._computed, epoch)}
+        thread.shutdown(wait=False)  # it ends when the order is computed
 
-    def _made(self, epoch: int) -> Tensor:
-        order = self._make(epoch)
-        return (
-            order.pin_memory() if self.device.type == "cuda" else order
-        )  # so that its copy does not wait for the steps before it
+    def _computed(self, epoch: int) -> Tensor:
+        order = self._order_of(epoch)
+        return order.pin_memory() if self.device.type == "cuda" else order  # so that its copy does not block the host

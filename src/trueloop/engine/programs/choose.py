@@ -1,0 +1,22 @@
+"""The program that a recipe asks for."""
+
+from __future__ import annotations
+
+from trueloop.engine.parts import Parts
+from trueloop.engine.programs.compiled_step import CompiledStep
+from trueloop.engine.programs.cuda_graphs import CudaGraphs
+from trueloop.engine.programs.eager import Eager
+from trueloop.engine.programs.program import Program
+from trueloop.engine.state import State
+
+__all__ = ["choose_program"]
+
+
+def choose_program(parts: Parts, state: State) -> Program:
+    match parts.recipe.program:
+        case "cuda_graphs":
+            return CudaGraphs(parts, state)
+        case "compiled_step":
+            return CompiledStep(parts, state)
+        case _:
+            return Eager(parts, state)

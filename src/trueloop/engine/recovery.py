@@ -1,0 +1,120 @@
+"""What happens after a fault: non-finite batches are skipped, the run stops, or it goes back to a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+from trueloop.checkpoint.form import Reading
+from trueloop.checkpoint.newest import newest_by
+from trueloop.engine.cadence import Cadence
+from trueloop.engine.nonfinite_guard import Position
+from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
+from trueloop.engine.parts import Parts
+from trueloop.engine.state import State
+from trueloop.engine.stop import Stop
+from trueloop.engine.training_log import TrainingLog
+from trueloop.errors import BadCheckpoint
+from trueloop.hook import Ending
+from trueloop.measure.randomness import restore_states
+
+__all__ = ["Recovery"]
+
+
+@final
+class Recovery:
+    """Of one run."""
+
+    def __init__(self, parts: Parts, state: State, stop: Stop, cadence: Cadence, log: TrainingLog) -> None:
+        self.parts, self.state, self.stop, self.cadence, self.log = parts, state, stop, cadence, log
+
+    # -- checkpoints --
+
+    def restore(self, reading: Reading) -> None:
+        """Everything is bit-identical to when the checkpoint was written."""
+        parts, training = self.parts, reading.training
+        reading.fill_model("model", parts.model)
+        if parts.ema is not None:
+            reading.fill_model("ema", parts.ema.model)
+        reading.fill_optimizer(parts.optimizer)
+        parts.precision.restore(training["precision"])
+        self.state.restore(training["state"])
+        parts.guard.restore(training["guard"])
+        parts.guard.avoided = set(self.state.avoided)
+        saved, world = training["random"], parts.peers.world
+        if len(saved) == world:
+            restore_states(saved[parts.peers.rank])
+        else:
+            parts.hooks.noted(f"{len(saved)} processes saved this checkpoint and {world} resume it: dropout differs.")
+
+    def go_back(self) -> bool:
+        """To the newest valid checkpoint of this run; False: there is none."""
+        parts = self.parts
+        parts.saver.finish()
+        parts.peers.wait()  # rank 0 writes, and all ranks read what it has written
+        if len(set(parts.peers.gather(tuple(parts.saver.store.names())))) > 1:
+            raise BadCheckpoint(
+                "The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run."
+            )
+        name, reading, problems = newest_by(parts.saver.store, parts.form.read)
+        for problem in problems:
+            parts.hooks.noted(f"{problem} It was ignored.")
+        if reading is None:
+            if name is None and problems:
+                raise BadCheckpoint(f"{problems[0]} This run has no valid checkpoint. Nothing was run.")
+            return False
+        self.restore(reading)
+        return True
+
+    # -- non-finite batches --
+
+    def handle_nonfinite(self, *, overflow: bool = False) -> bool:
+        """Skip the batches whose loss or gradient is non-finite; no weight has seen them. True: the run stops, or went
+        back to a checkpoint."""
+        recipe, state, guard, hooks = self.parts.recipe, self.state, self.parts.guard, self.parts.hooks
+        skipped = guard.take_skipped() if self.cadence.must_wait() else guard.finish_read()
+        summary = guard.take_summary()
+        for epoch, batch in () if overflow else skipped:
+            message = self._find_origin(epoch, batch)
+            state.skipped += 1
+            if recipe.on_nonfinite == "stop" or state.skipped > recipe.max_nonfinite:
+                limit = f" That is more than max_nonfinite={recipe.max_nonfinite}."
+                message += "" if recipe.on_nonfinite == "stop" else limit
+                self.stop.ending = Ending("nonfinite", state.step, f"{message} It did not reach the weights.")
+                return True
+            if recipe.on_nonfinite == "rollback" and self._roll_back((epoch, batch), message):
+                return True
+            hooks.noted(f"{message} The step was skipped ({state.skipped} of at most {recipe.max_nonfinite}).")
+        if skipped and self.parts.ema is not None:
+            self.parts.ema.copy_buffers()  # the model's running statistics were restored
+        if summary is not None:
+            self.log.write(summary)
+        return False
+
+    def _find_origin(self, epoch: int, batch: int) -> str:
+        """The sentence that names the first non-finite value, on any process."""
+        parts = self.parts
+        step, rates = epoch * parts.batches.steps_per_epoch + batch, parts.learning_rates
+        again = parts.batches.batch_at(epoch, batch)
+        micros = parts.batches.micros(again) if again else [None]
+        if parts.strategy.in_parts:
+            found = [find_origin_in_shards(parts.model, micro, step, rates, parts.strategy.mine) for micro in micros]
+        else:
+            autocast = parts.precision.autocast
+            found = [find_origin(parts.model, parts.task, micro, step, rates, autocast) for micro in micros]
+        events = [event for events in parts.peers.gather(found) for event in events]
+        event = next((each for each in events if each.origin != "unknown"), events[0])
+        parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
+        return describe_origin(event, epoch, batch)
+
+    def _roll_back(self, position: Position, message: str) -> bool:
+        """To the last checkpoint, remembering the batch to skip when it comes again."""
+        state, hooks = self.state, self.parts.hooks
+        skipped, avoided, rollbacks = state.skipped, [*state.avoided, position], state.rollbacks + 1
+        if not self.go_back():
+            hooks.noted("There is no checkpoint to roll back to yet.")
+            return False
+        state.skipped, state.avoided, state.rollbacks = skipped, avoided, rollbacks
+        self.parts.guard.avoided = set(avoided)
+        hooks.noted(f"{message} Rolled back to the checkpoint of step {state.step:,}; that batch will be skipped.")
+        return True

@@ -1,0 +1,82 @@
+"""Rows of training metrics: loss, learning rate, gradient norm, speed."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from trueloop.engine.cadence import Cadence
+from trueloop.engine.nonfinite_guard import LossSummary
+from trueloop.engine.parts import Parts
+from trueloop.engine.state import State
+from trueloop.hook import Row
+
+__all__ = ["TrainingLog"]
+
+
+@final
+class TrainingLog:
+    """Collects rows and hands them to the hooks. Where steps are replayed, rows wait until the device has its next
+    steps."""
+
+    def __init__(self, parts: Parts, state: State, cadence: Cadence) -> None:
+        self.parts, self.state, self.cadence = parts, state, cadence
+        self.clock = time.perf_counter()
+        """When the last row was written. Time that is not training (evaluation) is added to it."""
+        self._rows: list[tuple[int, float, dict[str, float]]] = []
+        self._heading: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)
+        """Step, epoch, learning rate and samples of the row that is written next."""
+
+    def epoch(self) -> float:
+        return self.state.step / self.parts.batches.steps_per_epoch
+
+    def log(self, norm: Tensor, samples: int) -> None:
+        """One row. The host waits for the device, except where steps are replayed: there the row follows later."""
+        guard = self.parts.guard
+        self._heading = (self.state.step, self.epoch(), self.parts.learning_rates[0], samples)
+        if self.cadence.must_wait():
+            losses, steps = guard.losses()
+            guard.reset_losses()
+            self.write(LossSummary(losses, steps, norm.item()))
+        else:
+            guard.start_read(norm)
+
+    def write(self, summary: LossSummary) -> None:
+        step, epoch, lr, samples = self._heading
+        now, batches = time.perf_counter(), self.parts.batches
+        seconds, self.clock = now - self.clock, now
+        waited, batches.waited = batches.waited, 0.0
+        values: dict[str, Any] = {
+            "loss": summary.losses / summary.steps if summary.steps else math.nan,
+            "lr": lr,
+            "gradient_norm": summary.norm,
+            "samples_per_second": samples / seconds if seconds else 0.0,
+            "data_wait": waited / seconds if seconds else 0.0,
+        }
+        if self.state.skipped:
+            values["skipped"] = float(self.state.skipped)
+        self.parts.saver.check()
+        self._rows.append((step, epoch, values))
+        if not self.cadence.replays:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand all rows to the hooks."""
+        rows, self._rows = self._rows, []
+        for step, epoch, values in rows:
+            row = Row("train", step, epoch, values | {"memory_mb": _peak_memory_mb(self.parts.device)})
+            self.parts.hooks.logged(row)
+
+
+def _peak_memory_mb(device: torch.device) -> float:
+    """Of the device, or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

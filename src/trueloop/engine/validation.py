@@ -1,0 +1,86 @@
+"""Evaluation in the middle of a run: the best checkpoint, the plateau schedule, early stopping and collapse."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import final
+
+from torch import nn
+
+from trueloop.data.source import Source
+from trueloop.engine.batches import EvaluationBatches
+from trueloop.engine.collapse import CollapseCheck
+from trueloop.engine.evaluate import evaluate
+from trueloop.engine.parts import Parts
+from trueloop.engine.state import State
+from trueloop.engine.stop import Stop
+from trueloop.engine.training_log import TrainingLog
+from trueloop.hook import Ending, Row
+
+__all__ = ["Validation"]
+
+
+@final
+class Validation:
+    """Evaluates the model of a run, and decides what follows from the result."""
+
+    def __init__(self, parts: Parts, state: State, stop: Stop, log: TrainingLog) -> None:
+        self.parts, self.state, self.stop, self.log = parts, state, stop, log
+        self.collapse_check: CollapseCheck | None = None
+        """What the metric must reach (`--baseline`)."""
+        self._batches: dict[Source, EvaluationBatches] = {}
+
+    def evaluate(self) -> bool:
+        """On the validation data. Is it the best so far?"""
+        self.log.flush()
+        parts, state, recipe = self.parts, self.state, self.parts.recipe
+        if parts.splits.valid is None:
+            return False
+        started = time.perf_counter()
+        values = self.measure(parts.ema.model if parts.ema else parts.model, parts.splits.valid)
+        self.log.clock += time.perf_counter() - started  # samples per second count training only
+        value = values[parts.metric]
+        sign = 1 if parts.higher_is_better else -1
+        better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
+        check = self.collapse_check
+        best = not self._collapsed(value, better) and better and (check is None or check.may_be_best(value))
+        if best:
+            state.best, state.best_step, state.worse, state.plateau_worse = value, state.step, 0, 0
+        else:
+            state.worse, state.plateau_worse = state.worse + 1, state.plateau_worse + 1
+        if recipe.schedule == "plateau" and state.plateau_worse >= recipe.plateau:
+            state.plateau_factor, state.plateau_worse = state.plateau_factor * recipe.gamma, 0
+        state.over = recipe.patience is not None and state.worse >= recipe.patience
+        parts.hooks.logged(Row("valid", state.step, self.log.epoch(), values, best=best))
+        return best
+
+    def _collapsed(self, value: float, better: bool) -> bool:
+        """Is it below its baseline, or no better than a constant answer? Then the run ends, or is marked, as the recipe
+        says."""
+        if self.collapse_check is None:
+            return False
+        state, recipe = self.state, self.parts.recipe
+        stops = recipe.patience is not None and not better and state.worse + 1 >= recipe.patience
+        last = state.step >= self.parts.total_steps or stops
+        collapse = self.collapse_check.check(
+            step=state.step, epoch=self.log.epoch(), value=value, best=state.best, last=last
+        )
+        if collapse is None:
+            return False
+        self.parts.hooks.collapsed(collapse)
+        if recipe.on_collapse == "stop":
+            self.stop.ending = Ending("collapsed", state.step, collapse.sentence)
+        return True
+
+    def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
+        """Loss and metrics of a model on a split. Its samples are moved to the device once."""
+        parts, sharers = self.parts, self.parts.strategy.sharers
+        if source not in self._batches:
+            self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
+        parts.share_buffers(model)
+        batches = self._batches[source]
+        idle = batches.idle() if parts.strategy.in_step else ()
+        values = evaluate(model, batches, parts.task, parts.device, parts.precision, sharers, idle)
+        parts.strategy.settle(model)
+        return values
