@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.session.made import FINISHED, made, timed
-from tests.track.told import on_test, trained, validated
+from tests.track.rows import on_test, trained, validated
 from trueloop.cli.main import main
 from trueloop.results.check import ExitCode
 

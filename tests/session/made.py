@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.track.told import start
+from tests.track.rows import start
 from trueloop.hook import Row
 from trueloop.track.metrics import FILE, MetricsFile
 

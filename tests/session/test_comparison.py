@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from tests.session.made import FINISHED, MACHINE, made, timed
-from tests.track.told import on_test, trained, validated
+from tests.track.rows import on_test, trained, validated
 from trueloop.hook import Row
 from trueloop.session.comparison import Parting, compared, parting
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.session.made import FINISHED, made, timed, trained_by_somebody
-from tests.track.told import on_test, trained, validated
+from tests.track.rows import on_test, trained, validated
 from trueloop.errors import NotARun
 from trueloop.hook import Row
 from trueloop.session.folder import find_run

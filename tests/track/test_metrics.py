@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import in_child
-from tests.track.told import finished, on_test, start, told, trained, validated
+from tests.track.rows import finished, on_test, start, told, trained, validated
 from trueloop.errors import CannotSave, NotARun
 from trueloop.hook import Row
-from trueloop.track.metrics import FILE, MetricsFile, last_row, read_rows, standing
+from trueloop.track.metrics import FILE, MetricsFile, current_rows, last_row, read_rows
 
 
 def steps(folder: Path, kind: str = "train") -> list[int]:
@@ -126,7 +126,7 @@ def test_rows_that_a_run_took_back_do_not_stand(tmp_path: Path) -> None:
         trained(150, 0.3),
     ]
     told(MetricsFile(tmp_path), [*rows, on_test(100, 0.9)])
-    kept = standing(read_rows(tmp_path))
+    kept = current_rows(read_rows(tmp_path))
     assert [(row.kind, row.step) for row in kept] == [
         ("train", 50),
         ("train", 100),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.track.told import finished, on_test, start, told, trained, validated
+from tests.track.rows import finished, on_test, start, told, trained, validated
 from trueloop.hook import Row
 from trueloop.track.tensorboard import TensorBoard
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.track.told import finished, on_test, start, told, trained, validated
+from tests.track.rows import finished, on_test, start, told, trained, validated
 from trueloop.errors import BadRecipe, MissingExtra
 from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.recipe.recipe import Recipe

@@ -11,9 +11,9 @@ from typing import Any
 from trueloop.cli.options import Parser
 from trueloop.cli.runs import plain, table
 from trueloop.errors import Misuse, did_you_mean
+from trueloop.report.units import duration, number
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
-from trueloop.track.words import duration, number
 
 __all__ = ["compare"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from trueloop.cli.options import Parser
 from trueloop.errors import Misuse, did_you_mean
+from trueloop.report.units import duration, number
 from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
-from trueloop.track.words import duration, number
 
 __all__ = ["plain", "runs", "table"]
 

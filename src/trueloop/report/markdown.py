@@ -9,33 +9,18 @@ from typing import Final
 from trueloop.report.evidence import where
 from trueloop.report.terminal import letters
 from trueloop.report.units import quantity
-from trueloop.results.document import (
-    Bars,
-    Card,
-    Code,
-    Document,
-    Facts,
-    Item,
-    Items,
-    Lanes,
-    Part,
-    Picture,
-    Plot,
-    Table,
-    Text,
-    Tone,
-    cell,
-)
+from trueloop.results import document as doc
+from trueloop.results.document import cell
 
 __all__ = ["render"]
 
-SIGN: Final[dict[Tone, str]] = {"good": "✅", "error": "❌", "warning": "⚠️", "advice": "💡", "": "▫️"}
+SIGN: Final[dict[doc.Tone, str]] = {"good": "✅", "error": "❌", "warning": "⚠️", "advice": "💡", "": "▫️"}
 
 _CODE_SPAN: Final = re.compile(r"(`[^`\n]+`)")
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
-def render(document: Document) -> str:
+def render(document: doc.Document) -> str:
     sign = f"{SIGN[document.tone]} " if document.tone else ""
     lines = [f"# {sign}{plain(document.name or document.title)}", ""]
     if document.name and not document.name.endswith(document.title):
@@ -53,34 +38,34 @@ def render(document: Document) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: doc.Part) -> Iterator[str]:
     match part:
-        case Text():
+        case doc.Text():
             text = f"{plain(part.label)} {plain(part.text)}".strip()
             yield f"**{text}**" if part.tone else text
-        case Code():
+        case doc.Code():
             yield from _fenced(part.text, part.language)
-        case Facts():
+        case doc.Facts():
             yield from (f"- {plain(key)}: {plain(cell(value, 'shape') or '-')}" for key, value in part.values.items())
-        case Table():
+        case doc.Table():
             drawn = [at for at, column in enumerate(part.columns) if column.kind != "bar"]
             rows = [[cell(row[at], part.columns[at].kind) for at in drawn] for row in part.rows]
             yield from _grid([part.columns[at].name for at in drawn], rows, part.best)
             yield from ("", plain(part.note)) if part.note else ()
-        case Bars():
+        case doc.Bars():
             texts = part.texts or tuple(quantity(value) for value in part.values)
             yield from _grid(("", ""), zip(part.labels, texts, strict=True))
-        case Lanes():
+        case doc.Lanes():
             segments = ((lane.label, each.name, each.text) for lane in part.lanes for each in lane.segments)
             yield from _grid(("", "", ""), segments) if not part.unit else ()
-        case Plot():
+        case doc.Plot():
             drawn_letters = letters(part)
             yield from _fenced("\n".join(drawn_letters), "text") if drawn_letters else ()
-        case Picture():
+        case doc.Picture():
             yield plain(", ".join(tile.caption or "-" for tile in part.tiles))
-        case Card():
+        case doc.Card():
             yield from _card(part)
-        case Items():
+        case doc.Items():
             yield from map(_item, part.items)
 
 
@@ -92,7 +77,7 @@ def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], best: frozenset[i
         yield f"| {' | '.join(cells)} |"
 
 
-def _card(card: Card) -> Iterator[str]:
+def _card(card: doc.Card) -> Iterator[str]:
     yield f"## {SIGN[card.tone]} {plain(f'{card.badge} {card.heading}'.strip())}"
     yield ""
     yield from (_span(where(card.place)), "") if card.place else ()
@@ -107,7 +92,7 @@ def _card(card: Card) -> Iterator[str]:
     yield from ("", *_fenced(card.diff, "diff")) if card.diff else ()
 
 
-def _item(item: Item) -> str:
+def _item(item: doc.Item) -> str:
     links = ", ".join(f"[{_span(link.text)}]({link.target})" for link in item.links)
     label = f"{plain(item.label)}: " if item.label else ""
     evidence = f" — {links}" if links else ""

@@ -9,33 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, final
 from trueloop.report.console import console_for, line, prose
 from trueloop.report.evidence import lines_around, where
 from trueloop.report.units import quantity
-from trueloop.results.document import (
-    Bars,
-    Card,
-    Code,
-    Column,
-    Document,
-    Facts,
-    Item,
-    Items,
-    Lanes,
-    Part,
-    Picture,
-    Plot,
-    Table,
-    Text,
-    Tile,
-    Tone,
-    cell,
-)
+from trueloop.results import document as doc
+from trueloop.results.document import cell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["SIGN", "Live", "letters", "print_document", "render"]
 
-SIGN: Final[dict[Tone, str]] = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", "": " "}
-STYLE: Final[dict[Tone, str]] = {
+SIGN: Final[dict[doc.Tone, str]] = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", "": " "}
+STYLE: Final[dict[doc.Tone, str]] = {
     "good": "bold green", "error": "bold red", "warning": "bold yellow", "advice": "bold cyan", "": "bold",
 }  # fmt: skip
 COLUMN_STYLE: Final = {"name": "cyan", "shape": "green", "bar": "green"}
@@ -55,14 +38,14 @@ PLOT_WIDTH: Final = 60
 PLOT_HEIGHT: Final = 10
 
 
-def render(document: Document, *, verbose: bool = False) -> str:
+def render(document: doc.Document, *, verbose: bool = False) -> str:
     """As plain text."""
     text = io.StringIO()
     print_document(document, to=text, color=False, verbose=verbose)
     return text.getvalue()
 
 
-def print_document(document: Document, *, to: TextIO, color: bool, verbose: bool = False) -> None:
+def print_document(document: doc.Document, *, to: TextIO, color: bool, verbose: bool = False) -> None:
     live = Live(to, color=color, verbose=verbose)
     if document.lead:
         line(live.console, (document.title, "bold"))
@@ -82,22 +65,22 @@ class Live:
         self._spaced = False
         """The last line is empty."""
 
-    def show(self, part: Part) -> None:
+    def show(self, part: doc.Part) -> None:
         if part.show == "page" or (part.show == "verbose" and not self.verbose):
             return
-        if isinstance(part, Plot) and not letters(part):
+        if isinstance(part, doc.Plot) and not letters(part):
             return
         if part.title and not self._spaced:
             line(self.console)
         if part.title:
             line(self.console, (part.title, "bold"), (f"  {part.hint}" if part.hint else "", "dim"))
-        self._spaced = isinstance(part, Card)
-        if isinstance(part, Card):
+        self._spaced = isinstance(part, doc.Card)
+        if isinstance(part, doc.Card):
             _card(self.console, part, self.verbose)
         else:
             _PRINTERS[type(part)](self.console, part)
 
-    def close(self, document: Document) -> None:
+    def close(self, document: doc.Document) -> None:
         """The notes and the closing lines."""
         if document.notes and not self._spaced:
             line(self.console)
@@ -108,13 +91,13 @@ class Live:
             prose(self.console, f"{sign}{text}", style=STYLE[document.tone] if not number else "dim")
 
 
-def _text(console: Console, part: Text) -> None:
+def _text(console: Console, part: doc.Text) -> None:
     width = max(10, len(part.label) + 2) if part.label else 0
     style = STYLE[part.tone] if part.tone else ""
     prose(console, part.text, part.label, width=width, style=style if not part.label else "", label_style=style)
 
 
-def _code(console: Console, part: Code) -> None:
+def _code(console: Console, part: doc.Code) -> None:
     for each in part.text.rstrip("\n").split("\n"):
         line(console, (f"    {each}", _diff_style(each) if part.language == "diff" else "dim"))
 
@@ -125,7 +108,7 @@ def _diff_style(text: str) -> str:
     return {"+": "green", "-": "red"}.get(text[:1], "")
 
 
-def _facts(console: Console, facts: Facts) -> None:
+def _facts(console: Console, facts: doc.Facts) -> None:
     if facts.inline:
         prose(console, " · ".join(f"{key} {cell(value)}" for key, value in facts.values.items()), indent=2)
         return
@@ -134,13 +117,13 @@ def _facts(console: Console, facts: Facts) -> None:
         prose(console, cell(value, "shape") or "-", name, width=width, indent=2)
 
 
-def _table(console: Console, table: Table) -> None:
+def _table(console: Console, table: doc.Table) -> None:
     from rich import box
     from rich.measure import Measurement
-    from rich.table import Table as RichTable
-    from rich.text import Text as RichText
+    from rich.table import Table
+    from rich.text import Text
 
-    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
     largest: dict[int, float] = {}
     if table.best:
         shown.add_column("", style="bold green")
@@ -148,7 +131,7 @@ def _table(console: Console, table: Table) -> None:
         numbers = column.kind in ("count", "real", "number")
         style = COLUMN_STYLE.get(column.kind, "")
         shown.add_column(
-            RichText(column.name), justify="right" if numbers else "left", style=style, overflow="fold", no_wrap=numbers
+            Text(column.name), justify="right" if numbers else "left", style=style, overflow="fold", no_wrap=numbers
         )
         if column.kind == "bar":
             largest[at] = max((row[at] for row in table.rows if row[at] is not None), default=0.0)
@@ -164,16 +147,16 @@ def _table(console: Console, table: Table) -> None:
         prose(console, table.note, indent=2, style="dim")
 
 
-def _cell(value: Any, column: Column, largest: float | None) -> Any:
-    from rich.text import Text as RichText
+def _cell(value: Any, column: doc.Column, largest: float | None) -> Any:
+    from rich.text import Text
 
     if largest is not None:
-        return RichText("" if value is None else "█" * max(1, round(COLUMN_BAR * value / (largest or 1.0))))
+        return Text("" if value is None else "█" * max(1, round(COLUMN_BAR * value / (largest or 1.0))))
     written = cell(value, column.kind)
-    return RichText(written, style="yellow" if column.kind == "flag" and value is False else "")
+    return Text(written, style="yellow" if column.kind == "flag" and value is False else "")
 
 
-def _bars(console: Console, bars: Bars) -> None:
+def _bars(console: Console, bars: doc.Bars) -> None:
     texts = bars.texts or tuple(quantity(value) for value in bars.values)
     _bar_lines(console, [(*each,) for each in zip(bars.labels, bars.values, texts, strict=True)])
 
@@ -187,19 +170,19 @@ def _bar_lines(console: Console, rows: list[tuple[str, float, str]]) -> None:
         line(console, (f"  {label:<{labels}} ", "cyan"), (f"{text:>{texts}} ", ""), (bar, "green"))
 
 
-def _lanes(console: Console, chart: Lanes) -> None:
+def _lanes(console: Console, chart: doc.Lanes) -> None:
     for lane in chart.lanes:
         if lane.label and len(chart.lanes) > 1:
             line(console, (f"  {lane.label}", "bold"))
         _bar_lines(console, [(each.name, each.end - each.start, each.text) for each in lane.segments])
 
 
-def _plot(console: Console, plot: Plot) -> None:
+def _plot(console: Console, plot: doc.Plot) -> None:
     for each in letters(plot):
         line(console, (each, ""))
 
 
-def letters(plot: Plot) -> list[str]:
+def letters(plot: doc.Plot) -> list[str]:
     """A plot of labeled dots, drawn in letters; nothing for other plots, or with fewer than two dots."""
     dots = [
         (*point, label)
@@ -225,7 +208,7 @@ def _position(value: float, low: float, high: float, cells: int) -> int:
     return round((value - low) / (high - low) * (cells - 1)) if high > low else 0
 
 
-def _items(console: Console, items: Items) -> None:
+def _items(console: Console, items: doc.Items) -> None:
     width = max((len(_label(item)) for item in items.items), default=0) + 2
     for item in items.items:
         style = STYLE[item.tone] if item.tone else "cyan"
@@ -234,11 +217,11 @@ def _items(console: Console, items: Items) -> None:
             prose(console, item.command, width=width, style="dim")
 
 
-def _label(item: Item) -> str:
+def _label(item: doc.Item) -> str:
     return f"{SIGN[item.tone]} {item.label or item.badge}"
 
 
-def _card(console: Console, card: Card, verbose: bool) -> None:
+def _card(console: Console, card: doc.Card, verbose: bool) -> None:
     place = where(card.place)
     badge = f"{SIGN[card.tone]} {card.badge}".strip()
     parts = [(f"{badge} ", STYLE[card.tone]), (card.heading, "bold")]
@@ -256,11 +239,11 @@ def _card(console: Console, card: Card, verbose: bool) -> None:
             prose(console, text, label, width=width, indent=2)
     if card.diff and verbose:
         line(console)
-        _code(console, Code(card.diff, "diff"))
+        _code(console, doc.Code(card.diff, "diff"))
     line(console)
 
 
-def _picture(console: Console, picture: Picture) -> None:
+def _picture(console: Console, picture: doc.Picture) -> None:
     """Half blocks, two pixels to a letter, only where there are colors; elsewhere the captions."""
     tiles = [_shrunk(tile) for tile in picture.tiles[:TILES]]
     if not console.color_system:
@@ -271,11 +254,11 @@ def _picture(console: Console, picture: Picture) -> None:
         _row_of_tiles(console, tiles[start : start + across])
 
 
-def _row_of_tiles(console: Console, tiles: list[Tile]) -> None:
-    from rich.text import Text as RichText
+def _row_of_tiles(console: Console, tiles: list[doc.Tile]) -> None:
+    from rich.text import Text
 
     for top in range(0, max(tile.height for tile in tiles), 2):
-        text = RichText()
+        text = Text()
         for tile in tiles:
             for column in range(tile.width):
                 text.append("▀", f"{_color(tile, top, column)} on {_color(tile, top + 1, column)}")
@@ -284,14 +267,14 @@ def _row_of_tiles(console: Console, tiles: list[Tile]) -> None:
     line(console, ("".join(f"{tile.caption[: tile.width]:<{tile.width + 2}}" for tile in tiles), "cyan"))
 
 
-def _color(tile: Tile, row: int, column: int) -> str:
+def _color(tile: doc.Tile, row: int, column: int) -> str:
     if row >= tile.height:
         return "default"
     at = 3 * (row * tile.width + column)
     return "#" + tile.rgb[at : at + 3].hex()
 
 
-def _shrunk(tile: Tile) -> Tile:
+def _shrunk(tile: doc.Tile) -> doc.Tile:
     """Every n-th pixel, until it is narrow enough."""
     step = -(-tile.width // WIDEST_TILE)
     if step == 1:
@@ -300,10 +283,10 @@ def _shrunk(tile: Tile) -> Tile:
         b"".join(tile.rgb[3 * (row * tile.width + column) :][:3] for column in range(0, tile.width, step))
         for row in range(0, tile.height, step)
     ]
-    return Tile(-(-tile.width // step), len(rows), b"".join(rows), tile.caption)
+    return doc.Tile(-(-tile.width // step), len(rows), b"".join(rows), tile.caption)
 
 
 _PRINTERS: Final[dict[type, Callable[[Console, Any], None]]] = {
-    Text: _text, Code: _code, Facts: _facts, Table: _table, Bars: _bars, Lanes: _lanes, Plot: _plot, Items: _items,
-    Picture: _picture,
+    doc.Text: _text, doc.Code: _code, doc.Facts: _facts, doc.Table: _table, doc.Bars: _bars, doc.Lanes: _lanes,
+    doc.Plot: _plot, doc.Items: _items, doc.Picture: _picture,
 }  # fmt: skip

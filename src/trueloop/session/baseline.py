@@ -24,7 +24,7 @@ from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
 from trueloop.session.folder import RunFolder, find_run, read_about
 from trueloop.session.runs import RunSummary, summary_of
-from trueloop.track.metrics import read_rows, standing
+from trueloop.track.metrics import current_rows, read_rows
 
 __all__ = ["Found", "Marks", "kept_baseline", "read_baseline"]
 
@@ -134,7 +134,7 @@ def _refuse(path: Path, summary: RunSummary, metric: str) -> None:
 
 
 def _validation(path: Path, metric: str) -> tuple[tuple[int, float], ...]:
-    rows = [row for row in standing(read_rows(path, ("valid",))) if row.kind == "valid" and metric in row.values]
+    rows = [row for row in current_rows(read_rows(path, ("valid",))) if row.kind == "valid" and metric in row.values]
     return tuple((row.step, row.values[metric]) for row in rows if math.isfinite(row.values[metric]))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from trueloop.hook import Row
 from trueloop.session.folder import read_about
 from trueloop.session.runs import RunSummary, summary_of
-from trueloop.track.metrics import read_rows, standing
+from trueloop.track.metrics import current_rows, read_rows
 
 __all__ = ["Comparison", "Parting", "compared", "parting"]
 
@@ -51,7 +51,7 @@ class Comparison:
 def compared(paths: Sequence[Path]) -> Comparison:
     runs = tuple(summary_of(path) for path in paths)
     abouts = [read_about(path) for path in paths]
-    rows = [standing(read_rows(path, ("train", "valid"))) for path in paths]
+    rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
     recipes = [
         {**(about.get("recipe") or {}), **({"--data": about["data"]} if about.get("data") else {})} for about in abouts
     ]

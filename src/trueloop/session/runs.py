@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from trueloop.errors import NotARun
 from trueloop.session.folder import read_about, running
-from trueloop.track.metrics import last_row, read_rows, standing
+from trueloop.track.metrics import current_rows, last_row, read_rows
 
 __all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_of"]
 
@@ -79,7 +79,7 @@ def summary_of(path: Path) -> RunSummary:
     about = read_about(path)
     held = running(path)
     status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
-    rows = standing(read_rows(path, ("valid", "test")))
+    rows = current_rows(read_rows(path, ("valid", "test")))
     last = last_row(path)
     metric = str(about.get("metric") or "")
     higher = bool(about.get("higher_is_better", metric not in ("", "loss")))

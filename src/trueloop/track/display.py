@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from trueloop.hook import Hook
-from trueloop.track.lines import Lines
+from trueloop.track.plain_log import PlainLog
 
 __all__ = ["choose_display"]
 
@@ -16,7 +16,7 @@ def choose_display(to: TextIO | None = None) -> Hook:
     """NO_COLOR takes the colours away, not the bar; TERM=dumb takes the bar away, since it cannot be drawn over."""
     to = to or sys.stdout
     if not to.isatty() or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
-        return Lines(to)
-    from trueloop.track.bar import Bar  # a tenth of a second: only for who can see it
+        return PlainLog(to)
+    from trueloop.track.progress_bar import ProgressBar  # a tenth of a second: only for who can see it
 
-    return Bar(to)
+    return ProgressBar(to)

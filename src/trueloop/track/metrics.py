@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, final
 from trueloop.errors import CannotSave, NotARun
 from trueloop.hook import Ending, Hook, Row, Start
 
-__all__ = ["FILE", "MetricsFile", "last_row", "read_rows", "standing"]
+__all__ = ["FILE", "MetricsFile", "current_rows", "last_row", "read_rows"]
 
 FILE: Final = "metrics.jsonl"
 _TAIL: Final = 1 << 20
@@ -138,7 +138,7 @@ def last_row(folder: Path) -> Row | None:
     return None
 
 
-def standing(rows: Iterator[Row]) -> list[Row]:
+def current_rows(rows: Iterator[Row]) -> list[Row]:
     """Without the rows that a run took back: one that returned to an earlier checkpoint logs some steps a second
     time."""
     kept: dict[str, list[Row]] = {}

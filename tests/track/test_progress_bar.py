@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.track.told import Terminal, finished, on_test, start, told, trained, validated
+from tests.track.rows import Terminal, finished, on_test, start, told, trained, validated
 from trueloop.hook import Ending
-from trueloop.track.bar import PAUSE, Bar
+from trueloop.track.progress_bar import PAUSE, ProgressBar
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -36,15 +36,15 @@ def clock() -> Clock:
     return Clock()
 
 
-def picture(bar: Bar) -> list[str]:
+def picture(bar: ProgressBar) -> list[str]:
     """What stands in the terminal now."""
     with bar.console.capture() as captured:
         bar.console.print(bar._picture())
     return [line.rstrip() for line in ESCAPES.sub("", captured.get()).splitlines() if line.strip()]
 
 
-def under_way(clock: Clock, width: int = 110) -> Bar:
-    bar = Bar(Terminal(), clock=clock, width=width)
+def under_way(clock: Clock, width: int = 110) -> ProgressBar:
+    bar = ProgressBar(Terminal(), clock=clock, width=width)
     bar.start = start(total=760)
     for step in (50, 100, 150):
         clock.now += 5
@@ -61,7 +61,7 @@ def test_it_tells_where_the_run_is_and_how_long_it_takes(clock: Clock) -> None:
 
 
 def test_the_slow_first_steps_do_not_count_for_the_time_left(clock: Clock) -> None:
-    bar = Bar(Terminal(), clock=clock, width=110)
+    bar = ProgressBar(Terminal(), clock=clock, width=110)
     bar.start = start(total=150)
     clock.now += 600  # a compiler at work
     bar.logged(trained(50))
@@ -90,7 +90,7 @@ def test_what_is_done_is_seen_without_colours_too(clock: Clock, monkeypatch: pyt
 def test_it_is_drawn_a_few_times_a_second_however_often_the_loop_logs(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bar = Bar(Terminal(), clock=clock, width=100)
+    bar = ProgressBar(Terminal(), clock=clock, width=100)
     drawn: list[float] = []
 
     def draw() -> None:
@@ -106,7 +106,7 @@ def test_it_is_drawn_a_few_times_a_second_however_often_the_loop_logs(
 
 def test_validations_and_notes_stay_above_it_and_the_bar_goes(clock: Clock) -> None:
     to = Terminal()
-    bar = Bar(to, clock=clock, width=100)
+    bar = ProgressBar(to, clock=clock, width=100)
     bar.started(start("runs/digits"))
     try:
         clock.now += 1
@@ -132,7 +132,7 @@ def test_validations_and_notes_stay_above_it_and_the_bar_goes(clock: Clock) -> N
 
 def test_the_terminal_has_its_cursor_and_its_streams_back(clock: Clock) -> None:
     to, before = Terminal(), (sys.stdout, sys.stderr)
-    bar = Bar(to, clock=clock, width=100)
+    bar = ProgressBar(to, clock=clock, width=100)
     bar.started(start())
     hidden, shown = to.getvalue().rindex("\x1b[?25l"), to.getvalue().rindex("\x1b[?25h")
     assert hidden < shown  # also while it runs: a killed run must not leave a terminal without one
@@ -142,13 +142,13 @@ def test_the_terminal_has_its_cursor_and_its_streams_back(clock: Clock) -> None:
 
 def test_a_run_that_failed_before_its_first_row_ends_the_bar(clock: Clock) -> None:
     to = Terminal()
-    told(Bar(to, clock=clock, width=100), [], ending=Ending("nonfinite", 1, "The loss is nan.", best=None))
+    told(ProgressBar(to, clock=clock, width=100), [], ending=Ending("nonfinite", 1, "The loss is nan.", best=None))
     assert "The loss is nan." in to.getvalue()
 
 
 def test_what_is_said_before_the_start_is_shown(clock: Clock) -> None:
     to = Terminal()
-    Bar(to, clock=clock, width=100).noted("step-00000120 is damaged. It was passed over.")
+    ProgressBar(to, clock=clock, width=100).noted("step-00000120 is damaged. It was passed over.")
     assert "passed over" in to.getvalue()
 
 
@@ -165,7 +165,7 @@ def test_a_terminal_that_was_closed_does_not_end_the_run(clock: Clock) -> None:
         def write(self, text: str) -> int:
             raise OSError(5, "Input/output error")
 
-    bar = Bar(Closed(), clock=clock, width=100)
+    bar = ProgressBar(Closed(), clock=clock, width=100)
     bar.noted("a line that nobody sees")
     bar.logged(validated(60, 0.9))
     bar.ended(finished())

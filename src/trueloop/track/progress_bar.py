@@ -19,9 +19,10 @@ from rich.live import Live
 from rich.text import Text
 
 from trueloop.hook import Ending, Hook, Row, Start
-from trueloop.track.words import closing, duration, metrics, number, opening, speed
+from trueloop.report.units import duration, number
+from trueloop.track.log_lines import closing, metrics, opening, speed
 
-__all__ = ["Bar"]
+__all__ = ["ProgressBar"]
 
 PAUSE: Final = 0.25
 """Seconds between two drawings: faster is not read, and each takes about a millisecond."""
@@ -30,7 +31,7 @@ LONGEST: Final = 40
 
 
 @final
-class Bar(Hook):
+class ProgressBar(Hook):
     """Shown from `started` to `ended`; notes that come earlier or later are printed as they are."""
 
     def __init__(

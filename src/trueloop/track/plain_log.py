@@ -12,13 +12,13 @@ import time
 from typing import TextIO, final
 
 from trueloop.hook import Ending, Hook, Row, Start
-from trueloop.track.words import closing, metrics, opening, speed
+from trueloop.track.log_lines import closing, metrics, opening, speed
 
-__all__ = ["Lines"]
+__all__ = ["PlainLog"]
 
 
 @final
-class Lines(Hook):
+class PlainLog(Hook):
     """Where it writes may vanish (`| head`, a full disk): the run goes on without it, and says so once on stderr."""
 
     def __init__(self, to: TextIO | None = None) -> None:

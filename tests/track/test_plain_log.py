@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.track.told import Terminal, finished, on_test, start, told, trained, validated
+from tests.track.rows import Terminal, finished, on_test, start, told, trained, validated
 from trueloop.hook import Ending, Row
-from trueloop.track.bar import Bar
+from trueloop.report.units import duration, number
 from trueloop.track.display import choose_display
-from trueloop.track.lines import Lines
-from trueloop.track.words import duration, number
+from trueloop.track.plain_log import PlainLog
+from trueloop.track.progress_bar import ProgressBar
 
 
 def said(*rows: Row, ending: Ending | None = None, folder: Path | str = "") -> list[str]:
     to = io.StringIO()
-    told(Lines(to), rows, folder, ending=ending)
+    told(PlainLog(to), rows, folder, ending=ending)
     return to.getvalue().splitlines()
 
 
@@ -55,13 +55,13 @@ def test_statistics_of_layers_are_not_shown_and_skipped_steps_are() -> None:
 
 def test_a_resumed_run_says_where_it_goes_on() -> None:
     to = io.StringIO()
-    Lines(to).started(start(from_step=120))
+    PlainLog(to).started(start(from_step=120))
     assert to.getvalue().splitlines()[-1] == "resumed at step 120 of 200"
 
 
 def test_a_run_that_did_not_finish_names_the_command_that_goes_on() -> None:
     lines = said(ending=Ending("failed", 120), folder="runs/digits")
-    assert lines[-1] == "go on      trueloop resume runs/digits"
+    assert lines[-1] == "resume     trueloop resume runs/digits"
     asked = said(ending=Ending("signal", 120, "Stopped. Go on: trueloop resume runs/digits"), folder="runs/digits")
     assert sum("trueloop resume" in line for line in asked) == 1
     assert not any(
@@ -78,7 +78,7 @@ def test_the_end_names_the_best_checkpoint_and_the_curves(tmp_path: Path) -> Non
 
 def test_notes_are_lines() -> None:
     to = io.StringIO()
-    Lines(to).noted("The step was skipped (1 of at most 10).")
+    PlainLog(to).noted("The step was skipped (1 of at most 10).")
     assert to.getvalue() == "The step was skipped (1 of at most 10).\n"
 
 
@@ -112,9 +112,9 @@ def test_a_log_whose_reader_has_gone_does_not_end_the_run(tmp_path: Path) -> Non
     script = tmp_path / "talk.py"
     script.write_text(
         "import sys\n"
-        "from tests.track.told import start, trained, finished\n"
-        "from trueloop.track.lines import Lines\n"
-        "lines = Lines()\n"
+        "from tests.track.rows import start, trained, finished\n"
+        "from trueloop.track.plain_log import PlainLog\n"
+        "lines = PlainLog()\n"
         "lines.started(start('runs/digits'))\n"
         "for step in range(20000):\n"
         "    lines.logged(trained(step))\n"
@@ -144,17 +144,17 @@ def test_a_log_whose_reader_has_gone_does_not_end_the_run(tmp_path: Path) -> Non
 
 def test_a_terminal_gets_the_bar_and_everybody_else_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    assert isinstance(choose_display(Terminal()), Bar)
-    assert isinstance(choose_display(io.StringIO()), Lines)
+    assert isinstance(choose_display(Terminal()), ProgressBar)
+    assert isinstance(choose_display(io.StringIO()), PlainLog)
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
 def test_a_terminal_that_cannot_be_drawn_over_gets_lines(term: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", term)
-    assert isinstance(choose_display(Terminal()), Lines)
+    assert isinstance(choose_display(Terminal()), PlainLog)
 
 
 def test_without_colours_it_is_still_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert isinstance(choose_display(Terminal()), Bar)
+    assert isinstance(choose_display(Terminal()), ProgressBar)
