@@ -164,10 +164,7 @@ def test_a_port_takes_exactly_what_it_says(dimensions: list[tuple[int | None, in
 def test_limits_are_known_or_not() -> None:
     assert Port("a", "uint8", (None, 3)).limit(0) is None
     assert Port("a", "uint8", (None, 3), (64, None)).limit(0) == 64
-    assert (
-        Port("a", "uint8", (None, 3), (64, None)).refusal([65, 3])
-        == "dimension 0 of a goes from 1 to 64, and is not 65"
-    )
+    assert Port("a", "uint8", (None, 3), (64, None)).refusal([65, 3]) == "dimension 0 of a must be 1 to 64, not 65"
 
 
 # -- back from JSON --

@@ -48,5 +48,5 @@ def test_every_form_is_given_the_same() -> None:
 
 
 def test_a_batch_that_the_model_does_not_take_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="dimension 0 of input goes from 1 to 4, and is not 8"):
+    with pytest.raises(ValueError, match="dimension 0 of input must be 1 to 4, not 8"):
         inputs_of([Port("input", "uint8", (None, 2), (4, None))], {}, 8)

@@ -141,9 +141,9 @@ def test_a_claim_that_fails_is_bad_and_one_that_could_not_be_tried_is_missing(tm
     ]
     read = told(tmp_path, proofs=proofs)
     assert line(read, "overfit-one-batch fails: the loss stays at 2.3").status == "bad"
-    assert line(read, "batch-independence: could not be proved here; there is no GPU with 80 GB").status == "missing"
+    assert line(read, "batch-independence: could not be tested here; there is no GPU with 80 GB").status == "missing"
     assert line(read, "a resumed run is another run: weights differ from step 7 on").status == "bad"
-    assert line(read, "evaluation-repeats: could not be proved here; there are no validation data").status == "missing"
+    assert line(read, "evaluation-repeats: could not be tested here; there are no validation data").status == "missing"
     untried = line(read, "gradients-reach-every-layer: not tried")
     assert untried.status == "missing"
     assert untried.command.endswith("mine gradients-reach-every-layer")

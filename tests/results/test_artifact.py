@@ -49,9 +49,9 @@ def test_licences_are_empty_until_somebody_fills_them() -> None:
     [
         ([5, 8], ""),
         ([1, 64], ""),
-        ([5], "input has 2 dimensions, [any, any], and not 1"),
-        ([5, 65], "dimension 1 of input goes from 1 to 64, and is not 65"),
-        ([0, 8], "dimension 0 of input goes from 1 to any size, and is not 0"),
+        ([5], "input has 2 dimensions, [any, any], not 1"),
+        ([5, 65], "dimension 1 of input must be 1 to 64, not 65"),
+        ([0, 8], "dimension 0 of input must be 1 to any size, not 0"),
     ],
 )
 def test_a_port_says_why_an_array_does_not_fit(shape: list[int], reason: str) -> None:
@@ -59,7 +59,7 @@ def test_a_port_says_why_an_array_does_not_fit(shape: list[int], reason: str) ->
 
 
 def test_a_size_that_is_fixed_must_be_met() -> None:
-    assert Port("input", "uint8", (None, 1)).refusal([3, 2]) == "dimension 1 of input is 1, and not 2 ([any, 1])"
+    assert Port("input", "uint8", (None, 1)).refusal([3, 2]) == "dimension 1 of input must be 1, not 2 ([any, 1])"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_of_one_value_every_percentile_is_that_value() -> None:
 
 
 def test_of_no_values_there_is_none() -> None:
-    with pytest.raises(ValueError, match="no values"):
+    with pytest.raises(ValueError, match="at least one value"):
         percentile([], 0.5)
 
 

@@ -39,8 +39,8 @@ def test_a_way_has_a_name(way: Way, name: str) -> None:
         (Way("none", recompute=True), "--set activation_checkpointing=true"),
         (Way("ddp"), "--nproc gpu"),
         (Way("ddp", recompute=True), "--nproc gpu --set activation_checkpointing=true"),
-        (Way("fsdp", recompute=True), "trueloop train does not spread a model so yet"),
-        (Way("fsdp+tp", tensor=2), "trueloop train does not spread a model so yet"),
+        (Way("fsdp", recompute=True), "not yet supported by trueloop train"),
+        (Way("fsdp+tp", tensor=2), "not yet supported by trueloop train"),
     ],
 )
 def test_a_way_says_what_to_type_for_it(way: Way, how: str) -> None:

@@ -69,7 +69,7 @@ def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) ->
 
 
 def test_a_folder_that_is_not_there_cannot_keep_proofs(tmp_path: Path) -> None:
-    with pytest.raises(CannotSave, match="nowhere else"):
+    with pytest.raises(CannotSave, match="only on the screen"):
         write_proofs(tmp_path / "gone", ALL)
 
 
@@ -88,5 +88,5 @@ def test_exit_codes() -> None:
 
 
 def test_the_closing_line_counts() -> None:
-    assert ALL.closing() == "1 of 3 claims holds, 1 fails, 1 could not be proved here; 2 s"
+    assert ALL.closing() == "1 of 3 claims holds, 1 fails, 1 could not be tested here; 2 s"
     assert Proofs("x", (HOLDS,)).closing() == "1 of 1 claim holds; 2 s"

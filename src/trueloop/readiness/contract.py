@@ -43,7 +43,7 @@ def claims(run: Run) -> Iterator[Statement]:
 def _proof(run: Run, claim: str) -> Statement:
     result, measured = (run.record.figure(f"proofs.json#{claim}.{part}") for part in ("result", "measured"))
     if result.value == "unproved":
-        text, command = f"{claim}: could not be proved here; {{measured}}", run.command(run.probe, claim=claim)
+        text, command = f"{claim}: could not be tested here; {{measured}}", run.command(run.probe, claim=claim)
         return stated(SECTION, "missing", text, measured=measured).advising(command)
     status: Status = "good" if result.value == "holds" else "bad"
     return stated(SECTION, status, f"{claim} {{result}}: {{measured}}", result=result, measured=measured)

@@ -146,7 +146,7 @@ def proved(run: Run, section: str, claim: str, holds: str, fails: str) -> Statem
     """A claim in the words of a section; Absent where it was not tried."""
     result, measured = (run.record.figure(f"proofs.json#{claim}.{part}") for part in ("result", "measured"))
     if result.value == "unproved":
-        text = f"{claim}: could not be proved here; {{measured}}"
+        text = f"{claim}: could not be tested here; {{measured}}"
         return stated(section, "missing", text, measured=measured).advising(run.command(run.probe, claim=claim))
     good = result.value == "holds"
     text = f"{holds if good else fails}: {{measured}}"

@@ -17,17 +17,17 @@ TONE: Final[dict[Severity, Tone]] = {Severity.ERROR: "error", Severity.WARNING: 
 
 
 def document(verdict: Verdict) -> Document:
-    worst, seen = verdict.worst(), bool(verdict.watched.anything or verdict.summary)
+    headline, worst, seen = verdict.headline(), verdict.worst(), bool(verdict.watched.anything or verdict.summary)
     tone: Tone = ("good" if seen else "warning") if worst is None else TONE[worst]
     return Document(
-        title=verdict.headline(),
+        title=headline[:1].upper() + headline[1:],
         parts=tuple(_parts(verdict)),
         notes=verdict.notes,
         subtitle=f"in `{verdict.watched.script}`",
         tone=tone,
         closing=verdict.closing_lines(),
         lead=False,
-        name=f"trueloop: {verdict.headline()}",
+        name=f"trueloop: {headline}",
     )
 
 

@@ -119,7 +119,7 @@ def _explained(tuning: Tuning) -> Iterator[Items]:
     )
     if verified:
         hint = "against fp32, eager, on the same batches and initial weights"
-        yield Items("Verified: the same training", verified, "good", hint)
+        yield Items("Verified: the same training", verified, "good", hint=hint)
     refused = tuple(
         Item(sign_of(trial.number), trial.said + (f" ({agreement_in_words(same)})" if same else ""), "error")
         for trial in tuning.trials
@@ -127,7 +127,7 @@ def _explained(tuning: Tuning) -> Iterator[Items]:
         for same in [trial.agreement]
     )
     if refused:
-        yield Items("Refused", refused, "error", "faster, but a different training")
+        yield Items("Refused", refused, "error", hint="faster, but a different training")
     failed = tuple(
         Item(sign_of(trial.number), f"{_outcome(trial)}: {trial.said}", "warning")
         for trial in tuning.trials
@@ -169,7 +169,7 @@ def _speed_against_memory(tuning: Tuning) -> Iterator[Part]:
     )
     hint = "up is faster, left is smaller; numbers are the trials"
     x, y = Axis("peak memory", unit="B", zero=True), Axis("speed", unit="x", zero=True)
-    yield Plot("Speed against memory", series, x, y, hint)
+    yield Plot("Speed against memory", series, x, y, hint=hint)
     listed = ", ".join(f"{sign_of(trial.number)} ({trial.speed:.2f}x)" for trial in best)
     yield Text(f"Verified, and not beaten in both speed and memory: {listed}")
 

@@ -49,7 +49,7 @@ def render(document: doc.Document) -> str:
 
 
 def _body(document: doc.Document) -> Iterator[str]:
-    title = escape(document.title[:1].upper() + document.title[1:] if document.tone else document.title)
+    title = escape(document.title)
     yield (
         f'<h1 class="{document.tone}"><span class="tone">{title}</span></h1>' if document.tone else f"<h1>{title}</h1>"
     )

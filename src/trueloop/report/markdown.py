@@ -23,7 +23,7 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 def render(document: doc.Document) -> str:
     sign = f"{SIGN[document.tone]} " if document.tone else ""
     lines = [f"# {sign}{plain(document.name or document.title)}", ""]
-    if document.name and not document.name.endswith(document.title):
+    if document.name and not document.name.lower().endswith(document.title.lower()):
         lines += [f"**{plain(document.title)}**", ""]
     if document.subtitle:
         lines += [plain(document.subtitle), ""]

@@ -1,4 +1,4 @@
-"""Charts as SVG, for every page: bars, lanes, and plots of lines and dots. The colors are variables of the page's style.
+"""Charts as SVG, for every page: bars, lanes, and plots of lines and dots. The colors are variables of `style.css`.
 
 Values that are NaN or Inf are gaps, and marked. Every plot also says in words where each line begins and ends.
 """
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 WIDTH: Final = 720.0
 """Points across; the page scales them to its width."""
 HEIGHT: Final = 300.0
-LEFT: Final = 72.0
+LEFT: Final = 92.0
 RIGHT: Final = 16.0
 TOP: Final = 14.0
 BOTTOM: Final = 44.0
@@ -197,7 +197,8 @@ def _grid(plot: Plot, x: _Scale, y: _Scale, any_value: bool) -> Iterator[str]:
         yield f'<path class="grid" d="M{LEFT:g} {at:.1f}H{right:g}"/>'
         yield _text(LEFT - 8, at + 4, quantity(value, plot.y.unit), "end")
     for value in plot.x.ticks or ticks(x.low, x.high, x.log):
-        yield _text(x.at(value), bottom + 18, quantity(value, plot.x.unit), "middle")
+        at = x.at(value)
+        yield _text(at, bottom + 18, quantity(value, plot.x.unit), "end" if at > right - 20 else "middle")
     yield f'<path class="axis" d="M{LEFT:g} {bottom:g}H{right:g}"/>'
     yield _text(right, HEIGHT - 8, plot.x.label, "end") if plot.x.label else ""
     yield _text(4, HEIGHT - 8, f"up: {plot.y.label}") if plot.y.label else ""

@@ -1,20 +1,16 @@
-"""A trained model in the form in which it leaves the house, described so that nobody has to ask. No torch here.
+"""An exported model, described completely. No torch here.
 
-    artifact = read_artifact(folder)              # export/folder.py: refuses damage, later formats, another runtime
-    runner = runner_of(artifact)                  # export/catalogue.py: a Runner of its target, the file verified and
-    opened;
-                                                  # runner_of(artifact, "cuda") runs it on a GPU
-    outputs = runner.run([images])                # arrays in the order of artifact.inputs -> arrays in the order of
-    artifact.outputs answer_of(artifact, outputs[0][0].tolist())   # {"class": "sneaker", "number": 7, "probability":
-    0.98, ...}
+    artifact = read_artifact(folder)          # export/folder.py: refuses damaged files, later formats, wrong runtimes
+    runner = runner_of(artifact)              # export/catalogue.py: the verified file, opened; runner_of(artifact, "cuda")
+    outputs = runner.run([images])            # arrays in the order of artifact.inputs -> of artifact.outputs
+    answer_of(artifact, outputs[0][0].tolist())    # {"class": "sneaker", "number": 7, "probability": 0.98, ...}
 
 FOLDER/artifact.json    this value, sealed by its own hash
        model.pt2 | model.onnx | model.pte | model.safetensors | model.pt
        CARD.md          the same for people
 
-Raw samples go in, as `preprocessing` says; what a recipe does to them on the device (`Splits.prepare`) is part of the
-program wherever
-`preprocessing["inside"]` is true. The program answers with raw scores; names and probabilities are made of them here.
+Inputs are raw samples, as `preprocessing` says; the transform of a recipe (`Splits.prepare`) is part of the program where
+`preprocessing["inside"]` is true. Outputs are raw logits; names and probabilities are computed here.
 """
 
 from __future__ import annotations
@@ -30,76 +26,77 @@ __all__ = ["FILE", "FORMAT", "LICENCE", "Artifact", "Port", "Verification", "ans
 
 FILE: Final = "artifact.json"
 FORMAT: Final = 1
-"""Of artifact.json; a later one is refused with a sentence."""
+"""Of artifact.json; later ones are refused."""
 LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})
-"""What only the owner can say; empty until it is filled."""
+"""To be filled in by the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A tensor that goes in or comes out."""
+    """An input or output tensor."""
 
     name: str
     dtype: str
-    """As numpy calls it: uint8, int64, float32."""
+    """numpy's name: uint8, int64, float32."""
     shape: tuple[int | None, ...]
-    """None: any size. The first is the batch."""
+    """None: any size. The first dimension is the batch."""
     most: tuple[int | None, ...] = ()
-    """The largest size of each dimension that is free; None: no limit is known. Empty: of none."""
+    """The largest size of each dynamic dimension; None: no known limit. Empty: no limits."""
 
     def limit(self, dimension: int) -> int | None:
         return self.most[dimension] if self.most else None
 
     def refusal(self, shape: Sequence[int]) -> str:
-        """Why an array of this shape cannot go in, or nothing."""
+        """Why an array of this shape is not accepted; empty: it is."""
         wanted = "[" + ", ".join("any" if size is None else str(size) for size in self.shape) + "]"
         if len(shape) != len(self.shape):
-            return f"{self.name} has {len(self.shape)} dimensions, {wanted}, and not {len(shape)}"
+            return f"{self.name} has {len(self.shape)} dimensions, {wanted}, not {len(shape)}"
         for at, (size, due) in enumerate(zip(shape, self.shape, strict=True)):
             most = self.limit(at)
             if due is not None and size != due:
-                return f"dimension {at} of {self.name} is {due}, and not {size} ({wanted})"
+                return f"dimension {at} of {self.name} must be {due}, not {size} ({wanted})"
             if size < 1 or (most is not None and size > most):
-                return f"dimension {at} of {self.name} goes from 1 to {most or 'any size'}, and is not {size}"
+                return f"dimension {at} of {self.name} must be 1 to {most or 'any size'}, not {size}"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How the exported program's answers compare with the model's own, on real samples, in a process of its own."""
+    """The exported program compared with the model, on real samples, in a separate process."""
 
     split: str
-    """Whose samples: valid, test or train."""
+    """valid, test or train."""
     samples: int
     batches: tuple[int, ...]
-    """The sizes that were tried, each once."""
+    """Batch sizes, each tested once."""
     lengths: tuple[int, ...]
-    """Of sequences, where they are free."""
+    """Sequence lengths, where they are dynamic."""
     tolerance: float
     max_error: float
     """The largest difference between two outputs."""
     scale: float
-    """What the tolerance is multiplied by: 1, or the largest output where the outputs are quantities in a unit of their
-    own."""
+    """Factor of the tolerance: 1, or the largest output of a regression."""
     disagreements: int
-    """Predictions that are others, and no ties."""
+    """Different predictions, without ties."""
     ties: int
-    """Predictions that are others only because two scores lie within the tolerance of each other."""
+    """Different predictions where two logits are within the tolerance of each other."""
     metrics: Mapping[str, tuple[float, float]]
-    """Name -> of the model itself, of the exported program."""
+    """Name -> (model, exported program)."""
     runtime: str
-    """What ran it: onnxruntime 1.20.1."""
+    """onnxruntime 1.20.1."""
     first_differing: str = ""
-    """The layer from which on the answers differ; empty: they do not."""
+    """The first layer whose outputs differ; empty: none."""
 
     @property
     def passed(self) -> bool:
         return self.max_error <= self.tolerance * self.scale and not self.disagreements
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        metrics = {name: (float(ours), float(theirs)) for name, (ours, theirs) in told["metrics"].items()}
-        return cls(**{**told, "batches": tuple(told["batches"]), "lengths": tuple(told["lengths"]), "metrics": metrics})
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        metrics = {name: (float(ours), float(theirs)) for name, (ours, theirs) in plain["metrics"].items()}
+        return cls(
+            **{**plain, "batches": tuple(plain["batches"]), "lengths": tuple(plain["lengths"]), "metrics": metrics}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,54 +104,51 @@ class Artifact:
     """What artifact.json says."""
 
     folder: Path
-    """Where it lies; not part of the file."""
+    """Not part of the file."""
     name: str
     target: str
     """pt2 | aoti | onnx | executorch | safetensors | torchscript."""
     files: Mapping[str, Mapping[str, Any]]
     """File -> bytes and sha256; the first one is the model."""
     versions: Mapping[str, str]
-    """trueloop, python, torch: what it was made with."""
+    """trueloop, python, torch."""
     runtime: Mapping[str, str]
-    """What runs it: package, version, which part of the version must be the same (match: major | minor); machine, if
-    only one will do. Of machine code also device (cpu | cuda) and, of a GPU, its name (gpu) and capability, which must
-    be the same."""
+    """package, version, which part of the version must match (match: major | minor); machine, if it must match. For
+    machine code also device (cpu | cuda), and the name (gpu) and capability of a GPU, which must match."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     task: str
     classes: tuple[str, ...]
     preprocessing: Mapping[str, Any]
-    """kind: image | tokens | table | tensors, what the caller must do, and `inside`: is the rest done by the
-    program?"""
+    """kind: image | tokens | table | tensors, what the caller must do, and `inside`: does the program do the rest?"""
     run: Mapping[str, Any]
-    """id, step, checkpoint, weights, recipe, metrics, readiness; origin and facts, from which the model can be built
-    again."""
+    """id, step, checkpoint, weights, recipe, metrics, readiness; origin and facts, to build the model again."""
     verification: Verification | None = None
-    """None: only while it is being made."""
+    """None: only during the export."""
     notes: tuple[str, ...] = ()
     licence: Mapping[str, str] = field(default_factory=lambda: dict(LICENCE))
 
     @property
     def file(self) -> Path:
-        """The model."""
+        """The model file."""
         return self.folder / next(iter(self.files))
 
     @property
     def device(self) -> str:
-        """What its machine code is for, cpu or cuda; what is none runs on the CPU unless somebody says otherwise."""
+        """Of machine code: cpu or cuda. Other programs run on the CPU by default."""
         return self.runtime.get("device") or "cpu"
 
     def plain(self) -> dict[str, Any]:
-        told = asdict(self)
-        del told["folder"]
-        # Sorting, as sealing does, must not lose which file is the model.
-        return {"format": FORMAT, **told, "model": next(iter(self.files))}
+        plain = asdict(self)
+        del plain["folder"]
+        # The sorted, sealed file must still say which file is the model.
+        return {"format": FORMAT, **plain, "model": next(iter(self.files))}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        """From what `plain` gave. Raises KeyError, TypeError or ValueError if it did not."""
-        values = {name: value for name, value in told.items() if name not in ("format", "model")}
-        files = {told["model"]: told["files"][told["model"]], **told["files"]}
+    def of(cls, plain: Mapping[str, Any], folder: Path) -> Self:
+        """The inverse of `plain`. Raises KeyError, TypeError or ValueError."""
+        values = {name: value for name, value in plain.items() if name not in ("format", "model")}
+        files = {plain["model"]: plain["files"][plain["model"]], **plain["files"]}
         verified = values["verification"]
         return cls(**{
             **values,
@@ -168,16 +162,15 @@ class Artifact:
         })  # fmt: skip
 
 
-def _port(told: Mapping[str, Any]) -> Port:
-    return Port(told["name"], told["dtype"], tuple(told["shape"]), tuple(told["most"]))
+def _port(plain: Mapping[str, Any]) -> Port:
+    return Port(plain["name"], plain["dtype"], tuple(plain["shape"]), tuple(plain["most"]))
 
 
-# -- what the raw scores of one sample mean --
+# -- the meaning of the raw logits of one sample --
 
 
 def answer_of(artifact: Artifact, scores: Any) -> dict[str, Any]:
-    """Of one sample's first output, as lists of numbers: what a person or a program asks for. The metric counts the
-    same prediction."""
+    """The prediction for one sample, from its first output as lists of numbers; the metric counts the same prediction."""
     match artifact.task:
         case "multiclass":
             return _one_of_many(scores, artifact.classes)
@@ -228,5 +221,5 @@ def _only(scores: Any) -> float:
 
 
 def _logistic(score: float) -> float:
-    """Of large scores too, for which exp would overflow."""
+    """Without overflow for large scores."""
     return 1 / (1 + math.exp(-score)) if score >= 0 else math.exp(score) / (1 + math.exp(score))

@@ -1,27 +1,26 @@
-"""How fast the forms of a model are, side by side: latency and throughput for each size of batch. No torch here."""
+"""The result of `bench`: latency and throughput of each form of a model for each batch size. No torch here."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 __all__ = ["Bench", "Form", "Pace", "percentile"]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of all values does not exceed: one that was measured, and none between
-    two."""
+    """The smallest measured value that this share of all values does not exceed; never interpolated."""
     if not values:
-        raise ValueError("no values, no percentile")
+        raise ValueError("a percentile needs at least one value")
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One form with one size of batch. Times are seconds of a call."""
+    """One form at one batch size. Times are seconds of a call."""
 
     batch: int
     calls: int
@@ -39,20 +38,20 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The model as one runtime has it."""
+    """The model in one runtime."""
 
     name: str
     """eager, compiled, onnx, int8-static-onnx ..."""
     runtime: str
     """onnxruntime 1.20.1."""
     bytes: int
-    """Of the model's file; 0: it is none."""
+    """Of the model's file; 0: no file."""
     paces: tuple[Pace, ...] = ()
-    """By batch; fewer, if it failed."""
+    """By batch size; fewer if it failed."""
     opened: float = 0.0
-    """Seconds from the start of its process until it had answered once: loading, compiling, the first call."""
+    """Seconds from the start of its process to its first answer: loading, compiling, the first call."""
     failed: str = ""
-    """Why it has no more numbers; empty: it has all."""
+    """Why numbers are missing; empty: none are."""
 
     def pace(self, batch: int) -> Pace | None:
         return next((pace for pace in self.paces if pace.batch == batch), None)
@@ -60,20 +59,20 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """All forms, measured in one go and in turns."""
+    """All forms, measured in interleaved rounds."""
 
     forms: tuple[Form, ...]
     batches: tuple[int, ...]
     machine: Mapping[str, Any]
-    """Its processor, cores, threads in use, versions; device: where the forms ran, cpu or cuda:0 (the GPU's name)."""
+    """Processor, cores, threads in use, versions; device: cpu or cuda:0 (the GPU's name)."""
     seconds: float
-    """That each form was measured, for each batch."""
+    """Per form and batch size."""
     rounds: int
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def how(self) -> tuple[str, ...]:
-        """What the numbers are of, in sentences."""
+        """How the numbers were measured, in sentences."""
         turns = f"{self.seconds:g} s for each form and batch, in {self.rounds} interleaved rounds after a warm-up"
         turns += "; each form in its own process"
         device = self.machine.get("device", "cpu")
@@ -83,7 +82,7 @@ class Bench:
         return turns, f"All on {device}, in fp32 with TF32 off; {copies}"
 
     def times(self, form: Form, batch: int) -> float | None:
-        """How many times as fast as the first form that has numbers for this batch, by the medians."""
+        """Speed relative to the first form with numbers for this batch size, by the medians."""
         pace = form.pace(batch)
         first = next((other.pace(batch) for other in self.forms if other.pace(batch)), None)
         return None if pace is None or first is None else first.p50 / pace.p50

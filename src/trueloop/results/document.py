@@ -25,38 +25,39 @@ Show = Literal["always", "page", "verbose"]
 """page: on pages only (HTML, Markdown). verbose: on pages, and in the terminal only with `verbose`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    hint: str = ""
+    """Beside the title."""
+    show: Show = "always"
+
+
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Shown):
     """A paragraph."""
 
     text: str
     label: str = ""
     tone: Tone = ""
     title: str = ""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class Code(_Shown):
     """Lines shown as they are: a traceback, a diff."""
 
     text: str
     language: str = "text"
     title: str = ""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(_Shown):
     """Name -> value, one per line; `inline`: side by side."""
 
     title: str
     values: Mapping[str, Any]
     inline: bool = False
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(_Shown):
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -74,12 +75,10 @@ class Table:
     """One sentence below the table."""
     best: frozenset[int] = frozenset()
     """Rows that stand out."""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(_Shown):
     """One bar per label."""
 
     title: str
@@ -91,8 +90,6 @@ class Bars:
     """Per bar, further values to mark beyond its end: the 95th and the 99th percentile."""
     colors: tuple[int, ...] = ()
     """Per bar, a number in the palette."""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +103,9 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(_Shown):
     title: str
     tiles: tuple[Tile, ...]
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +141,13 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(_Shown):
     """Lines and dots over two axes."""
 
     title: str
     series: tuple[Series, ...]
     x: Axis = Axis()
     y: Axis = Axis()
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +167,17 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(_Shown):
     """Horizontal stacks that share one scale: the phases of a step, a timeline, parts of memory."""
 
     title: str
     lanes: tuple[Lane, ...]
     unit: str = ""
     """Of the scale below them; empty: no scale."""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Card(_Shown):
     """A finding, or anything that has a place, a sentence and a fix."""
 
     heading: str
@@ -205,8 +196,6 @@ class Card:
     """(label, text): why it hurts, evidence. In the terminal with `verbose` only."""
     diff: str = ""
     title: str = ""
-    hint: str = ""
-    show: Show = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +218,12 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class Items(_Shown):
     """Statements, one per line, each with a short label before it."""
 
     title: str
     items: tuple[Item, ...]
     tone: Tone = ""
-    hint: str = ""
-    show: Show = "always"
 
 
 Part = Text | Code | Facts | Table | Bars | Picture | Plot | Lanes | Card | Items

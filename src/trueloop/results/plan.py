@@ -1,5 +1,4 @@
-"""What `trueloop plan` says: the facts of a model, the ways to spread its training over GPUs, and which of them is
-best. No torch here.
+"""The result of `plan`: facts of a model, the ways to spread its training over GPUs, and the best of them. No torch here.
 
 Each number is a `Figure`: it says whether it was computed, measured or assumed, and how.
 """
@@ -17,7 +16,7 @@ Kind = Literal["none", "ddp", "fsdp", "tp", "fsdp+tp"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and where it is from."""
+    """A number, and its origin."""
 
     value: float
     basis: Basis
@@ -26,63 +25,63 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Bytes that a forward keeps for its backward: for each sample, unless said otherwise."""
+    """Bytes that a forward keeps for its backward; per sample, unless stated otherwise."""
 
     per_sample: float
     fixed: float = 0.0
-    """However many samples: copies of weights in the precision of autocast."""
+    """For any batch: copies of weights in the dtype of autocast."""
     in_blocks: float = 0.0
-    """Of `per_sample`, what blocks keep."""
+    """The part of `per_sample` that blocks keep."""
     largest_block: float = 0.0
-    """Of one block: what is there again for a moment when blocks are computed again."""
+    """Of one block: allocated again while activation checkpointing recomputes it."""
     block_inputs: float = 0.0
-    """What enters the blocks: all that is kept of them when they are computed again."""
+    """Inputs of the blocks: all that activation checkpointing keeps."""
     split: float = 0.0
-    """Of `in_blocks`, what tensor parallelism splits: all that is not as wide as the stream between blocks."""
+    """The part of `in_blocks` that tensor parallelism splits: everything but the residual stream."""
     largest_tensor: float = 0.0
-    """The largest that the forward makes: its gradient is made beside it."""
+    """The largest output of the forward: its gradient needs the same size."""
     scores: float = 0.0
-    """Of a fused linear + cross entropy: the scores, if they were held all at once."""
+    """Of a fused linear + cross entropy: all logits, if they were held at once."""
     scores_most: float = 0.0
-    """Not for each sample: as many bytes of scores as it holds at once."""
+    """Not per sample: bytes of logits that it holds at once."""
     scores_fixed: float = 0.0
-    """Not for each sample: its copy of the weight."""
+    """Not per sample: its copy of the weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Of a recipe's model, whatever it will run on."""
+    """Of a recipe's model, independent of hardware."""
 
     name: str
     numbers: int
-    """Of all parameters."""
+    """Elements of all parameters."""
     learning: int
-    """Of those that have gradients."""
+    """Elements of trainable parameters."""
     parameter_bytes: int
     gradient_bytes: int
     state_bytes: int
-    """Of the optimizer, and of a moving average of the weights."""
+    """Of the optimizer and of an EMA of the weights."""
     buffer_bytes: int
     blocks: int
-    """Repeated blocks: what is sharded, and computed again, as one."""
+    """Repeated blocks: the unit of sharding and of activation checkpointing."""
     largest_block: int
-    """Numbers."""
+    """Elements."""
     outside: int
-    """Numbers that are in no block."""
+    """Elements outside of blocks."""
     splittable: int
-    """Numbers in matrices of blocks, which tensor parallelism splits."""
+    """Elements of block matrices, which tensor parallelism splits."""
     stream: float
-    """Numbers of what enters a block, for each sample, on average."""
+    """Elements of a block's input, per sample, on average."""
     kept: Kept
     flops: float
-    """For each sample: forward and backward."""
+    """Per sample, forward and backward."""
     flops_forward: float
     flops_blocks: float
-    """Of the forward, those of blocks."""
+    """Of the blocks' forward."""
     how: str
     """How activations and FLOPs were counted."""
     state_how: str = ""
-    """How the optimizer's state was."""
+    """How the optimizer state was counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,8 @@ class Way:
     @property
     def name(self) -> str:
         shared = f" {self.tensor}" if self.tensor > 1 else ""
-        return (
-            f"{'one GPU' if self.kind == 'none' else self.kind}{shared}{' + checkpointing' if self.recompute else ''}"
-        )
+        recompute = " + checkpointing" if self.recompute else ""
+        return f"{'one GPU' if self.kind == 'none' else self.kind}{shared}{recompute}"
 
     @property
     def sharded(self) -> bool:
@@ -107,9 +105,9 @@ class Way:
 
     @property
     def how(self) -> str:
-        """What to add to `trueloop train RECIPE` for it, or that nothing does it yet."""
+        """The options of `trueloop train RECIPE` for it."""
         if self.kind not in ("none", "ddp"):
-            return "trueloop train does not spread a model so yet"
+            return "not yet supported by trueloop train"
         words = ["--nproc gpu"] if self.kind == "ddp" else []
         return " ".join([*words, *(["--set activation_checkpointing=true"] if self.recompute else [])])
 
@@ -135,33 +133,33 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A way that can be gone, with its numbers; memory and traffic are those of one GPU."""
+    """A possible way, with its numbers; memory and traffic are of one GPU."""
 
     way: Way
     replicas: int
-    """How many shares a batch is split into."""
+    """Shares that a batch is split into."""
     share: int
-    """Samples of a step that one of them has."""
+    """Samples of a step per replica."""
     memory: Memory
     fits: bool
     bus: Figure
-    """Bytes that a GPU sends in a step."""
+    """Bytes that a GPU sends per step."""
     wire_seconds: Figure
     exposed: Figure
-    """Seconds of them in which it computes nothing."""
+    """Seconds of communication not hidden behind compute."""
     step: Figure
-    """Seconds, with what is exposed."""
+    """Seconds, including exposed communication."""
     speedup: Figure
     """Over one GPU."""
     speedup_unhidden: Figure
-    """The same if nothing of the communication were hidden behind the backward."""
+    """The same if no communication were hidden behind the backward."""
     efficiency: Figure
-    """The speed-up as a share of the number of GPUs."""
+    """Speedup divided by the number of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A way that cannot be gone."""
+    """A way that is not possible."""
 
     way: Way
     why: str
@@ -169,7 +167,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """The chosen way with another number of GPUs, and the same share of a batch on each."""
+    """The chosen way with a different number of GPUs, and the same batch per GPU."""
 
     gpus: int
     batch: int
@@ -181,15 +179,13 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decision, and all that led to it."""
-
     subject: str
     facts: ModelFacts
     gpus: int
     memory: float
     """Bytes of one GPU."""
     bandwidth: float
-    """Bytes per second that a GPU sends."""
+    """Bytes per second that a GPU can send."""
     batch: int
     accumulate: int
     precision: str
@@ -197,7 +193,7 @@ class Plan:
     rows: tuple[Row, ...]
     refused: tuple[Refused, ...]
     chosen: int | None
-    """Which of the rows; None: no way fits."""
+    """Index of the chosen row; None: no way fits."""
     reasons: tuple[str, ...]
     assumed: tuple[str, ...]
     scaling: tuple[Scaled, ...] = ()
@@ -208,11 +204,11 @@ class Plan:
 
     def plain(self) -> dict[str, Any]:
         made = asdict(self)
-        for row, told in zip(self.rows, made["rows"], strict=True):
-            told["name"] = row.way.name
-            told["memory"]["total"] = row.memory.total
-        for each, told in zip(self.refused, made["refused"], strict=True):
-            told["name"] = each.way.name
+        for row, plain in zip(self.rows, made["rows"], strict=True):
+            plain["name"] = row.way.name
+            plain["memory"]["total"] = row.memory.total
+        for each, plain in zip(self.refused, made["refused"], strict=True):
+            plain["name"] = each.way.name
         best = self.recommended
         chosen = None if best is None else {"way": best.way.name, "how": best.way.how, "speedup": best.speedup.value}
         return {**made, "recommended": chosen}

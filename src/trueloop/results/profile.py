@@ -1,8 +1,7 @@
-"""Where the time and the memory of a training go: what `trueloop profile` has measured, what that means, and what to
-change. No torch here.
+"""The result of `profile`: where the time and the memory of a training go, and what to change. No torch here.
 
 Seconds are of one step unless a name says otherwise; a step reaches from the end of one optimizer step to the end of
-the next. The phases of a step add up to it, by construction: every moment belongs to exactly one.
+the next. The phases of a step add up to it: every moment belongs to exactly one.
 """
 
 from __future__ import annotations
@@ -14,27 +13,9 @@ from typing import Any, Final, Literal
 from trueloop.event import Place
 
 __all__ = [
-    "PHASES",
-    "Advice",
-    "Bound",
-    "Ceilings",
-    "Compiled",
-    "CompilerNote",
-    "Host",
-    "HotLine",
-    "Kind",
-    "Loading",
-    "Machine",
-    "Memory",
-    "ModuleCost",
-    "Operation",
-    "Phase",
-    "Profile",
-    "Span",
-    "Steps",
-    "Updating",
-    "Work",
-]
+    "PHASES", "Advice", "Bound", "Ceilings", "Compiled", "CompilerNote", "Host", "HotLine", "Kind", "Loading",
+    "Machine", "Memory", "ModuleCost", "Operation", "Phase", "Profile", "Span", "Steps", "Updating", "Work",
+]  # fmt: skip
 
 Phase = Literal[
     "data", "copy", "forward", "backward", "optimizer", "communication", "device", "python", "saving", "evaluating"
@@ -49,23 +30,21 @@ PHASES: Final[Mapping[Phase, str]] = {
     "optimizer": "optimizer",
     "communication": "communication",
     "device": "waiting for the device",
-    "python": "Python between",
+    "python": "Python between calls",
     "saving": "saving",
     "evaluating": "evaluating",
 }
-"""Every phase, in the order of a step, in words."""
+"""Every phase, in the order of a step, and its name in reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What it was measured on."""
-
     device: str
     """cpu, or cuda:0."""
     name: str
     cores: int
     threads: int
-    """That torch computes with."""
+    """Of torch."""
     torch: str
     python: str
     ranks: int = 1
@@ -73,18 +52,18 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps that were timed, with nothing but the clock at work."""
+    """Steps timed without any profiler."""
 
     count: int
     seconds: float
-    """The mean of the middle ones: what the phases add up to."""
+    """The trimmed mean; the phases add up to it."""
     median: float
     p95: float
     phases: Mapping[Phase, float]
     evaluations: int = 0
-    """Steps with forwards without gradients before them, left out above where there are others; so below."""
+    """Steps after an evaluation, left out above where there are others; the same for saves."""
     evaluating: float = 0.0
-    """Seconds of all of those together."""
+    """Seconds of all of them together."""
     saves: int = 0
     saving: float = 0.0
 
@@ -94,20 +73,19 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the processor did in the steps under PyTorch's profiler: as shares of each phase, because the profiler
-    itself costs time."""
+    """The host during the steps under PyTorch's profiler, as shares of each phase: the profiler itself costs time."""
 
     steps: int
     inside: Mapping[Phase, float]
-    """Share of each phase that lies inside of operations of torch's; the rest is Python."""
+    """Share of each phase inside torch operations; the rest is Python."""
     launches: float = 0.0
     """Kernels on the device."""
     busy: float | None = None
-    """Seconds in which the device computed; None on a processor alone."""
+    """Seconds in which the device computed; None without a device."""
     copying: float = 0.0
-    """Seconds in which the device took data from the host and did nothing else."""
+    """Seconds in which the device only received data from the host."""
     exchanging: float = 0.0
-    """Seconds in which ranks exchanged data and this one did nothing else."""
+    """Seconds in which this rank only exchanged data with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +93,7 @@ class Operation:
     name: str
     calls: float
     seconds: float
-    """Its own, without the operations that it calls: on the device, where there is one."""
+    """Own time, without the operations it calls: on the device, where there is one."""
     flops: int = 0
     bytes: int = 0
 
@@ -127,31 +105,30 @@ class ModuleCost:
     kind: str
     forward: float
     backward: float
-    """Seconds of its own operations, without those of modules inside it."""
+    """Seconds of its own operations, without submodules."""
     flops: int = 0
     activations: int = 0
-    """Bytes that it keeps for its backward."""
+    """Bytes kept for the backward."""
     parameters: int = 0
-    """Bytes of its own."""
+    """Own bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one step has to do, counted operation by operation."""
+    """The work of one step, counted operation by operation."""
 
     operations: int
-    """That compute something: views are free."""
+    """Without views."""
     flops: int
     bytes: int
     """Read and written, if nothing stays in a cache."""
     roof: float = 0.0
-    """Seconds that it would take at this machine's ceilings: for each operation the longer of computing and moving."""
+    """Seconds at this machine's ceilings: for each operation the longer of compute and memory traffic."""
     flops_by_type: Mapping[str, int] = field(default_factory=dict)
     pointwise: int = 0
-    """Operations that work element by element."""
     pointwise_bytes: int = 0
     fused_bytes: int = 0
-    """What would be left of those if neighbours were fused: their first reads and last writes."""
+    """The bytes left if neighboring ones were fused: their first reads and last writes."""
     convolutions: int = 0
     source: str = "counted"
     """estimated: by PyTorch's profiler, because the model is compiled."""
@@ -163,52 +140,50 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The most that this machine has been seen to do."""
+    """The highest rates measured on this machine."""
 
     flops: Mapping[str, float]
-    """Per second, by type of number: float32, tf32, bfloat16, float16."""
+    """Per second, by dtype: float32, tf32, bfloat16, float16."""
     bandwidth: float
-    """Bytes per second, of the memory of the device."""
+    """Bytes per second of the device's memory."""
     launch: float
-    """Seconds that one small operation costs, whatever it computes."""
+    """Seconds of one small operation."""
     flops_all_cores: float = 0.0
-    """Of float32 with as many threads as there are cores."""
+    """Float32, one thread per core."""
     pinned: float = 0.0
     """Bytes per second from pinned memory to the device."""
     pageable: float = 0.0
     cold: float = 0.0
-    """Seconds that a small operation takes longer after the loop has stood still: caches are cold, and the processor
-    has slowed down."""
+    """Extra seconds of a small operation after the loop was idle: cold caches, a lower clock."""
     cold_share: float = 0.0
-    """Beside a device: the share of the host's work that it would not take if its caches had not been emptied by
-    copying a batch before."""
+    """With a device: the share of the host's work that is due to caches emptied by copying a batch."""
 
     def ridge(self, kind: str) -> float:
-        """FLOPs per byte from which on an operation is limited by computing, no longer by moving."""
+        """FLOPs per byte above which an operation is compute-bound, not memory-bound."""
         return self.flops.get(kind, max(self.flops.values(), default=0.0)) / self.bandwidth if self.bandwidth else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on the device that the model is on."""
+    """Bytes on the model's device."""
 
     parameters: int
     gradients: int
     optimizer: int
     buffers: int
     activations: int
-    """Kept for the backward: counted in one forward."""
+    """Kept for the backward, counted in one forward."""
     measured: int | None = None
-    """The peak that was seen: of the allocator's on CUDA, else of the tensors alive, counted operation by operation."""
+    """The peak: of the allocator on CUDA, else of live tensors, counted operation by operation."""
     how: str = ""
     """How the peak was measured."""
     moment: Phase | None = None
     """The phase of the peak."""
     module: str = ""
     workspace: int = 0
-    """Of the peak, what is none of the above: temporaries, batches, workspaces of libraries."""
+    """The rest of the peak: temporaries, batches, workspaces of libraries."""
     fragmentation: int = 0
-    """Held by the allocator at the peak and not in use."""
+    """Reserved by the allocator at the peak and not in use."""
     process: int = 0
     """The peak of the process on the host."""
     capacity: int = 0
@@ -239,13 +214,13 @@ class Loading:
     workers: int
     pinned: bool
     samples: int
-    """Of its data set; 0: not known."""
+    """0: unknown."""
     batch_size: int
     batch_bytes: int
     computed: float
-    """Share of the waiting in which the loop's own thread computed the batch."""
+    """Share of the waiting in which the main process built the batch."""
     place: Place | None
-    """Where it is built, or else where the pass over it begins."""
+    """Where it is built, else where the pass over it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,14 +231,14 @@ class Updating:
     fused: bool
     foreach: bool
     fusable: bool
-    """torch has a fused version of it for this device."""
+    """torch has a fused version for this device."""
     tensors: int
     place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
 class HotLine:
-    """A line of the user's, and the share of the sampled steps that it was seen in."""
+    """A line of the user's, and the share of the sampled steps in which it was running."""
 
     place: Place
     phase: Phase
@@ -282,7 +257,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What holds the run back."""
+    """What limits the run."""
 
     kind: Kind
     sentence: str
@@ -291,23 +266,20 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A change, and what it is predicted to gain."""
+    """A change, and its predicted gain."""
 
     what: str
     gain: float
-    """How many times as many samples per second."""
+    """Times the samples per second."""
     computed_from: str
     """The formula, with this run's numbers."""
     key: str
-    """Of the change, for programs: workers, resident, pin, read, fused, compile, graph, precision, batch, lift,
-    threads, accumulate."""
+    """For programs: workers, resident, pin, read, fused, compile, graph, precision, batch, lift, threads, accumulate."""
     place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything about one profiled run."""
-
     subject: str
     machine: Machine
     steps: Steps | None
@@ -328,7 +300,7 @@ class Profile:
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     batch: int = 0
-    """Samples of a batch, where known."""
+    """Batch size, where known."""
 
     def plain(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "bound"}
@@ -336,7 +308,7 @@ class Profile:
 
     @property
     def precision(self) -> str:
-        """The type of number that most of the arithmetic is done in."""
+        """The dtype of most of the arithmetic."""
         types = self.work.flops_by_type if self.work else {}
         return max(types, key=lambda name: types[name], default="float32")
 
@@ -350,7 +322,7 @@ class Profile:
 
     @property
     def busy_share(self) -> float | None:
-        """Of the device; None on a processor alone."""
+        """Of the device; None without one."""
         if self.host is None or self.host.busy is None or self.steps is None or not self.steps.seconds:
             return None
         return min(1.0, self.host.busy / self.steps.seconds)

@@ -1,11 +1,8 @@
-"""What was claimed of a training, what was measured, and whether the claim holds: the evidence that `probe` makes and
-`ready` reads.
+"""The result of `probe`: what was claimed of a training, what was measured, and whether the claim holds.
 
-    proofs.json    {"format": 1, "subject": "digits", "proofs": [{"claim": "overfit-one-batch", "result": "holds", ...},
-    ...]}
+    proofs.json    {"format": 1, "subject": "digits", "proofs": [{"claim": "overfit-one-batch", "result": "holds", ...}]}
 
-A claim that could not be tried is said to be unproved, with the reason: it never counts as one that holds. No torch
-here.
+A claim that could not be tested is `unproved`, with the reason, and never counts as one that holds. No torch here.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ Result = Literal["holds", "fails", "unproved"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a claim may fail, and the cheapest way to find out whether that is it."""
+    """Why a claim may fail, and the cheapest way to check it."""
 
     what: str
     check: str
@@ -45,27 +42,27 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One claim, tried."""
+    """One tested claim."""
 
     claim: str
     """Its name: overfit-one-batch."""
     result: Result
     measured: str
-    """One sentence with numbers: what was seen; of an unproved one, why nothing could be."""
+    """One sentence with numbers: what was measured, or why nothing could be."""
     healthy: str
-    """What is seen where the claim holds."""
+    """What is measured where the claim holds."""
     evidence: Mapping[str, object] = field(default_factory=dict)
     causes: tuple[Cause, ...] = ()
-    """Of one that fails: the likely causes, the likeliest first."""
+    """Likely causes of a failure, the most likely first."""
     place: Place | None = None
-    """The user's line, where there is one to name."""
+    """The user's line, where there is one."""
     seconds: float = 0.0
     when: float = 0.0
     """Seconds since 1970."""
 
     def finding(self) -> Finding:
-        """A failed claim in the form that every report knows."""
-        fix = f"{self.causes[0].what} is the likeliest cause; {self.causes[0].check}" if self.causes else ""
+        """A failed claim as a finding."""
+        fix = f"{self.causes[0].what} is the most likely cause; {self.causes[0].check}" if self.causes else ""
         return Finding(
             code=f"probe/{self.claim}",
             name=self.claim,
@@ -81,23 +78,23 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """All that was tried of one recipe, run or script."""
+    """All tested claims of one recipe, run or script."""
 
     subject: str
     """As the user named it."""
     proofs: tuple[Proof, ...]
     failures: tuple[str, ...] = ()
-    """Where trueloop itself broke: tracebacks."""
+    """Tracebacks of trueloop's own failures."""
     script_code: int = 0
-    """The exit code of a script that failed by itself: nothing could be tried of it."""
+    """The exit code of a script that failed by itself, so that no claim could be tested."""
     left_out: tuple[str, ...] = ()
-    """Claims that were not tried, as no script can show them: they need a recipe."""
+    """Claims that need a recipe and cannot be tested on a script."""
 
     def of(self, result: Result) -> tuple[Proof, ...]:
         return tuple(proof for proof in self.proofs if proof.result == result)
 
     def exit_code(self) -> int:
-        """As `check` ends: docs/exit-codes.md."""
+        """As of `check`: docs/exit-codes.md."""
         if self.script_code:
             return self.script_code
         if self.failures:
@@ -105,13 +102,12 @@ class Proofs:
         return ExitCode.FINDINGS if self.of("fails") else ExitCode.CLEAN
 
     def verdict(self) -> Verdict:
-        """The failed ones in the form that SARIF and GitHub's annotations are written from."""
+        """The failed claims, for SARIF and GitHub annotations."""
         watched = Watched(self.subject, 0, 0, 0, 0, (), (), len(self.proofs))
         outcome = Outcome("exit", self.script_code) if self.script_code else Outcome("finished")
         findings = tuple(proof.finding() for proof in self.of("fails"))
-        return Verdict(
-            findings, watched, (), outcome, failures=self.failures, summary=f"{self.subject}: {self.closing()}"
-        )
+        summary = f"{self.subject}: {self.closing()}"
+        return Verdict(findings, watched, (), outcome, failures=self.failures, summary=summary)
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -126,12 +122,12 @@ class Proofs:
         }
 
     def closing(self) -> str:
-        """'17 of 19 claims hold, 1 fails, 1 could not be proved here; 41 s'."""
+        """'17 of 19 claims hold, 1 fails, 1 could not be tested here; 41 s'."""
         count = Counter(proof.result for proof in self.proofs)
         hold = f"{count['holds']} of {counted(len(self.proofs), 'claim')} {'holds' if count['holds'] == 1 else 'hold'}"
         fail = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
-        open_ones = [f"{count['unproved']} could not be proved here"] if count["unproved"] else []
-        more = f"; {counted(len(self.left_out), 'claim')} more can be tried on a recipe only" if self.left_out else ""
+        open_ones = [f"{count['unproved']} could not be tested here"] if count["unproved"] else []
+        more = f"; {counted(len(self.left_out), 'claim')} more can be tested on a recipe only" if self.left_out else ""
         return f"{', '.join([hold, *fail, *open_ones])}{more}; {sum(proof.seconds for proof in self.proofs):.0f} s"
 
 
@@ -139,41 +135,39 @@ class Proofs:
 
 
 def write_proofs(folder: Path, made: Proofs) -> Path:
-    """Into proofs.json, beside what was proved before; a claim that was tried again is replaced."""
+    """Adds to proofs.json; a claim that was tested again is replaced."""
     path = folder / FILE
     before = read_proofs(folder).proofs if path.is_file() else ()
     again = {proof.claim for proof in made.proofs}
     kept = [proof for proof in before if proof.claim not in again]
-    whole = {"format": FORMAT, "subject": made.subject, "proofs": [_plain(proof) for proof in (*kept, *made.proofs)]}
+    content = {"format": FORMAT, "subject": made.subject, "proofs": [_plain(proof) for proof in (*kept, *made.proofs)]}
     aside = path.with_name(f"{FILE}.writing")
     try:
-        aside.write_text(
-            json.dumps(whole, indent=2, allow_nan=False) + "\n", encoding="utf-8", errors="backslashreplace"
-        )
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        aside.write_text(text, encoding="utf-8", errors="backslashreplace")
         os.replace(aside, path)
     except OSError as error:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
         raise CannotSave(
-            f"{path} could not be written ({error.strerror}). What was proved is on the screen, and nowhere else."
+            f"{path} could not be written ({error.strerror}). The results are only on the screen."
         ) from None
     return path
 
 
 def read_proofs(folder: Path) -> Proofs:
-    """What proofs.json says; no proofs if there is none. Raises NotARun where it is damaged."""
+    """The content of proofs.json; empty without the file. Raises NotARun where it is damaged."""
     path = folder / FILE
     if not path.is_file():
         return Proofs(str(folder), ())
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        if int(whole["format"]) > FORMAT:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if int(content["format"]) > FORMAT:
             raise NotARun(f"{path} was written by a newer trueloop. Nothing was read: pip install -U trueloop")
-        return Proofs(str(whole["subject"]), tuple(_proof(each) for each in whole["proofs"]))
+        return Proofs(str(content["subject"]), tuple(_proof(each) for each in content["proofs"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NotARun(
-            f"{path} is damaged ({error}). Nothing was read: remove it, and `trueloop probe {folder}` makes it anew."
-        ) from None
+        hint = f"remove it, and `trueloop probe {folder}` writes it again."
+        raise NotARun(f"{path} is damaged ({error}). Nothing was read: {hint}") from None
 
 
 def _plain(proof: Proof) -> dict[str, Any]:
@@ -187,5 +181,5 @@ def _proof(data: dict[str, Any]) -> Proof:
     causes = tuple(Cause(**each) for each in fields.pop("causes", ()))
     made = Proof(**fields, causes=causes)
     if made.result not in ("holds", "fails", "unproved"):
-        raise ValueError(f"no result is called {made.result!r}")
+        raise ValueError(f"unknown result {made.result!r}")
     return made if place is None else replace(made, place=Place(**place))

@@ -1,5 +1,4 @@
-"""What it costs to keep a model in fewer bits, and what it saves: of the whole, and of each layer alone. No torch
-here."""
+"""The result of `quantize`: what fewer bits cost and save, for the model and for each layer alone. No torch here."""
 
 from __future__ import annotations
 
@@ -10,33 +9,32 @@ from typing import Any, Final
 __all__ = ["ALLOWED", "Layer", "Quantization", "Speed", "allowed_of", "change_of", "drop_of"]
 
 ALLOWED: Final = 0.01
-"""One point of a share (accuracy 0.91 -> 0.90), or one hundredth of a metric that is none (a loss)."""
+"""One point of a share (accuracy 0.91 -> 0.90), or one hundredth of another metric (a loss)."""
 SHARES: Final = frozenset(("accuracy", "f1", "r2"))
-"""Metrics whose best is 1: a point is a hundredth of that, whatever the metric was before."""
+"""Metrics whose best value is 1: a point is a hundredth of that."""
 
 
 def drop_of(metric: str, higher_is_better: bool, before: float, after: float) -> float:
-    """How much worse it became: in points of a share, as a part of the metric where it is none. Below zero: it became
-    better."""
+    """How much worse the metric became: in points for a share, relative for others. Negative: it improved."""
     worse = before - after if higher_is_better else after - before
     return worse if metric in SHARES else worse / abs(before) if before else worse
 
 
 def allowed_of(metric: str, drop: float) -> str:
-    """A drop in words: 1 point, 1 % of the loss."""
+    """A drop as text: 1 point, 1 % of the loss."""
     if metric in SHARES:
         return f"{drop * 100:.3g} point{'' if round(drop * 100, 3) == 1 else 's'}"
     return f"{drop * 100:.3g} % of the {metric}"
 
 
 def change_of(metric: str, drop: float) -> str:
-    """The same, of one that may also be for the better."""
+    """The same for a change that may be an improvement."""
     return f"better by {allowed_of(metric, -drop)}" if drop < 0 else f"drop {allowed_of(metric, drop)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that the scheme knows, quantized alone, all others in float."""
+    """A supported layer, quantized alone, all others in float."""
 
     name: str
     kind: str
@@ -45,16 +43,16 @@ class Layer:
     """Bytes of its weight."""
     after: int
     error: float
-    """Of the model's outputs: root of the mean square of the difference, as a part of that of the outputs."""
+    """Relative RMS error of the model's outputs."""
     drop: float
     """Of the metric; see `drop_of`."""
     kept: str = ""
-    """Why it stays in float: asked | larger | costly; empty: it is quantized."""
+    """Why it stays in float: asked | larger | costly; empty: quantized."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds of a batch, medians of interleaved runs of the float model and the quantized one in the same form."""
+    """Seconds per batch of the float and the quantized model in the same form: medians of interleaved runs."""
 
     batch: int
     before: float
@@ -62,7 +60,7 @@ class Speed:
 
     @property
     def times(self) -> float:
-        """Above 1: the quantized one is faster."""
+        """Above 1: the quantized model is faster."""
         return self.before / self.after if self.after else 1.0
 
 
@@ -81,21 +79,21 @@ class Quantization:
     max_drop: float
     split: str
     samples: int
-    """Validation samples that the metric is of."""
+    """Validation samples of the metric."""
     calibrated: int
-    """Training samples by which ranges were found, or that it learned from; 0: the scheme needs none."""
+    """Training samples for calibration or training; 0: the scheme needs none."""
     size_before: int
     """Bytes of all weights, as a weights file holds them."""
     size_after: int
     layers: tuple[Layer, ...]
     error: float
-    """Of the outputs, as `Layer.error`, all layers together."""
+    """As `Layer.error`, all layers quantized."""
     others: tuple[str, ...] = ()
-    """Layers with weights that the scheme does not know: they stay as they are."""
+    """Layers with weights that the scheme does not support: they stay in float."""
     notes: tuple[str, ...] = ()
     speeds: tuple[Speed, ...] = ()
     files: tuple[int, int] = (0, 0)
-    """Bytes of the model's file in this target: in float, quantized; zeros: not measured."""
+    """Bytes of the exported file: float, quantized; zeros: not measured."""
 
     @property
     def drop(self) -> float:
@@ -103,8 +101,7 @@ class Quantization:
 
     @property
     def within(self) -> bool:
-        # A drop that is no number is no small one; 10 of 1,000 samples are one point, whatever a float makes of 0.5 -
-        # 0.49.
+        # False for NaN. 10 of 1,000 samples are one point, whatever a float makes of 0.5 - 0.49.
         return self.drop <= self.max_drop + 1e-9
 
     @property
@@ -117,38 +114,25 @@ class Quantization:
 
     @property
     def costliest(self) -> tuple[Layer, ...]:
-        """Of those that are quantized, the worst first."""
-        return tuple(
-            sorted((layer for layer in self.layers if not layer.kept), key=lambda layer: (-layer.drop, -layer.error))
-        )
+        """The quantized layers, the worst first."""
+        quantized = (layer for layer in self.layers if not layer.kept)
+        return tuple(sorted(quantized, key=lambda layer: (-layer.drop, -layer.error)))
 
     def plain(self) -> dict[str, Any]:
-        told = asdict(self)
-        return {**told, "drop": self.drop, "within": self.within, "smaller": self.smaller}
+        return {**asdict(self), "drop": self.drop, "within": self.within, "smaller": self.smaller}
 
     def summary(self) -> Mapping[str, Any]:
-        """For artifact.json: what its owner must know."""
-        names = (
-            "scheme",
-            "metric",
-            "before",
-            "after",
-            "drop",
-            "max_drop",
-            "split",
-            "samples",
-            "calibrated",
-            "size_before",
-            "size_after",
-        )
-        told = self.plain()
-        return {**{name: told[name] for name in names}, "kept_in_float": [layer.name for layer in self.kept]}
+        """For artifact.json."""
+        names = "scheme metric before after drop max_drop split samples calibrated size_before size_after"
+        return {
+            **{name: getattr(self, name) for name in names.split()},
+            "kept_in_float": [layer.name for layer in self.kept],
+        }
 
     def words(self) -> str:
         """For CARD.md."""
         kept = f"; kept in float: {', '.join(layer.name for layer in self.kept)}" if self.kept else ""
-        return (
-            f"Quantized by {self.scheme}: {self.metric} {self.before:.6g} -> {self.after:.6g} on {self.samples:,} {self.split} samples "
-            f"({change_of(self.metric, self.drop)}, allowed {allowed_of(self.metric, self.max_drop)}), weights "
-            f"{self.size_before:,} -> {self.size_after:,} bytes ({self.smaller:.2f}x smaller){kept}."
-        )
+        metric = f"{self.metric} {self.before:.6g} -> {self.after:.6g} on {self.samples:,} {self.split} samples"
+        drop = f"{change_of(self.metric, self.drop)}, allowed {allowed_of(self.metric, self.max_drop)}"
+        sizes = f"{self.size_before:,} -> {self.size_after:,} bytes ({self.smaller:.2f}x smaller)"
+        return f"Quantized by {self.scheme}: {metric} ({drop}), weights {sizes}{kept}."

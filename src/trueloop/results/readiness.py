@@ -1,11 +1,9 @@
-"""What can be said of a training before more is spent on it: statements, each with the evidence that it was read from,
-and one verdict.
+"""The result of `ready`: statements, each with the evidence it was read from, and one verdict. No torch here.
 
     0.99 = [run.json#best]                                     a value of a file
     1.2 % = (100 * median([metrics.jsonl?train#data_wait]))    computed from values
 
-A number stands in a statement only as a `Figure`: it knows by which values of which files it was made, so that anybody
-can look it up or compute it again. No torch here.
+A number is in a statement only as a `Figure`: it records which values of which files it was computed from.
 """
 
 from __future__ import annotations
@@ -19,21 +17,12 @@ from string import Formatter
 from typing import Any, Final, Literal
 
 __all__ = [
-    "SECTIONS",
-    "VERDICTS",
-    "Figure",
-    "Readiness",
-    "Shown",
-    "Statement",
-    "Status",
-    "condensed",
-    "middle_of",
-    "stated",
+    "SECTIONS", "VERDICTS", "Figure", "Readiness", "Shown", "Statement", "Status", "condensed", "middle_of", "stated",
     "verdict_of",
-]
+]  # fmt: skip
 
 Status = Literal["good", "note", "risk", "missing", "bad"]
-"""note: a fact that speaks neither for nor against. missing: nothing was recorded or tried that could say it."""
+"""note: a neutral fact. missing: nothing was recorded or tested that could answer it."""
 Verdict = Literal["ready", "ready with risks", "not ready"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("not ready", "ready with risks", "ready")
 """From the worst to the best."""
@@ -56,7 +45,7 @@ _ADDRESS: Final = re.compile(r"\[([^\[\]]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value, and how it is found: addresses in brackets, and what was computed from them."""
+    """A value, and how to find it: addresses in brackets, and the computation."""
 
     value: Any
     source: str
@@ -86,13 +75,13 @@ class Figure:
 
 
 def middle_of(values: Figure) -> Figure:
-    """The median of a figure that holds several numbers."""
+    """The median of a figure with several numbers."""
     return Figure(median(values.value), f"median({values.source})")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A figure as it stands in a sentence."""
+    """A figure as printed in a sentence."""
 
     text: str
     source: str
@@ -106,21 +95,20 @@ class Statement:
     status: Status
     text: str
     links: tuple[str, ...] = ()
-    """Addresses of the evidence, relative to the note: metrics.jsonl:12#accuracy, run.json#machine.torch,
-    report.json."""
+    """Addresses of the evidence, relative to the note: metrics.jsonl:12#accuracy, run.json#machine.torch."""
     shown: tuple[Shown, ...] = ()
-    """Every figure in the text, in its order."""
+    """Every figure of the text, in order."""
     command: str = ""
-    """What to type: for what is missing, what would produce it; for a risk, what would lessen it."""
+    """What to type: to produce missing evidence, or to reduce a risk."""
     essential: bool = False
-    """Without it nothing is ready, however good the rest is."""
+    """Without it the verdict is `not ready`."""
 
     def and_see(self, *links: str) -> Statement:
-        """With more evidence, which no figure comes from."""
+        """With more evidence, from which no figure comes."""
         return replace(self, links=tuple(dict.fromkeys((*self.links, *links))))
 
     def advising(self, command: str) -> Statement:
-        """With what to type about it; nothing if it is empty."""
+        """With what to type about it."""
         return replace(self, command=command)
 
 
@@ -140,7 +128,7 @@ def stated(section: str, status: Status, template: str, /, **figures: Figure) ->
 
 
 def condensed(links: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Links into the same part of a file as one, which leads to what they have in common -> those links."""
+    """Links into the same part of a file, merged into one to their common part -> the links."""
     files: dict[str, list[str]] = {}
     for link in links:
         file = link.partition("#")[0]
@@ -165,8 +153,6 @@ def _keys(link: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The whole note."""
-
     subject: str
     """As the user named it."""
     statements: tuple[Statement, ...]
@@ -179,8 +165,8 @@ class Readiness:
         return tuple(each for each in self.statements if each.status in statuses)
 
     def reasons(self) -> tuple[Statement, ...]:
-        """The lines that keep it from a better verdict, the gravest first."""
-        grave = tuple(each for each in self.statements if _is_grave(each))
+        """The statements that prevent a better verdict, the most severe first."""
+        grave = tuple(each for each in self.statements if _is_severe(each))
         return (*grave, *(each for each in self.of("risk", "missing") if each not in grave))
 
     def plain(self) -> dict[str, Any]:
@@ -189,12 +175,8 @@ class Readiness:
     def closing(self) -> str:
         """'31 lines: 18 good, 2 risks, 4 missing, 7 facts'."""
         words: dict[Status, str] = {
-            "bad": "bad",
-            "risk": "at risk",
-            "missing": "missing",
-            "good": "good",
-            "note": "plain facts",
-        }
+            "bad": "bad", "risk": "at risk", "missing": "missing", "good": "good", "note": "plain facts",
+        }  # fmt: skip
         counts = {word: len(self.of(status)) for status, word in words.items()}
         return (
             f"{len(self.statements)} lines: {', '.join(f'{count} {word}' for word, count in counts.items() if count)}"
@@ -202,13 +184,12 @@ class Readiness:
 
 
 def verdict_of(statements: Sequence[Statement]) -> Verdict:
-    """not ready: a line is bad, or an essential one (a validation, a checkpoint, an end that was meant) is missing.
-    ready with risks: anything else is a risk or missing: what nobody has measured is a risk too.
-    ready: every line is good, or a plain fact. Without any line there is no evidence, and nothing is ready."""
-    if not statements or any(map(_is_grave, statements)):
+    """not ready: a statement is bad, or an essential one (validation, checkpoint, a planned end) is missing, or there are
+    none. ready with risks: any other is a risk or missing. ready: every statement is good or a plain fact."""
+    if not statements or any(map(_is_severe, statements)):
         return "not ready"
     return "ready with risks" if any(each.status in ("risk", "missing") for each in statements) else "ready"
 
 
-def _is_grave(statement: Statement) -> bool:
+def _is_severe(statement: Statement) -> bool:
     return statement.status == "bad" or (statement.essential and statement.status == "missing")

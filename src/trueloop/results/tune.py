@@ -1,7 +1,6 @@
-"""What `trueloop tune` has tried, measured, proved and chosen: values that reports, the cache and the written recipe
-read. No torch here.
+"""The result of `tune`: what was tried, measured, verified and chosen. No torch here.
 
-A trial is the recipe with other values for some fields. It is *kept* only if it is better by more than noise and
+A trial is the recipe with different values for some fields. It is *kept* only if it is better by more than noise and
 computes the same training as the reference, which is the recipe in fp32, eager, not compiled.
 """
 
@@ -12,41 +11,28 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 __all__ = [
-    "OBJECTIVES",
-    "Agreement",
-    "BatchSizes",
-    "Changes",
-    "Idle",
-    "Objective",
-    "Outcome",
-    "Pace",
-    "Place",
-    "Trial",
-    "Tuning",
-    "front",
-    "read_tuning",
-    "words_of",
-]
+    "OBJECTIVES", "Agreement", "BatchSizes", "Changes", "Idle", "Objective", "Outcome", "Pace", "Place", "Trial",
+    "Tuning", "front", "read_tuning", "words_of",
+]  # fmt: skip
 
 Objective = Literal["throughput", "memory", "latency"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("throughput", "memory", "latency")
 Outcome = Literal["reference", "kept", "no gain", "refused", "failed", "unproved", "reported"]
-"""unproved: better, but there was no time left to prove it the same, so it is not chosen. reported: it would change the
-training."""
+"""unproved: better, but no time was left to verify it, so it is not chosen. reported: it would change the training."""
 
 Changes = Mapping[str, Any]
-"""Field of a recipe -> another value; plain values only."""
+"""Field of a recipe -> a different value; plain values only."""
 
 
 def words_of(changes: Changes) -> str:
     """'precision=bf16 compile=default', as --set takes them."""
-    said = []
+    words = []
     for name, value in changes.items():
         if isinstance(value, Mapping):
-            said += [f"{name}.{key}={_word(item)}" for key, item in value.items()] or [f"{name}=none"]
+            words += [f"{name}.{key}={_word(item)}" for key, item in value.items()] or [f"{name}=none"]
         else:
-            said.append(f"{name}={_word(value)}")
-    return " ".join(said)
+            words.append(f"{name}={_word(value)}")
+    return " ".join(words)
 
 
 def _word(value: object) -> str:
@@ -55,7 +41,7 @@ def _word(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What it was measured on: results hold there and nowhere else."""
+    """The machine of the measurements: results are valid only there."""
 
     device: str
     """cpu | cuda | mps"""
@@ -69,42 +55,41 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a trial is, and what it takes."""
+    """Speed and memory of a trial."""
 
     samples_per_second: float
     step_seconds: float
     peak_bytes: int
     start_seconds: float
-    """Until the first line of metrics: reading, building, compiling, warming up."""
+    """Until the first metrics: reading, building, compiling, warm-up."""
     windows: int
     spread: float
-    """Of the windows: half of the distance between their quartiles, as a share of the median."""
+    """Half the interquartile range of the windows, as a share of the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A trial held against the reference: the same batches, the same initial weights, no dropout; and the metric over
-    seeds, with it."""
+    """A trial compared with the reference: same batches, same initial weights, no dropout; and the metric over seeds."""
 
     steps: int
     loss_apart: float
-    """The largest distance of the loss curves, as a share of the loss."""
+    """The largest difference of the loss curves, as a share of the loss."""
     loss_allowed: float
-    """A multiple of the distance that the reference has from itself when its weights are moved by one rounding."""
+    """A multiple of the reference's own difference after one rounding of its weights."""
     cosine: float
-    """The smallest, over layers, between the gradients at the same weights: at the first step, and after the last."""
+    """The smallest over layers, between gradients at the same weights, at the first step and after the last."""
     cosine_allowed: float
     layer: str
     length: float
-    """Of the whole gradient, over that of the reference."""
+    """The gradient norm divided by that of the reference."""
     metric: str
     reference: tuple[float, ...]
-    """The metric of the reference after a short training, for each seed; empty: there are no validation data."""
+    """The metric of the reference after a short training, per seed; empty: no validation data."""
     measured: tuple[float, ...]
     metric_allowed: float
-    """How much worse the mean may be and still be noise."""
+    """How much worse the mean may be within noise."""
     failures: tuple[str, ...] = ()
-    """A sentence for each that fails; none: it is the same training."""
+    """One sentence per failed comparison; empty: it is the same training."""
 
     @property
     def same(self) -> bool:
@@ -113,20 +98,20 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One variant of the recipe, and what became of it."""
+    """One variant of the recipe, and its outcome."""
 
     number: int
     knob: str
     changes: Changes
-    """All that differs from the user's recipe."""
+    """Everything that differs from the user's recipe."""
     added: Changes
-    """What this trial changed on top of the best so far."""
+    """What this trial adds to the best so far."""
     outcome: Outcome
     said: str = ""
     """Why it failed or was refused, in a sentence."""
     pace: Pace | None = None
     gain: float = 0.0
-    """Over the best at that time, by what was asked for; measured in turns with it."""
+    """Over the best at that time, by the objective; measured in interleaved windows."""
     speed: float = 0.0
     """Times the samples per second of the reference."""
     agreement: Agreement | None = None
@@ -134,7 +119,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A knob that has nothing to offer here."""
+    """A knob with nothing to try here."""
 
     knob: str
     why: str
@@ -142,44 +127,40 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class BatchSizes:
-    """What larger batches would bring. They change the training, so they are told, and not chosen."""
+    """What larger batches would gain. They change the training, so they are reported, not chosen."""
 
     tried: tuple[tuple[int, float, int], ...]
     """(batch, samples per second, peak bytes)"""
     knee: int
-    """From here on, twice the batch gains less than a tenth."""
+    """From here, doubling the batch gains less than 10 %."""
     largest: int
-    """That fits, reckoned from how the peak grows, at most as many as there are samples."""
+    """The largest that fits, estimated from how the peak grows; at most the number of samples."""
     measured: bool
     """Was the largest really run?"""
     limit: str
-    """What stops it: memory, or the number of samples."""
+    """memory, or the number of samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The whole search."""
-
     subject: str
     """As the user named it."""
     place: Place
     objective: Objective
     trials: tuple[Trial, ...]
     winner: int
-    """Number of the trial that is chosen."""
+    """Number of the chosen trial."""
     idle: tuple[Idle, ...] = ()
     batches: BatchSizes | None = None
     notes: tuple[str, ...] = ()
     budget: float = 0.0
-    """Seconds that were allowed."""
     seconds: float = 0.0
-    """Seconds that it took."""
     when: float = 0.0
     """Seconds since 1970."""
     cached: bool = False
-    """Told from memory, not measured now."""
+    """Read from the cache, not measured now."""
     fixed: Changes = field(default_factory=dict)
-    """What the user has set, and no knob may turn."""
+    """Set by the user: no knob may change it."""
 
     @property
     def reference(self) -> Trial:
@@ -199,10 +180,10 @@ class Tuning:
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Of those that compute the same training: nobody is faster with less memory. The fastest first."""
-    sound = [trial for trial in trials if trial.pace is not None and trial.outcome in ("reference", "kept")]
+    """The Pareto front of the verified trials: none is both faster and smaller. The fastest first."""
+    verified = [trial for trial in trials if trial.pace is not None and trial.outcome in ("reference", "kept")]
     found: list[Trial] = []
-    for trial in sorted(sound, key=lambda each: -each.speed):
+    for trial in sorted(verified, key=lambda each: -each.speed):
         if not found or _peak(trial) < min(map(_peak, found)):
             found.append(trial)
     return found
@@ -228,7 +209,7 @@ def read_tuning(plain: Mapping[str, Any]) -> Tuning:
         fields["batches"] = BatchSizes(**sizes)
     made = Tuning(**fields)
     if made.winner not in {trial.number for trial in made.trials}:
-        raise ValueError("the winner is none of the trials")
+        raise ValueError("the winner is not in the list of trials")
     return made
 
 
