@@ -1,5 +1,4 @@
-"""Children of proofs, forked from this warm process instead of started anew: the same code, without four seconds for
-loading torch."""
+"""Child processes of claims, forked from this process instead of started: that saves four seconds of loading torch."""
 
 from __future__ import annotations
 
@@ -18,20 +17,16 @@ from trueloop.claims import subject
 
 @pytest.fixture(autouse=True)
 def forked_children(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`@pytest.mark.fresh` on a test: its children are processes of their own, as a user's are."""
+    """With `@pytest.mark.fresh` the child processes of a test are started, like a user's."""
     if request.node.get_closest_marker("fresh") is None:
-        monkeypatch.setattr(subject, "_started", _forked)
+        monkeypatch.setattr(subject, "_run", _forked)
 
 
-def _forked(
-    words: tuple[str, ...], environment: dict[str, str], timeout: float | None
-) -> subprocess.CompletedProcess[str]:
-    """python -m MODULE ... in a fork. What only a fresh process can show (another order of hashes) is started afresh
-    all the same."""
+def _forked(words: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """python -m MODULE ... in a fork. A different PYTHONHASHSEED needs a new process."""
     if words[0] != "-m" or environment.get("PYTHONHASHSEED") != os.environ.get("PYTHONHASHSEED"):
-        return subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment
-        )
+        command = [sys.executable, *words]
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
         child = os.fork()

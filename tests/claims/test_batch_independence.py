@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
 from trueloop.claims.batch_independence import (
     BATCH_FIRST,
     OVER_BATCH,
@@ -42,7 +42,7 @@ class Net(nn.Module):
 
 
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Net)
+    proof = try_recipe(NAME, tmp_path, model=Net)
     assert proof.result == "holds"
     assert proof.evidence["gradient"] == 0.0
     assert {"alone", "others"} <= set(proof.evidence)
@@ -55,7 +55,7 @@ class OverTheBatch(Net):
 
 
 def test_a_softmax_over_the_batch(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=OverTheBatch)
+    proof = try_recipe(NAME, tmp_path, model=OverTheBatch)
     assert proof.result == "fails"
     assert proof.causes[0] == OVER_BATCH
     assert "softmax" in proof.measured
@@ -71,7 +71,7 @@ def nameless() -> nn.Module:
 
 
 def test_a_norm_without_statistics_of_its_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=nameless)
+    proof = try_recipe(NAME, tmp_path, model=nameless)
     assert proof.result == "fails"
     assert proof.causes[0] == STATISTICS
     assert "1 (BatchNorm1d)" in proof.measured
@@ -84,7 +84,7 @@ class Mixed(Net):
 
 
 def test_values_that_are_moved_between_samples(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Mixed)
+    proof = try_recipe(NAME, tmp_path, model=Mixed)
     assert proof.result == "fails"
     assert proof.causes[0] == RESHAPED
 
@@ -106,11 +106,11 @@ class BatchFirst(Recurrent):
 
 
 def test_a_recurrent_layer_that_takes_the_batch_for_time(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Recurrent)
+    proof = try_recipe(NAME, tmp_path, model=Recurrent)
     assert proof.result == "fails"
     assert proof.causes[0] == BATCH_FIRST
     assert "lstm (LSTM)" in proof.measured
-    assert of_recipe(NAME, tmp_path, model=BatchFirst).result == "holds"
+    assert try_recipe(NAME, tmp_path, model=BatchFirst).result == "holds"
 
 
 class Squeezing(Net):
@@ -119,7 +119,7 @@ class Squeezing(Net):
 
 
 def test_a_batch_of_one_that_loses_its_dimension(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Squeezing)
+    proof = try_recipe(NAME, tmp_path, model=Squeezing)
     assert proof.result == "fails"
     assert proof.causes == (SQUEEZED,)
     assert "[3], not [1, 3]" in proof.measured
@@ -131,7 +131,7 @@ class Refusing(Net):
 
 
 def test_a_batch_of_one_that_is_refused(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Refusing)
+    proof = try_recipe(NAME, tmp_path, model=Refusing)
     assert proof.result == "fails"
     assert "IndexError" in proof.measured
 
@@ -142,7 +142,7 @@ class Noisy(Net):
 
 
 def test_chance_in_eval_mode_is_another_matter(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Noisy)
+    proof = try_recipe(NAME, tmp_path, model=Noisy)
     assert proof.result == "unproved"
     assert "evaluation-repeats" in proof.measured
 
@@ -169,7 +169,7 @@ class Dictionaries(Source):
 
 
 def test_a_dictionary_of_tokens(tmp_path: Path) -> None:
-    proof = of_recipe(
+    proof = try_recipe(
         NAME, tmp_path, model=Tokens, data=lambda _: Splits(train=Dictionaries(), facts=Facts(classes=("a", "b", "c")))
     )
     assert proof.result == "holds"
@@ -183,7 +183,7 @@ def as_many_classes_as_samples(request: DataRequest) -> Splits:
 
 
 def test_as_many_classes_as_samples_are_run(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: nn.Linear(WIDTH, 7), data=as_many_classes_as_samples)
+    proof = try_recipe(NAME, tmp_path, model=lambda: nn.Linear(WIDTH, 7), data=as_many_classes_as_samples)
     assert proof.result == "holds"
     assert proof.evidence["samples"] == 5
 
@@ -194,7 +194,7 @@ def test_as_many_classes_as_samples_are_run(tmp_path: Path) -> None:
     ids=["two samples", "no rows"],
 )
 def test_what_cannot_be_asked(tmp_path: Path, changes: dict[str, Any]) -> None:
-    assert of_recipe(NAME, tmp_path, **changes).result == "unproved"
+    assert try_recipe(NAME, tmp_path, **changes).result == "unproved"
 
 
 SCRIPT = """\
@@ -219,21 +219,21 @@ for inputs, labels in DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_s
 
 
 def test_a_script_with_a_softmax_over_the_batch(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(dim=0))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(dim=0))
     assert proof.result == "fails"
     assert proof.place is not None
     assert proof.place.line == 10
 
 
 def test_a_healthy_script(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, SCRIPT.format(dim=1)).result == "holds"
+    assert try_script(NAME, tmp_path, SCRIPT.format(dim=1)).result == "holds"
 
 
 def test_of_a_script_only_what_was_compared_is_judged(tmp_path: Path) -> None:
     def of(*events: BatchIndependenceTested) -> str:
         subject = ScriptSubject(("train.py",), None, tmp_path)
         subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
-        return BatchIndependence().of_script(subject).result
+        return BatchIndependence().try_script(subject).result
 
     assert of() == "unproved"
     assert of(BatchIndependenceTested(1, None, 0, "Net", 16, 0.0, 0.0, "", None)) == "holds"

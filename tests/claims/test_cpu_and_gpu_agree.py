@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, net, of_recipe, recipe
+from tests.claims.subjects import CLASSES, WIDTH, net, recipe, try_recipe
 from trueloop.claims.cpu_and_gpu_agree import CpuAndGpuAgree
 from trueloop.claims.subject import RecipeSubject
 from trueloop.recipe.recipe import DataRequest
@@ -53,20 +53,20 @@ class Holds(nn.Module):
         return self.last(self.odd(self.first(x)))  # type: ignore[no-any-return]
 
 
-def on_both(model: object, scratch: Path) -> Proof:
+def compare_devices(model: object, scratch: Path) -> Proof:
     made = recipe(model=model)
-    return CpuAndGpuAgree().on_both(RecipeSubject(made, DataRequest(seed=made.seed), (), scratch), "cpu", "cpu")
+    return CpuAndGpuAgree().compare_devices(RecipeSubject(made, DataRequest(seed=made.seed), (), scratch), "cpu", "cpu")
 
 
 def test_the_same_on_both(tmp_path: Path) -> None:
-    proof = on_both(net, tmp_path)
+    proof = compare_devices(net, tmp_path)
     assert proof.result == "holds", proof.measured
-    assert proof.evidence["gradients_apart"] == 0.0
+    assert proof.evidence["gradient_difference"] == 0.0
 
 
 def test_a_layer_that_computes_otherwise_is_named(tmp_path: Path) -> None:
     built = count()
-    proof = on_both(lambda: Holds(built), tmp_path)
+    proof = compare_devices(lambda: Holds(built), tmp_path)
     assert proof.result == "fails"
     assert "the layer odd (Shifted) is the first" in proof.measured
     assert proof.place is not None
@@ -75,12 +75,12 @@ def test_a_layer_that_computes_otherwise_is_named(tmp_path: Path) -> None:
 
 def test_only_the_gradients_differ(tmp_path: Path) -> None:
     built = count()
-    proof = on_both(lambda: Halved(built), tmp_path)
+    proof = compare_devices(lambda: Halved(built), tmp_path)
     assert proof.result == "fails"
-    assert "loss and answers are the same, but the gradient of" in proof.measured
+    assert "loss and outputs are equal, but the gradient of" in proof.measured
     assert "in the backward" in proof.measured
 
 
 def test_without_a_gpu_nothing_is_claimed(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path)
+    proof = try_recipe(NAME, tmp_path)
     assert proof.result == ("holds" if torch.cuda.is_available() else "unproved")

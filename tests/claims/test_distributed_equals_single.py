@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, net, of_recipe
-from trueloop.claims.distributed_equals_single import ITS_BATCH, ITS_LOSS, SHARE
+from tests.claims.subjects import CLASSES, WIDTH, net, try_recipe
+from trueloop.claims.distributed_equals_single import MIXING_LAYER, MIXING_LOSS, RANK
 
 NAME = "distributed-equals-single"
 
@@ -35,18 +35,18 @@ def mean(output: Tensor, targets: Tensor) -> Tensor:
     ids=["plain", "loss per sample", "mean loss", "all at once"],
 )
 def test_a_healthy_recipe(tmp_path: Path, changes: dict[str, Any]) -> None:
-    proof = of_recipe(NAME, tmp_path, **changes)
+    proof = try_recipe(NAME, tmp_path, **changes)
     assert proof.result == "holds", proof.measured
     assert len(proof.evidence["losses_of_two"]) == 6  # type: ignore[arg-type]
     assert float(str(proof.evidence["largest_difference"])) < 1e-5
 
 
 def test_a_loss_over_pairs_of_the_batch(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, loss=pairs)
+    proof = try_recipe(NAME, tmp_path, loss=pairs)
     assert proof.result == "fails"
     assert proof.measured.startswith("step 1: the loss is")
     assert "of its two halves" in proof.measured
-    assert proof.causes[0] is ITS_LOSS
+    assert proof.causes[0] is MIXING_LOSS
 
 
 class Centred(nn.Module):
@@ -55,16 +55,16 @@ class Centred(nn.Module):
 
 
 def test_a_layer_that_looks_at_its_batch(tmp_path: Path) -> None:
-    proof = of_recipe(
+    proof = try_recipe(
         NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), Centred(), nn.ReLU(), nn.Linear(8, CLASSES))
     )
     assert proof.result == "fails"
-    assert "the layer 1 answers otherwise" in proof.measured
-    assert proof.causes[0] is ITS_BATCH
+    assert "the output of layer 1 changes" in proof.measured
+    assert proof.causes[0] is MIXING_LAYER
 
 
 def test_batch_norm_is_each_process_s_own(tmp_path: Path) -> None:
-    proof = of_recipe(
+    proof = try_recipe(
         NAME, tmp_path, model=lambda: nn.Sequential(nn.Linear(WIDTH, 8), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     )
     assert proof.result == "holds"
@@ -83,7 +83,7 @@ class Draws(nn.Module):
 
 
 def test_a_model_that_draws_in_ways_of_its_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Draws)
+    proof = try_recipe(NAME, tmp_path, model=Draws)
     assert proof.result == "holds"
     assert "in eval mode" in proof.measured
 
@@ -102,13 +102,13 @@ class ByRank(nn.Module):
 
 
 def test_gradients_of_one_process_are_lost(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: ByRank("detaches"))
+    proof = try_recipe(NAME, tmp_path, model=lambda: ByRank("detaches"))
     assert proof.result == "fails"
-    assert proof.measured.startswith("the first gradient has the length")
-    assert proof.causes[0] is SHARE
+    assert proof.measured.startswith("the first gradient norm is")
+    assert proof.causes[0] is RANK
 
 
 def test_the_second_process_fails(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: ByRank("raises"))
+    proof = try_recipe(NAME, tmp_path, model=lambda: ByRank("raises"))
     assert proof.result == "fails"
     assert "no seat for the second" in proof.measured

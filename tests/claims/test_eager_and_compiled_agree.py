@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, net, of_recipe
+from tests.claims.subjects import CLASSES, WIDTH, net, try_recipe
 from trueloop.claims import eager_and_compiled_agree as claim
 from trueloop.claims.eager_and_compiled_agree import CUSTOM, TRACED
 from trueloop.event import Place
@@ -20,7 +20,7 @@ NAME = "eager-and-compiled-agree"
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "LAST", "aot_eager")
+    monkeypatch.setattr(claim, "DEFAULT", "aot_eager")
 
 
 class Knows(nn.Module):
@@ -77,21 +77,21 @@ def block(middle: nn.Module) -> nn.Module:
 
 @pytest.mark.usefixtures("quick")
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path)
+    proof = try_recipe(NAME, tmp_path)
     assert proof.result == "holds", proof.measured
     assert "1 graph, 0 breaks" in proof.measured
 
 
 @pytest.mark.usefixtures("quick")
 def test_graph_breaks_are_counted(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Breaks)
+    proof = try_recipe(NAME, tmp_path, model=Breaks)
     assert proof.result == "holds", proof.measured
     assert int(str(proof.evidence["graph_breaks"])) >= 1
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_part_that_asks_whether_it_is_compiled(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: block(Knows()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: block(Knows()))
     assert proof.result == "fails"
     assert "1.1 (Knows)" in proof.measured
     assert proof.evidence["stage"] == "eager"
@@ -102,9 +102,9 @@ def test_a_part_that_asks_whether_it_is_compiled(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_an_operation_whose_backward_is_another(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: block(Cubes()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: block(Cubes()))
     assert proof.result == "fails"
-    assert "loss and answers are the same, but the gradient of 0." in proof.measured
+    assert "loss and outputs are equal, but the gradient of 0." in proof.measured
     assert "1.1 (Cubes)" in proof.measured
     assert "trueloop_tests.cubed" in proof.measured
     assert proof.evidence["stage"] == "aot_eager"
@@ -130,8 +130,8 @@ class Refuses(nn.Module):
 
 @pytest.mark.usefixtures("quick")
 def test_what_cannot_be_compiled(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=lambda: block(Refuses())).result == "unproved"
-    asked = of_recipe(NAME, tmp_path, model=lambda: block(Refuses()), compile="default")
+    assert try_recipe(NAME, tmp_path, model=lambda: block(Refuses())).result == "unproved"
+    asked = try_recipe(NAME, tmp_path, model=lambda: block(Refuses()), compile="default")
     assert asked.result == "fails"
     assert "torch cannot compile this model" in asked.measured
     assert "nobody knows its shape" in asked.measured
@@ -149,17 +149,17 @@ class Untouched(nn.Module):
 
 @pytest.mark.usefixtures("quick")
 def test_what_is_not_compiled_at_all_is_not_claimed(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Untouched)
+    proof = try_recipe(NAME, tmp_path, model=Untouched)
     assert proof.result == "unproved"
     assert "no graph was made" in proof.measured
 
 
 @pytest.mark.long
 def test_the_kernels_of_inductor(tmp_path: Path) -> None:
-    healthy = of_recipe(NAME, tmp_path)
+    healthy = try_recipe(NAME, tmp_path)
     assert healthy.result == "holds", healthy.measured
     assert healthy.evidence["backend"] == "inductor"
-    assert of_recipe(NAME, tmp_path, model=lambda: block(Knows())).result == "fails"
+    assert try_recipe(NAME, tmp_path, model=lambda: block(Knows())).result == "fails"
 
 
 def _line(place: Place) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
 from trueloop.claims.evaluation_repeats import DATA, DRAWS, DROPOUT, MEMORY, MODE, STATE
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
@@ -40,7 +40,7 @@ def net(middle: nn.Module) -> nn.Module:
 
 
 def test_a_dropout_that_ignores_eval_mode(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Block()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Block()))
     assert proof.result == "fails"
     assert (proof.evidence["layer"], proof.evidence["class"]) == ("2", "Block")
     assert proof.causes[0] == DROPOUT
@@ -53,7 +53,7 @@ class Noisy(nn.Module):
 
 
 def test_noise_of_numpys(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Noisy()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Noisy()))
     assert proof.result == "fails"
     assert proof.evidence["layer"] == "2"
     assert proof.causes[0] == DRAWS
@@ -66,7 +66,7 @@ class Stubborn(nn.Dropout):
 
 
 def test_a_layer_that_stays_in_train_mode(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Stubborn(0.5)))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Stubborn(0.5)))
     assert proof.result == "fails"
     assert proof.causes[0] == MODE
     assert proof.evidence["in_train_mode"] == ["2"]
@@ -85,7 +85,7 @@ class Counting(nn.Module):
 
 
 def test_a_buffer_that_evaluation_writes(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Counting()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Counting()))
     assert proof.result == "fails"
     assert proof.causes == (STATE,)
     assert "2.calls" in proof.measured
@@ -103,7 +103,7 @@ class Remembering(nn.Module):
 
 
 def test_a_layer_that_remembers(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Remembering()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Remembering()))
     assert proof.result == "fails"
     assert proof.causes[0] == MEMORY
     assert proof.evidence["class"] == "Remembering"
@@ -126,7 +126,7 @@ def sampled(request: DataRequest) -> Splits:
 
 
 def test_a_metric_over_samples_that_are_drawn_anew(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=sampled)
+    proof = try_recipe(NAME, tmp_path, data=sampled)
     assert proof.result == "fails"
     assert proof.causes == (DATA,)
 
@@ -145,10 +145,10 @@ class Table(nn.Module):
 
 
 def test_healthy_recipes(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=lambda: net(Table())).result == "holds"
-    assert of_recipe(NAME, tmp_path, ema=0.9, accumulate=2).result == "holds"
+    assert try_recipe(NAME, tmp_path, model=lambda: net(Table())).result == "holds"
+    assert try_recipe(NAME, tmp_path, ema=0.9, accumulate=2).result == "holds"
     assert (
-        of_recipe(NAME, tmp_path, data=lambda request: Splits(blobs(request).train, facts=blobs(request).facts)).result
+        try_recipe(NAME, tmp_path, data=lambda request: Splits(blobs(request).train, facts=blobs(request).facts)).result
         == "holds"
     )
 
@@ -185,12 +185,12 @@ for _ in range(4):
 
 
 def test_a_script_whose_dropout_ignores_eval_mode(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(mode=""))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(mode=""))
     assert proof.result == "fails"
     assert proof.place is not None
     assert (Path(proof.place.path).name, proof.place.line) == ("train.py", 13)
 
 
 def test_its_healthy_twin(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(mode=", self.training"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(mode=", self.training"))
     assert proof.result == "holds", proof.measured

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
-from trueloop.claims.first_nonfinite import DATA, DOMAIN, EARLIER, SLOPE, STEPS
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
+from trueloop.claims.first_nonfinite import DATA, DOMAIN, EARLIER, GRADIENT, STEPS
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.event import Place
@@ -25,11 +25,11 @@ def line_of(place: Place | None) -> str:
 
 
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, epochs=10)
+    proof = try_recipe(NAME, tmp_path, epochs=10)
     assert proof.result == "holds"
     assert proof.evidence["steps"] == STEPS
     assert (
-        of_recipe(NAME, tmp_path, accumulate=2, ema=0.9, precision="bf16", schedule="plateau").evidence["steps"] == 12
+        try_recipe(NAME, tmp_path, accumulate=2, ema=0.9, precision="bf16", schedule="plateau").evidence["steps"] == 12
     )
 
 
@@ -44,7 +44,7 @@ class Logarithm(nn.Module):
 
 
 def test_an_operation_outside_its_domain(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Logarithm)
+    proof = try_recipe(NAME, tmp_path, model=Logarithm)
     assert proof.result == "fails"
     assert proof.evidence["step"] == 1
     assert proof.evidence["operation"] == "log"
@@ -58,11 +58,11 @@ class Root(Logarithm):
 
 
 def test_a_slope_that_has_no_value(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Root)
+    proof = try_recipe(NAME, tmp_path, model=Root)
     assert proof.result == "fails"
     assert proof.evidence["what"] == "gradient"
     assert proof.evidence["operation"] == "sqrt"
-    assert proof.causes[0] == SLOPE
+    assert proof.causes[0] == GRADIENT
     assert "# the slope" in line_of(proof.place)
 
 
@@ -72,7 +72,7 @@ def own(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_loss_of_the_users_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, loss=own)
+    proof = try_recipe(NAME, tmp_path, loss=own)
     assert proof.result == "fails"
     assert proof.evidence["origin"] == "loss"
     assert "# the loss" in line_of(proof.place)
@@ -87,7 +87,7 @@ def one_bad_sample(request: DataRequest) -> Splits:
 
 
 def test_a_sample_that_holds_it(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=one_bad_sample)
+    proof = try_recipe(NAME, tmp_path, data=one_bad_sample)
     assert proof.result == "fails"
     assert proof.evidence["origin"] == "input"
     assert proof.evidence["sample"] == 37
@@ -102,7 +102,7 @@ def spoiled() -> nn.Module:
 
 
 def test_a_weight_that_is_none_from_the_beginning(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=spoiled)
+    proof = try_recipe(NAME, tmp_path, model=spoiled)
     assert proof.result == "fails"
     assert proof.causes == (EARLIER,)
 
@@ -124,10 +124,10 @@ def square(output: Tensor, targets: Tensor) -> Tensor:
 
 def test_a_rate_that_is_far_too_high(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"model": Exploding, "loss": square, "optimizer": "sgd", "epochs": 10}
-    proof = of_recipe(NAME, tmp_path, lr=1e4, **changes)
+    proof = try_recipe(NAME, tmp_path, lr=1e4, **changes)
     assert proof.result == "fails"
     assert 1 < int(str(proof.evidence["step"])) <= STEPS
-    assert of_recipe(NAME, tmp_path, lr=1e-3, **changes).result == "holds"
+    assert try_recipe(NAME, tmp_path, lr=1e-3, **changes).result == "holds"
 
 
 SCRIPT = """\
@@ -147,7 +147,7 @@ for step in range(8):
 
 
 def test_a_script_that_meets_one(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(until="!=", constant=""))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(until="!=", constant=""))
     assert proof.result == "fails"
     assert proof.evidence["step"] == 4
     assert proof.place is not None
@@ -155,6 +155,6 @@ def test_a_script_that_meets_one(tmp_path: Path) -> None:
 
 
 def test_a_healthy_script(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(until="!=", constant="+ 1e-3"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(until="!=", constant="+ 1e-3"))
     assert proof.result == "holds"
     assert proof.evidence["steps"] == 8

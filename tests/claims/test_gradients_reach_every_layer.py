@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import WIDTH, of_recipe, of_script
-from trueloop.claims.gradients_reach_every_layer import CUT, DEAD, UNUSED, WRONG, GradientsReachEveryLayer
+from tests.claims.subjects import WIDTH, try_recipe, try_script
+from trueloop.claims.gradients_reach_every_layer import CUT, DEAD, NOT_FINITE, UNUSED, GradientsReachEveryLayer
 from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.event import Event, GradientsMeasured, LayerGradient, ParametersAccounted
 from trueloop.results.proof import Proof
@@ -28,7 +28,7 @@ class TwoLayers(nn.Module):
 
 
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=TwoLayers)
+    proof = try_recipe(NAME, tmp_path, model=TwoLayers)
     assert proof.result == "holds"
     assert proof.evidence["steps"] == 1
     assert float(str(proof.evidence["largest_over_smallest"])) >= 1
@@ -41,7 +41,7 @@ class Detached(TwoLayers):
 
 
 def test_a_result_that_is_detached(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Detached)
+    proof = try_recipe(NAME, tmp_path, model=Detached)
     assert proof.result == "fails"
     assert proof.evidence["without_gradient"] == ["body.weight", "body.bias"]
     assert proof.causes[0] == CUT
@@ -56,7 +56,7 @@ class Unused(TwoLayers):
 
 
 def test_a_layer_that_the_forward_never_calls(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Unused)
+    proof = try_recipe(NAME, tmp_path, model=Unused)
     assert proof.result == "fails"
     assert "2 of 6" in proof.measured
     assert proof.causes[0] == UNUSED
@@ -69,7 +69,7 @@ class Dead(TwoLayers):
 
 
 def test_units_that_are_all_switched_off(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Dead)
+    proof = try_recipe(NAME, tmp_path, model=Dead)
     assert proof.result == "fails"
     assert set(proof.evidence["all_zero"]) >= {"body.weight", "body.bias"}  # type: ignore[call-overload]
     assert proof.causes[0] == DEAD
@@ -81,10 +81,10 @@ class Infinite(TwoLayers):
 
 
 def test_a_slope_that_has_no_value(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Infinite)
+    proof = try_recipe(NAME, tmp_path, model=Infinite)
     assert proof.result == "fails"
     assert "body.weight" in str(proof.evidence["not_finite"])
-    assert proof.causes[0] == WRONG
+    assert proof.causes[0] == NOT_FINITE
 
 
 class Residual(nn.Module):
@@ -103,7 +103,7 @@ class Residual(nn.Module):
 
 
 def test_branches_that_start_at_zero_are_waited_for(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Residual)
+    proof = try_recipe(NAME, tmp_path, model=Residual)
     assert proof.result == "holds"
     assert int(str(proof.evidence["steps"])) > 1
 
@@ -124,7 +124,7 @@ class Experts(nn.Module):
 
 
 def test_experts_whose_turn_has_not_come(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=Experts).result == "holds"
+    assert try_recipe(NAME, tmp_path, model=Experts).result == "holds"
 
 
 class Blocks(nn.Module):
@@ -142,7 +142,7 @@ class Blocks(nn.Module):
 
 
 def test_a_block_before_a_detach(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Blocks)
+    proof = try_recipe(NAME, tmp_path, model=Blocks)
     assert proof.result == "fails"
     assert proof.evidence["without_gradient"] == ["blocks.0.weight", "blocks.0.bias"]
 
@@ -152,14 +152,14 @@ def no_graph(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_loss_that_depends_on_no_weight(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=TwoLayers, loss=no_graph)
+    proof = try_recipe(NAME, tmp_path, model=TwoLayers, loss=no_graph)
     assert proof.result == "fails"
     assert "4 of 4" in proof.measured
 
 
 @pytest.mark.parametrize("changes", [{"accumulate": 2}, {"ema": 0.9}, {"precision": "bf16"}], ids=str)
 def test_whatever_the_recipe_asks_for(tmp_path: Path, changes: dict[str, object]) -> None:
-    assert of_recipe(NAME, tmp_path, **changes).result == "holds"
+    assert try_recipe(NAME, tmp_path, **changes).result == "holds"
 
 
 SCRIPT = """\
@@ -185,7 +185,7 @@ for _ in range(12):
 
 
 def test_a_script_that_detaches_one_layer_and_kills_another(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(shift="- 1e4", cut=".detach()"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(shift="- 1e4", cut=".detach()"))
     assert proof.result == "fails"
     assert proof.evidence["without_gradient"] == ["body.weight", "body.bias"]
     assert proof.evidence["all_zero"] == ["side.weight"]
@@ -194,7 +194,7 @@ def test_a_script_that_detaches_one_layer_and_kills_another(tmp_path: Path) -> N
 
 
 def test_a_healthy_script(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(shift="", cut=""))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(shift="", cut=""))
     assert proof.result == "holds"
     assert proof.evidence["trainable"] == 6
 
@@ -203,7 +203,7 @@ def of_events(scratch: Path, *events: Event) -> Proof:
     """The claim, tried on a script of which this was recorded."""
     subject = ScriptSubject(("train.py",), None, scratch)
     subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
-    return GradientsReachEveryLayer().of_script(subject)
+    return GradientsReachEveryLayer().try_script(subject)
 
 
 def measured(step: int, norm: float) -> GradientsMeasured:

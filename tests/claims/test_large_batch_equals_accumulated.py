@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, of_recipe
-from trueloop.claims.large_batch_equals_accumulated import OTHER_DIVISOR, SUMS, TOGETHER
+from tests.claims.subjects import CLASSES, WIDTH, try_recipe
+from trueloop.claims.large_batch_equals_accumulated import DIVISOR, MIXED, SUMS
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 
@@ -28,9 +28,9 @@ def mean(output: Tensor, targets: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("loss", [None, one_each, mean])
 def test_a_healthy_recipe(tmp_path: Path, loss: Any) -> None:
-    proof = of_recipe(NAME, tmp_path, loss=loss)
+    proof = try_recipe(NAME, tmp_path, loss=loss)
     assert proof.result == "holds"
-    assert set(proof.evidence["apart"]) == {2, 4}  # type: ignore[call-overload]
+    assert set(proof.evidence["differences"]) == {2, 4}  # type: ignore[call-overload]
     assert proof.evidence["mode"] == "train"
 
 
@@ -39,7 +39,7 @@ def summed(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_loss_that_adds_up(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, loss=summed)
+    proof = try_recipe(NAME, tmp_path, loss=summed)
     assert proof.result == "fails"
     assert proof.causes[0] == SUMS
     assert "in 2 parts by 50.0%" in proof.measured
@@ -52,9 +52,9 @@ def of_the_valid(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_loss_that_divides_by_what_it_keeps(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, loss=of_the_valid)
+    proof = try_recipe(NAME, tmp_path, loss=of_the_valid)
     assert proof.result == "fails"
-    assert proof.causes[0] == OTHER_DIVISOR
+    assert proof.causes[0] == DIVISOR
 
 
 def weighted(output: Tensor, targets: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def weighted(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_weights_of_classes(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, loss=weighted).result == "fails"
+    assert try_recipe(NAME, tmp_path, loss=weighted).result == "fails"
 
 
 def against_each_other(output: Tensor, targets: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def against_each_other(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_contrastive_loss(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, loss=against_each_other).result == "fails"
+    assert try_recipe(NAME, tmp_path, loss=against_each_other).result == "fails"
 
 
 class Together(nn.Module):
@@ -83,9 +83,9 @@ class Together(nn.Module):
 
 
 def test_a_layer_that_looks_at_samples_together(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Together)
+    proof = try_recipe(NAME, tmp_path, model=Together)
     assert proof.result == "fails"
-    assert proof.causes == (TOGETHER,)
+    assert proof.causes == (MIXED,)
 
 
 def with_batch_norm(**options: Any) -> nn.Module:
@@ -93,20 +93,20 @@ def with_batch_norm(**options: Any) -> nn.Module:
 
 
 def test_batch_norm_is_held_still_and_told_of(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: with_batch_norm())
+    proof = try_recipe(NAME, tmp_path, model=lambda: with_batch_norm())
     assert proof.result == "holds"
     assert "smaller parts" in proof.measured
-    alone = proof.evidence["apart_with_batch_norm"]
+    alone = proof.evidence["differences_with_batch_norm"]
     assert isinstance(alone, dict)
     assert min(alone.values()) > 1e-3
 
 
 def test_batch_norm_does_not_hide_a_wrong_loss(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=lambda: with_batch_norm(), loss=summed).result == "fails"
+    assert try_recipe(NAME, tmp_path, model=lambda: with_batch_norm(), loss=summed).result == "fails"
 
 
 def test_batch_norm_without_statistics_of_its_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: with_batch_norm(track_running_stats=False))
+    proof = try_recipe(NAME, tmp_path, model=lambda: with_batch_norm(track_running_stats=False))
     assert proof.result == "unproved"
     assert "1 (BatchNorm1d)" in proof.measured
 
@@ -128,7 +128,7 @@ class Dropping(nn.Module):
 
 
 def test_dropout_of_every_kind_is_off(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Dropping)
+    proof = try_recipe(NAME, tmp_path, model=Dropping)
     assert proof.result == "holds"
     assert proof.evidence["mode"] == "train"
 
@@ -150,20 +150,20 @@ class Random(StochasticDepth):
 
 
 def test_chance_of_other_kinds(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=StochasticDepth)
+    proof = try_recipe(NAME, tmp_path, model=StochasticDepth)
     assert proof.result == "holds"
     assert proof.evidence["mode"] == "eval"
-    assert of_recipe(NAME, tmp_path, model=Random).result == "unproved"
+    assert try_recipe(NAME, tmp_path, model=Random).result == "unproved"
 
 
 def test_batches_that_cannot_be_parted_evenly(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, batch=7).result == "holds"
-    assert of_recipe(NAME, tmp_path, batch=1).result == "unproved"
+    assert try_recipe(NAME, tmp_path, batch=7).result == "holds"
+    assert try_recipe(NAME, tmp_path, batch=1).result == "unproved"
 
 
 def test_a_batch_that_is_larger_than_the_data_is_parted_too(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, batch=1000).evidence["samples"] == 96
-    assert of_recipe(NAME, tmp_path, batch=1000, loss=summed).result == "fails"
+    assert try_recipe(NAME, tmp_path, batch=1000).evidence["samples"] == 96
+    assert try_recipe(NAME, tmp_path, batch=1000, loss=summed).result == "fails"
 
 
 def padded(_: Any) -> Splits:
@@ -175,7 +175,7 @@ def padded(_: Any) -> Splits:
 
 def test_padding_that_does_not_count(tmp_path: Path) -> None:
     model = nn.Sequential
-    proof = of_recipe(
+    proof = try_recipe(
         NAME, tmp_path, task="language", data=padded, model=lambda: model(nn.Embedding(11, 8), nn.Linear(8, 11))
     )
     assert proof.result == "holds"

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.claims.made import WIDTH, Blind, blobs, of_recipe
-from trueloop.claims.learning_rate_range import HIGH, LOW, read_off
+from tests.claims.subjects import WIDTH, Blind, blobs, try_recipe
+from trueloop.claims.learning_rate_range import HIGH, LOW, read_curve
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.recipe.recipe import DataRequest
@@ -23,7 +23,7 @@ NAME = "learning-rate-range"
 
 @pytest.mark.parametrize(("optimizer", "lr"), [("adamw", 1e-2), ("momentum", 1e-2), ("sgd", 1e-1)])
 def test_a_healthy_recipe(tmp_path: Path, optimizer: str, lr: float) -> None:
-    proof = of_recipe(NAME, tmp_path, optimizer=optimizer, lr=lr)
+    proof = try_recipe(NAME, tmp_path, optimizer=optimizer, lr=lr)
     assert proof.result == "holds"
     recommended = proof.evidence["recommended"]
     assert isinstance(recommended, tuple)
@@ -32,29 +32,29 @@ def test_a_healthy_recipe(tmp_path: Path, optimizer: str, lr: float) -> None:
 
 
 def test_a_rate_that_is_too_high(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, lr=3.0)
+    proof = try_recipe(NAME, tmp_path, lr=3.0)
     assert proof.result == "fails"
     assert proof.causes[0] == HIGH
     assert "too high" in proof.measured
 
 
 def test_a_rate_that_is_too_low(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, lr=1e-6)
+    proof = try_recipe(NAME, tmp_path, lr=1e-6)
     assert proof.result == "fails"
     assert proof.causes[0] == LOW
     assert "too low" in proof.measured
 
 
 def test_the_recommended_rates_hold(tmp_path: Path) -> None:
-    recommended = of_recipe(NAME, tmp_path, lr=1e-6).evidence["recommended"]
+    recommended = try_recipe(NAME, tmp_path, lr=1e-6).evidence["recommended"]
     assert isinstance(recommended, tuple)
     for lr in recommended:
-        assert of_recipe(NAME, tmp_path, lr=lr).result == "holds"
-        assert of_recipe("overfit-one-batch", tmp_path, lr=lr).result == "holds"
+        assert try_recipe(NAME, tmp_path, lr=lr).result == "holds"
+        assert try_recipe("overfit-one-batch", tmp_path, lr=lr).result == "holds"
 
 
 def test_a_model_that_cannot_learn(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Blind)
+    proof = try_recipe(NAME, tmp_path, model=Blind)
     assert proof.result == "unproved"
     assert "overfit-one-batch" in proof.measured
 
@@ -72,8 +72,8 @@ def test_data_far_from_the_usual_scale(tmp_path: Path) -> None:
         "task": "regression",
         "optimizer": "sgd",
     }
-    assert of_recipe(NAME, tmp_path, lr=1e-2, **changes).result == "fails"
-    assert of_recipe(NAME, tmp_path, lr=1e-9, **changes).result == "holds"
+    assert try_recipe(NAME, tmp_path, lr=1e-2, **changes).result == "fails"
+    assert try_recipe(NAME, tmp_path, lr=1e-9, **changes).result == "holds"
 
 
 # -- curves made by hand --
@@ -93,7 +93,7 @@ def usual(rate: float) -> float:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_usual_curve_is_read_under_noise(seed: int) -> None:
-    read = read_off(RATES, curve(usual, 0.1, seed))
+    read = read_curve(RATES, curve(usual, 0.1, seed))
     assert read is not None
     assert 3e-4 < read.steepest < 3e-3
     assert read.diverges is not None
@@ -102,28 +102,28 @@ def test_a_usual_curve_is_read_under_noise(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_fall(seed: int) -> None:
-    assert read_off(RATES, curve(lambda _: 2.3, 0.1, seed)) is None
+    assert read_curve(RATES, curve(lambda _: 2.3, 0.1, seed)) is None
 
 
 def test_a_loss_that_becomes_no_number_has_diverged() -> None:
     losses = [loss for rate, loss in zip(RATES, curve(usual, 0.01), strict=True) if rate < 0.1]
-    read = read_off(RATES, [*losses, math.nan])
+    read = read_curve(RATES, [*losses, math.nan])
     assert read is not None
     assert read.diverges == RATES[len(losses)]
     assert read.recommended[1] <= read.diverges / 3
 
 
 def test_a_loss_that_never_diverges() -> None:
-    read = read_off(RATES, curve(lambda rate: 0.3 + 2.0 / (1 + rate / 1e-3), 0.01))
+    read = read_curve(RATES, curve(lambda rate: 0.3 + 2.0 / (1 + rate / 1e-3), 0.01))
     assert read is not None
     assert read.diverges is None
 
 
 def test_a_loss_that_cannot_rise_above_its_beginning() -> None:
-    read = read_off(RATES, curve(lambda rate: min(2.3, usual(rate)), 0.05))
+    read = read_curve(RATES, curve(lambda rate: min(2.3, usual(rate)), 0.05))
     assert read is not None
     assert read.diverges is not None
 
 
 def test_a_curve_of_a_few_points_says_nothing() -> None:
-    assert read_off(RATES[:5], [1.0, 1.0, 1.0, 9.0, math.inf]) is None
+    assert read_curve(RATES[:5], [1.0, 1.0, 1.0, 9.0, math.inf]) is None

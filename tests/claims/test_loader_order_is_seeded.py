@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
-from trueloop.claims import rerun
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
+from trueloop.claims import repeat_runs
 from trueloop.claims.loader_order_is_seeded import OWN, READ, RESEEDED, UNSEEDED
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Source, Splits
@@ -36,7 +36,7 @@ def shuffled(request: DataRequest) -> Splits:
 
 
 def test_data_that_are_shuffled_without_a_seed_when_they_are_read(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=shuffled)
+    proof = try_recipe(NAME, tmp_path, data=shuffled)
     assert proof.result == "fails"
     assert proof.causes == (READ,)
     assert "def shuffled" in line_of(proof)
@@ -55,7 +55,7 @@ class Drawing:
 
 
 def test_a_dataset_that_draws_by_a_generator_of_its_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=lambda request: Splits(Dataset(Drawing()), facts=blobs(request).facts))
+    proof = try_recipe(NAME, tmp_path, data=lambda request: Splits(Dataset(Drawing()), facts=blobs(request).facts))
     assert proof.result == "fails"
     assert proof.causes == (OWN,)
     assert "class Drawing" in line_of(proof)
@@ -71,15 +71,15 @@ class SameRows(Source):
 
 
 def test_a_source_that_does_not_look_at_the_numbers(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=lambda request: Splits(SameRows(), facts=blobs(request).facts))
+    proof = try_recipe(NAME, tmp_path, data=lambda request: Splits(SameRows(), facts=blobs(request).facts))
     assert proof.result == "fails"
     assert "second epoch" in proof.measured
     assert "class SameRows" in line_of(proof)
 
 
 def test_healthy_recipes(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path).result == "holds"
-    assert of_recipe(NAME, tmp_path, where="loader", accumulate=2, balanced=True).result == "holds"
+    assert try_recipe(NAME, tmp_path).result == "holds"
+    assert try_recipe(NAME, tmp_path, where="loader", accumulate=2, balanced=True).result == "holds"
 
 
 SCRIPT = """\
@@ -106,12 +106,12 @@ HEALTHY = {"seed": "torch.manual_seed(0)", "shuffle": ", shuffle=True", "again":
 def same_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children with the hashes of this process: they need not be started afresh."""
     monkeypatch.setenv("PYTHONHASHSEED", "2")
-    monkeypatch.setattr(rerun, "HASH_SEED", {})
+    monkeypatch.setattr(repeat_runs, "HASH_SEED", {})
 
 
 @pytest.mark.usefixtures("same_hashes")
 def test_a_script_without_a_seed(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(**{**HEALTHY, "seed": ""}))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(**{**HEALTHY, "seed": ""}))
     assert proof.result == "fails"
     assert proof.causes[0] == UNSEEDED
     assert proof.place is not None
@@ -120,7 +120,7 @@ def test_a_script_without_a_seed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("same_hashes")
 def test_a_script_that_seeds_before_each_epoch(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(**{**HEALTHY, "again": "torch.manual_seed(0)"}))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(**{**HEALTHY, "again": "torch.manual_seed(0)"}))
     assert proof.result == "fails"
     assert proof.causes == (RESEEDED,)
     assert proof.place is not None
@@ -129,7 +129,7 @@ def test_a_script_that_seeds_before_each_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("same_hashes")
 def test_its_healthy_twin(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(**HEALTHY))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(**HEALTHY))
     assert proof.result == "holds", proof.measured
     assert proof.evidence["batches"] == 24
 
@@ -137,8 +137,8 @@ def test_its_healthy_twin(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("same_hashes")
 def test_a_script_that_reads_in_order_and_one_that_makes_one_pass(tmp_path: Path) -> None:
     once = SCRIPT.replace("range(3)", "range(1)").format(**HEALTHY)
-    proof = of_script(NAME, tmp_path, once)
-    assert (proof.result, "one pass" in proof.measured) == ("unproved", True)
+    proof = try_script(NAME, tmp_path, once)
+    assert (proof.result, "only one epoch" in proof.measured) == ("unproved", True)
     (tmp_path / "other").mkdir()
-    proof = of_script(NAME, tmp_path / "other", SCRIPT.format(**{**HEALTHY, "shuffle": ""}))
-    assert (proof.result, "as they lie" in proof.measured) == ("unproved", True)
+    proof = try_script(NAME, tmp_path / "other", SCRIPT.format(**{**HEALTHY, "shuffle": ""}))
+    assert (proof.result, "in stored order" in proof.measured) == ("unproved", True)

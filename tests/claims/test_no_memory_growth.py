@@ -1,4 +1,4 @@
-"""Nothing grows from step to step: planted leaks with who holds them, and healthy look-alikes that fill up or are
+"""Nothing growth_of from step to step: planted leaks with who holds them, and healthy look-alikes that fill up or are
 emptied."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import net, of_recipe, of_script
-from trueloop.claims import leak
-from trueloop.claims.leak import Seen
+from tests.claims.subjects import net, try_recipe, try_script
+from trueloop.claims import memory_watch
+from trueloop.claims.memory_watch import MemoryLog
 from trueloop.claims.no_memory_growth import (
     KEEPS_CHAIN,
     KEEPS_GRAPHS,
@@ -23,8 +23,8 @@ from trueloop.claims.no_memory_growth import (
     KEEPS_MEMORY,
     KEEPS_TENSORS,
     NoMemoryGrowth,
-    grows,
-    seen_by,
+    growth_of,
+    read_log,
 )
 from trueloop.results.proof import Proof
 
@@ -58,21 +58,21 @@ def written(each: str, after: str = "pass", *, bound: int = 8, epochs: int = 5, 
     return SCRIPT.format(each=each, after=after, bound=bound, epochs=epochs, batch=batch)
 
 
-def tried(scratch: Path, text: str, *options: str, steps: int = 40) -> Proof | Seen:
-    """As the claim's child does it, but forked from this warm process: a tenth of the time. Seen: the claim asks for
+def tried(scratch: Path, text: str, *options: str, steps: int = 40) -> Proof | MemoryLog:
+    """As the claim's child does it, but forked from this warm process: a tenth of the time. MemoryLog: the claim asks for
     the lines, too."""
     (scratch / "train.py").write_text(text, encoding="utf-8")
     child = os.fork()
     if child == 0:
         try:
-            leak.main(str(scratch / "out.json"), str(steps), *options, str(scratch / "train.py"))
+            memory_watch.main(str(scratch / "out.json"), str(steps), *options, str(scratch / "train.py"))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     told = json.loads((scratch / "out.json").read_text(encoding="utf-8"))
     assert told["taken"] == steps
-    seen = seen_by(told)
-    return NoMemoryGrowth().judged(seen) or seen
+    seen = read_log(told)
+    return NoMemoryGrowth().result(seen) or seen
 
 
 def proof_of(scratch: Path, text: str, **options: Any) -> Proof:
@@ -97,7 +97,7 @@ def proof_of(scratch: Path, text: str, **options: Any) -> Proof:
         ("total = total + loss", "the variable `total` of the script", KEEPS_CHAIN),
         pytest.param(
             "model[0].register_forward_hook(lambda *_: None)",
-            "what they were registered on",
+            "the module or tensor they were registered on",
             KEEPS_HOOKS,
             marks=pytest.mark.long,
         ),
@@ -114,19 +114,19 @@ def test_a_script_that_leaks(tmp_path: Path, each: str, holder: str, cause: Any)
 
 
 def test_what_leaks_is_told_with_the_line_that_makes_it(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, written("kept.append(loss)"), steps=30)
+    proof = try_script(NAME, tmp_path, written("kept.append(loss)"), steps=30)
     assert "grow by 1 a step" in proof.measured
     assert "shape [], float32 with their graphs" in proof.measured
-    assert str(proof.evidence["made_at"]).endswith("train.py:15")
-    assert str(proof.evidence["kept_at"]).endswith("train.py:18")
+    assert str(proof.evidence["created_at"]).endswith("train.py:15")
+    assert str(proof.evidence["stored_at"]).endswith("train.py:18")
 
 
 @pytest.mark.long
 def test_arrays_that_no_tensor_stands_behind(tmp_path: Path) -> None:
     text = written("kept.append(numpy.ones(200_000))")
     seen, again = tried(tmp_path, text), tried(tmp_path, text, "--lines")
-    assert isinstance(seen, Seen)
-    assert isinstance(again, Seen)
+    assert isinstance(seen, MemoryLog)
+    assert isinstance(again, MemoryLog)
     proof = NoMemoryGrowth().by_lines(seen, again)
     assert proof.result == "fails", proof.measured
     assert proof.place is not None
@@ -168,7 +168,7 @@ def test_a_buffer_that_is_bounded_and_not_full_yet(tmp_path: Path) -> None:
 
 
 def test_a_script_with_too_few_steps(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, written("pass", epochs=1), steps=30)  # ends by itself
+    proof = try_script(NAME, tmp_path, written("pass", epochs=1), steps=30)  # ends by itself
     assert proof.result == "unproved"
     assert "8 optimizer steps" in proof.measured
 
@@ -203,7 +203,7 @@ class Tabled(nn.Module):
 
 @pytest.mark.parametrize("detached", [False, True])
 def test_a_recipe_whose_model_keeps_its_answers(tmp_path: Path, detached: bool) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: Remembers(detached))
+    proof = try_recipe(NAME, tmp_path, model=lambda: Remembers(detached))
     assert proof.result == "fails"
     assert "the list `answers` of a Remembers" in proof.measured
     assert proof.causes[0] is (KEEPS_TENSORS if detached else KEEPS_GRAPHS)
@@ -218,24 +218,24 @@ def test_a_recipe_whose_model_keeps_its_answers(tmp_path: Path, detached: bool) 
 )
 @pytest.mark.long
 def test_a_healthy_recipe(tmp_path: Path, changes: dict[str, Any]) -> None:
-    proof = of_recipe(NAME, tmp_path, **changes)
+    proof = try_recipe(NAME, tmp_path, **changes)
     assert proof.result == "holds", proof.measured
 
 
 def test_what_is_growth_and_what_is_not() -> None:
     steps = range(60)
-    assert grows([100 + step for step in steps])
-    assert grows([100 + step // 4 for step in steps])
-    assert grows([100 + step + step % 3 for step in steps])
-    assert grows([100 + step + 40 * (step % 12 == 11) for step in steps]), "with a save now and then"
-    assert not grows([100] * 60)
-    assert not grows([100 + 40 * (step % 12 == 11) for step in steps]), "a save now and then"
-    assert not grows([100 + min(step, 20) for step in steps]), "fills up"
-    assert not grows([100 + step % 15 for step in steps]), "emptied now and then"
-    assert not grows([100 + step % 2 for step in steps]), "two optimizers by turns"
-    assert not grows([100 + step * step % 17 for step in steps]), "noise"
-    assert not grows(list(range(10))), "too few"
-    assert not grows([step / 100 for step in steps], least=1.0), "too little"
-    found = grows([100 + 2 * step for step in steps])
+    assert growth_of([100 + step for step in steps])
+    assert growth_of([100 + step // 4 for step in steps])
+    assert growth_of([100 + step + step % 3 for step in steps])
+    assert growth_of([100 + step + 40 * (step % 12 == 11) for step in steps]), "with a save now and then"
+    assert not growth_of([100] * 60)
+    assert not growth_of([100 + 40 * (step % 12 == 11) for step in steps]), "a save now and then"
+    assert not growth_of([100 + min(step, 20) for step in steps]), "fills up"
+    assert not growth_of([100 + step % 15 for step in steps]), "emptied now and then"
+    assert not growth_of([100 + step % 2 for step in steps]), "two optimizers by turns"
+    assert not growth_of([100 + step * step % 17 for step in steps]), "noise"
+    assert not growth_of(list(range(10))), "too few"
+    assert not growth_of([step / 100 for step in steps], least=1.0), "too little"
+    found = growth_of([100 + 2 * step for step in steps])
     assert found is not None
     assert found.per_step == 2

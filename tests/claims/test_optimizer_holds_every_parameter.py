@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.claims.made import of_recipe, of_script
+from tests.claims.subjects import try_recipe, try_script
 
 NAME = "optimizer-holds-every-parameter"
 
@@ -21,7 +21,7 @@ def all_of_them(parameters: Any, lr: float) -> torch.optim.Optimizer:
 
 
 def test_a_recipe_whose_optimizer_leaves_out_a_weight(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, optimizer=all_but_the_last)
+    proof = try_recipe(NAME, tmp_path, optimizer=all_but_the_last)
     assert proof.result == "fails"
     assert "3 of 4" in proof.measured
     assert proof.evidence["missing"] == {"3.bias": 3}
@@ -29,8 +29,8 @@ def test_a_recipe_whose_optimizer_leaves_out_a_weight(tmp_path: Path) -> None:
 
 
 def test_a_recipe_whose_optimizer_holds_all(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, optimizer=all_of_them).result == "holds"
-    assert of_recipe(NAME, tmp_path).result == "holds"
+    assert try_recipe(NAME, tmp_path, optimizer=all_of_them).result == "holds"
+    assert try_recipe(NAME, tmp_path).result == "holds"
 
 
 SCRIPT = """\
@@ -48,15 +48,15 @@ for _ in range(20):
 
 
 def test_a_script_that_hands_over_a_part(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(part="[0]"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(part="[0]"))
     assert proof.result == "fails"
     assert proof.place is not None
     assert proof.place.line == 5
 
 
 def test_a_script_that_hands_over_all(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, SCRIPT.format(part="")).result == "holds"
+    assert try_script(NAME, tmp_path, SCRIPT.format(part="")).result == "holds"
 
 
 def test_a_script_that_trains_nothing(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, "print('hello')\n").result == "unproved"
+    assert try_script(NAME, tmp_path, "print('hello')\n").result == "unproved"

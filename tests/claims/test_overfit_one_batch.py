@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import WIDTH, Blind, blobs, net, of_recipe
-from trueloop.claims.overfit_one_batch import SAME_ANSWER, SAME_INPUTS, WRONG_RATE
+from tests.claims.subjects import WIDTH, Blind, blobs, net, try_recipe
+from trueloop.claims.overfit_one_batch import SAME_INPUTS, SAME_OUTPUT, WRONG_RATE
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.recipe.recipe import DataRequest
@@ -18,7 +18,7 @@ NAME = "overfit-one-batch"
 
 
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path)
+    proof = try_recipe(NAME, tmp_path)
     assert proof.result == "holds"
     assert float(str(proof.evidence["last_loss"])) < 0.02 * float(str(proof.evidence["first_loss"]))
 
@@ -33,19 +33,19 @@ class Softmaxed(nn.Module):
 
 
 def test_a_softmax_before_cross_entropy(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Softmaxed)
+    proof = try_recipe(NAME, tmp_path, model=Softmaxed)
     assert proof.result == "fails"
     assert any("LOS101" in cause.check for cause in proof.causes)
 
 
 def test_a_model_that_does_not_look_at_its_input(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Blind)
+    proof = try_recipe(NAME, tmp_path, model=Blind)
     assert proof.result == "fails"
-    assert proof.causes[0] == SAME_ANSWER
+    assert proof.causes[0] == SAME_OUTPUT
 
 
 def test_a_learning_rate_that_is_too_low_is_named_first(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, lr=3e-4)
+    proof = try_recipe(NAME, tmp_path, lr=3e-4)
     assert proof.result == "fails"
     assert proof.causes[0] == WRONG_RATE
     assert "10 times the learning rate" in proof.measured
@@ -58,7 +58,7 @@ def equal_inputs(request: DataRequest) -> Splits:
 
 
 def test_equal_inputs_with_different_labels(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=equal_inputs)
+    proof = try_recipe(NAME, tmp_path, data=equal_inputs)
     assert proof.result == "fails"
     assert SAME_INPUTS in proof.causes[:2]
 
@@ -75,7 +75,7 @@ class Dropping(nn.Module):
 
 
 def test_dropout_by_a_function_is_off(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=Dropping).result == "holds"
+    assert try_recipe(NAME, tmp_path, model=Dropping).result == "holds"
 
 
 def below_zero(output: Tensor, targets: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def below_zero(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_a_loss_that_begins_below_zero_says_nothing(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, loss=below_zero).result == "unproved"
+    assert try_recipe(NAME, tmp_path, loss=below_zero).result == "unproved"
 
 
 def equal_masks(request: DataRequest) -> Splits:
@@ -112,7 +112,7 @@ def as_dictionary(request: DataRequest) -> Splits:
 
 
 def test_a_mask_that_is_equal_for_all_is_no_equal_input(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, data=as_dictionary, model=Masked)
+    proof = try_recipe(NAME, tmp_path, data=as_dictionary, model=Masked)
     assert proof.result == "fails"
     assert proof.evidence["samples_with_equal_inputs"] == 0
-    assert proof.causes[0] == SAME_ANSWER
+    assert proof.causes[0] == SAME_OUTPUT

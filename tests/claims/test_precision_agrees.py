@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe
 from trueloop.claims.precision_agrees import CANCELS, OVERFLOW
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
@@ -48,16 +48,16 @@ class Cancels(nn.Module):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_healthy_recipe(tmp_path: Path, precision: str) -> None:
-    proof = of_recipe(NAME, tmp_path, precision=precision)
+    proof = try_recipe(NAME, tmp_path, precision=precision)
     assert proof.result == "holds", proof.measured
     told: Any = proof.evidence["fp16"]
     assert told["safe"] is True
     assert told["cosine"] > 0.99
-    assert ("judged by bf16" in proof.measured) == (precision == "fp32")
+    assert ("checked with bf16" in proof.measured) == (precision == "fp32")
 
 
 def test_an_overflow_in_fp16_fails_a_recipe_that_asks_for_it(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Large, precision="fp16", lr=1e-9)
+    proof = try_recipe(NAME, tmp_path, model=Large, precision="fp16", lr=1e-9)
     assert proof.result == "fails"
     assert "the layer up is the first whose output overflows" in proof.measured
     assert "bf16 agrees too" in proof.measured
@@ -67,7 +67,7 @@ def test_an_overflow_in_fp16_fails_a_recipe_that_asks_for_it(tmp_path: Path) -> 
 
 
 def test_and_is_only_told_of_one_that_does_not(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Large, lr=1e-9)
+    proof = try_recipe(NAME, tmp_path, model=Large, lr=1e-9)
     assert proof.result == "holds", proof.measured
     assert "fp16 the loss is" in proof.measured
     told: Any = proof.evidence["fp16"]
@@ -75,7 +75,7 @@ def test_and_is_only_told_of_one_that_does_not(tmp_path: Path) -> None:
 
 
 def test_a_small_difference_of_large_numbers(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Cancels)
+    proof = try_recipe(NAME, tmp_path, model=Cancels)
     assert proof.result == "fails"
     assert proof.measured.startswith("bf16: ")
     assert proof.causes[0] is CANCELS
@@ -91,7 +91,7 @@ def quantities(request: DataRequest) -> Splits:
 
 
 def test_another_task(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, task="regression", data=quantities, model=lambda: nn.Linear(WIDTH, 1))
+    proof = try_recipe(NAME, tmp_path, task="regression", data=quantities, model=lambda: nn.Linear(WIDTH, 1))
     assert proof.result == "holds", proof.measured
 
 
@@ -110,13 +110,13 @@ class Lacks(nn.Module):
 
 
 def test_what_cannot_be_computed_is_not_claimed(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Lacks)
+    proof = try_recipe(NAME, tmp_path, model=Lacks)
     assert proof.result == "unproved"
     assert "bf16 cannot be computed on this cpu: not implemented" in proof.measured
-    other = of_recipe(NAME, tmp_path, model=Lacks, precision="fp16")
+    other = try_recipe(NAME, tmp_path, model=Lacks, precision="fp16")
     assert other.result == "holds"
     assert "bf16 cannot be computed on this cpu" in other.measured
 
 
 def test_tf32_needs_a_gpu(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, precision="tf32").result == ("holds" if torch.cuda.is_available() else "unproved")
+    assert try_recipe(NAME, tmp_path, precision="tf32").result == ("holds" if torch.cuda.is_available() else "unproved")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, of_recipe, of_script
-from trueloop.claims.reload_gives_same_output import LAZY, LOOSE
+from tests.claims.subjects import CLASSES, WIDTH, try_recipe, try_script
+from trueloop.claims.reload_gives_same_output import LAZY, UNSAVED
 from trueloop.results.proof import Proof
 
 NAME = "reload-gives-same-output"
@@ -39,10 +39,10 @@ class Features(nn.Module):
 
 
 def test_a_drawn_tensor_that_is_no_buffer(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: nn.Sequential(nn.Identity(), Features()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: nn.Sequential(nn.Identity(), Features()))
     assert proof.result == "fails"
     assert proof.evidence["attributes"] == ["1.scale"]
-    assert proof.causes[0] == LOOSE
+    assert proof.causes[0] == UNSAVED
     assert "self.scale = scale" in line_of(proof)
 
 
@@ -59,7 +59,7 @@ class Lazy(nn.Module):
 
 
 def test_a_layer_that_is_made_in_the_first_forward(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Lazy)
+    proof = try_recipe(NAME, tmp_path, model=Lazy)
     assert proof.result == "fails"
     assert "late.weight" in proof.measured
     assert proof.causes[0] == LAZY
@@ -81,15 +81,15 @@ class Averaging(nn.Module):
 
 
 def test_a_statistic_that_is_a_plain_number(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Averaging)
+    proof = try_recipe(NAME, tmp_path, model=Averaging)
     assert proof.result == "fails"
     assert proof.evidence["attributes"] == ["mean"]
     assert "self.mean = 0.0" in line_of(proof)
 
 
 def test_healthy_recipes(tmp_path: Path) -> None:
-    assert of_recipe(NAME, tmp_path, model=lambda: Features(registered=True)).result == "holds"
-    assert of_recipe(NAME, tmp_path / "other", ema=0.9, accumulate=2).result == "holds"
+    assert try_recipe(NAME, tmp_path, model=lambda: Features(registered=True)).result == "holds"
+    assert try_recipe(NAME, tmp_path / "other", ema=0.9, accumulate=2).result == "holds"
 
 
 SCRIPT = """\
@@ -119,7 +119,7 @@ for _ in range(3):
 
 
 def test_a_script_whose_tensor_is_no_buffer(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(scale="self.scale = torch.randn(width)"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(scale="self.scale = torch.randn(width)"))
     assert proof.result == "fails", proof.measured
     assert proof.evidence["attributes"] == ["1.scale"]
     assert proof.place is not None
@@ -127,7 +127,7 @@ def test_a_script_whose_tensor_is_no_buffer(tmp_path: Path) -> None:
 
 
 def test_its_healthy_twin(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(scale='self.register_buffer("scale", torch.randn(width))'))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(scale='self.register_buffer("scale", torch.randn(width))'))
     assert proof.result == "holds", proof.measured
     assert proof.evidence["tensors"] == 5
 
@@ -175,7 +175,7 @@ for _ in range(6):
 def test_a_model_that_its_script_changes_after_it_was_built_is_not_judged(
     tmp_path: Path, change: str, named: str
 ) -> None:
-    proof = of_script(NAME, tmp_path, CHANGED.format(change=change, lazily="pass", forward="pass"))
+    proof = try_script(NAME, tmp_path, CHANGED.format(change=change, lazily="pass", forward="pass"))
     assert proof.result == "unproved"
     assert f"({named}" in proof.measured
 
@@ -184,21 +184,21 @@ def test_a_head_that_is_replaced_between_two_phases_is_not_judged(tmp_path: Path
     text = CHANGED.format(change="", lazily="pass", forward="pass").replace(
         "optimizer = ", "model.fc = nn.Linear(8, 5)\noptimizer = "
     )
-    proof = of_script(NAME, tmp_path, text)
+    proof = try_script(NAME, tmp_path, text)
     assert proof.result == "unproved"
     assert "after its first call" in proof.measured
 
 
 def test_the_same_model_left_alone(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward="pass")).result == "holds"
+    assert try_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward="pass")).result == "holds"
 
 
 def test_a_script_whose_layer_is_made_in_the_first_forward(tmp_path: Path) -> None:
     made = "self.late = getattr(self, 'late', None) or nn.Linear(4, 4)"
-    proof = of_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward=made + "; x = self.late(x)"))
+    proof = try_script(NAME, tmp_path, CHANGED.format(change="", lazily="pass", forward=made + "; x = self.late(x)"))
     assert proof.result == "fails"
     assert "late" in proof.measured
 
 
 def test_a_script_that_trains_nothing(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, "print('hello')\n").result == "unproved"
+    assert try_script(NAME, tmp_path, "print('hello')\n").result == "unproved"

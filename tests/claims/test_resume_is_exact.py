@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.claims.made import of_recipe
+from tests.claims.subjects import try_recipe
 from trueloop.claims.catalogue import claims_named
-from trueloop.claims.interrupt import last_step
-from trueloop.claims.resume_is_exact import AUGMENT, DATA, MODEL, _blamed
+from trueloop.claims.kill_and_resume import last_step
+from trueloop.claims.resume_is_exact import AUGMENT, DATA, MODEL, _cause
 from trueloop.claims.subject import RecipeSubject
 from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
@@ -77,7 +77,7 @@ def subject(folder: Path, name: str, **planted: str) -> RecipeSubject:
 
 def proved(folder: Path, name: str, **planted: str) -> Proof:
     (claim,) = claims_named([NAME])
-    return claim.of_recipe(subject(folder, name, **planted))
+    return claim.try_recipe(subject(folder, name, **planted))
 
 
 def test_an_augmentation_that_counts_how_often_it_was_asked(tmp_path: Path) -> None:
@@ -108,18 +108,18 @@ def test_a_healthy_recipe(tmp_path: Path) -> None:
 def test_other_parts_that_keep_a_state_are_told_apart(
     tmp_path: Path, planted: str, value: str, cause: object, line: int
 ) -> None:
-    blamed, place = _blamed(subject(tmp_path, f"state_in_{planted}", **{planted: value}))
+    blamed, place = _cause(subject(tmp_path, f"state_in_{planted}", **{planted: value}))
     assert blamed is cause
     assert place is not None
     assert place.line == line
 
 
 def test_nobody_is_blamed_where_nothing_is_kept(tmp_path: Path) -> None:
-    assert _blamed(subject(tmp_path, "nothing_kept")) == (None, None)
+    assert _cause(subject(tmp_path, "nothing_kept")) == (None, None)
 
 
 def test_a_recipe_made_in_python_cannot_be_tried(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path)
+    proof = try_recipe(NAME, tmp_path)
     assert proof.result == "unproved"
     assert "trueloop probe" in proof.measured
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, of_recipe, of_script
-from trueloop.claims import rerun
+from tests.claims.subjects import CLASSES, WIDTH, try_recipe, try_script
+from trueloop.claims import repeat_runs
 from trueloop.claims.catalogue import claims_named
-from trueloop.claims.parting import Parting, parting
-from trueloop.claims.rerun import START, short_words, words_with
+from trueloop.claims.first_difference import Difference, first_difference
+from trueloop.claims.operation_trace import Batch, Entry, Start, Step, Trace, tracing
+from trueloop.claims.repeat_runs import START, short_run_words, with_settings
 from trueloop.claims.runs_are_deterministic import HASHES, NUMPY
 from trueloop.claims.subject import RecipeSubject
-from trueloop.claims.trace import Batch, Entry, Start, Step, Trace, tracing
 from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
@@ -56,9 +56,9 @@ def traced(folder: Path, text: str, start: Start) -> Trace:
     return trace
 
 
-def parted(folder: Path, seed: str = SEED, pick: str = ALL) -> Parting | None:
+def parted(folder: Path, seed: str = SEED, pick: str = ALL) -> Difference | None:
     text = SCRIPT.format(seed=seed, pick=pick)
-    return parting(traced(folder, text, START["first"]), traced(folder, text, START["second"]))
+    return first_difference(traced(folder, text, START["first"]), traced(folder, text, START["second"]))
 
 
 def test_a_seeded_script_holds_whatever_its_name_is_drawn_from(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_samples_that_are_picked_by_another_generator(tmp_path: Path, pick: str,
     assert suspect.place is not None
     assert suspect.place.line == 12
     text = SCRIPT.format(seed=SEED, pick=pick)
-    assert parting(traced(tmp_path, text, START["first"]), traced(tmp_path, text, START[kind])) is None
+    assert first_difference(traced(tmp_path, text, START["first"]), traced(tmp_path, text, START[kind])) is None
     assert (
         parted(tmp_path, "torch.manual_seed(0); random.seed(0); np.random.seed(0)", pick.replace("rng()", "rng(0)"))
         is None
@@ -113,7 +113,7 @@ def test_memory_that_nobody_has_filled_is_not_taken_for_a_difference(tmp_path: P
         pick="scrap = torch.empty(5000) * 2; chosen = torch.empty(16, dtype=torch.long).copy_(torch.arange(16))",
     )
     one, other = (traced(tmp_path, text, START[run]) for run in ("first", "second"))
-    assert parting(one, other) is None
+    assert first_difference(one, other) is None
     assert next(entry.raw for entry in one.operations if entry.name == "aten::mul.Tensor")
     assert not any(entry.raw for entry in one.operations if entry.name == "aten::copy_")
 
@@ -142,7 +142,7 @@ def entries(*digests: int, arrived: int = 0, device: str = "cpu", draws: bool = 
 )
 def test_what_kind_of_operation_parts(change: dict[str, Any], kind: str) -> None:
     first = {name: value for name, value in change.items() if name != "arrived"}
-    found = parting(entries(1, 2, 3, **first), entries(1, 5, 6, **change))
+    found = first_difference(entries(1, 2, 3, **first), entries(1, 5, 6, **change))
     assert found is not None
     assert (found.kind, found.operation, found.compared, found.place) == (
         kind,
@@ -154,10 +154,10 @@ def test_what_kind_of_operation_parts(change: dict[str, Any], kind: str) -> None
 
 def test_weights_may_part_where_no_operation_was_written_down() -> None:
     one, other = Trace(steps=[Step(1, 7), Step(2, 8)]), Trace(steps=[Step(1, 7), Step(2, 9)])
-    assert parting(one, other) == Parting(2, "unknown")
-    assert parting(one, Trace(steps=[Step(1, 7)])) == Parting(2, "length")
+    assert first_difference(one, other) == Difference(2, "unknown")
+    assert first_difference(one, Trace(steps=[Step(1, 7)])) == Difference(2, "length")
     batches = [[Batch(1, 0, 0, 0, digest, "drawn", 0)] for digest in (1, 2)]
-    found = parting(
+    found = first_difference(
         *(
             replace(trace, batches=made, places=[("a.py", 3, "")])
             for trace, made in zip((one, other), batches, strict=True)
@@ -185,7 +185,7 @@ for _ in range(3):
 
 @pytest.mark.long  # four fresh processes, as forks share their order of hashes
 def test_a_script_that_goes_by_the_order_of_a_set(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SETS.replace("ORDER", "words"))
+    proof = try_script(NAME, tmp_path, SETS.replace("ORDER", "words"))
     assert proof.result == "fails"
     assert proof.causes == (HASHES,)
     assert proof.place is not None
@@ -196,12 +196,12 @@ def test_a_script_that_goes_by_the_order_of_a_set(tmp_path: Path) -> None:
 def same_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children with the hashes of this process: they need not be started afresh."""
     monkeypatch.setenv("PYTHONHASHSEED", "2")
-    monkeypatch.setattr(rerun, "HASH_SEED", {})
+    monkeypatch.setattr(repeat_runs, "HASH_SEED", {})
 
 
 @pytest.mark.usefixtures("same_hashes")
 def test_its_healthy_twin(tmp_path: Path) -> None:
-    assert of_script(NAME, tmp_path, SETS.replace("ORDER", "sorted(words)")).result == "holds"
+    assert try_script(NAME, tmp_path, SETS.replace("ORDER", "sorted(words)")).result == "holds"
 
 
 # -- recipes --
@@ -220,7 +220,7 @@ class Drawn(nn.Module):
 
 
 def test_a_recipe_whose_model_draws_by_a_generator_of_its_own(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=Drawn)
+    proof = try_recipe(NAME, tmp_path, model=Drawn)
     assert proof.result == "fails"
     assert proof.causes == (NUMPY,)
     assert proof.place is not None
@@ -229,7 +229,7 @@ def test_a_recipe_whose_model_draws_by_a_generator_of_its_own(tmp_path: Path) ->
 
 
 def test_a_healthy_recipe(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path)
+    proof = try_recipe(NAME, tmp_path)
     assert proof.result == "holds"
     assert proof.evidence["steps"] == 40
 
@@ -237,7 +237,7 @@ def test_a_healthy_recipe(tmp_path: Path) -> None:
 RECIPE = """\
 import sys
 sys.path.insert(0, {root!r})
-from tests.claims.made import CLASSES, WIDTH, nn, recipe as made, torch
+from tests.claims.subjects import CLASSES, WIDTH, nn, recipe as made, torch
 
 
 def model():
@@ -258,7 +258,7 @@ def test_a_recipe_in_a_file_is_run_in_processes_of_its_own(tmp_path: Path) -> No
     file = tmp_path / "by_a_set.py"
     file.write_text(RECIPE.format(root=ROOT), encoding="utf-8")
     (claim,) = claims_named([NAME])
-    proof = claim.of_recipe(RecipeSubject(find_recipe(str(file), {}), DataRequest(), (str(file),), tmp_path))
+    proof = claim.try_recipe(RecipeSubject(find_recipe(str(file), {}), DataRequest(), (str(file),), tmp_path))
     assert proof.result == "fails", proof.measured
     assert proof.causes == (HASHES,)
     assert proof.place is not None
@@ -269,7 +269,7 @@ def test_the_words_of_a_recipe_for_a_short_run(tmp_path: Path) -> None:
     (tmp_path / "short_one.py").write_text(RECIPE.format(root=ROOT), encoding="utf-8")
     words = (str(tmp_path / "short_one.py"), "--set", "epochs=3", "--set", "lr=0.1")
     subject = RecipeSubject(find_recipe(words[0], {}), DataRequest(), words, tmp_path)
-    short = short_words(subject, 40)
+    short = short_run_words(subject, 40)
     assert "epochs=3" not in short
     assert {"steps=40", "lr=0.1", "warmup=10"} <= set(short)
-    assert words_with(("digits", "--set", "batch=8"), {"batch": 16}) == ("digits", "--set", "batch=16")
+    assert with_settings(("digits", "--set", "batch=8"), {"batch": 16}) == ("digits", "--set", "batch=16")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, of_recipe
-from trueloop.claims.save_and_load_on_other_device import LOOSE, MADE
+from tests.claims.subjects import CLASSES, WIDTH, try_recipe
+from trueloop.claims.save_and_load_on_other_device import ATTRIBUTE, CREATED
 from trueloop.results.proof import Proof
 
 NAME = "save-and-load-on-other-device"
@@ -40,10 +40,10 @@ def net(middle: nn.Module) -> nn.Module:
 
 
 def test_a_tensor_that_is_a_plain_attribute(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Scaled()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Scaled()))
     assert proof.result == "fails"
     assert (proof.evidence["layer"], proof.evidence["attribute"], proof.evidence["other"]) == ("2", "2.table", "meta")
-    assert proof.causes[0] == LOOSE
+    assert proof.causes[0] == ATTRIBUTE
     assert "self.table = " in line_of(proof)
     assert "meta" in proof.measured
 
@@ -54,10 +54,10 @@ class Positions(nn.Module):
 
 
 def test_a_tensor_that_the_forward_makes_on_the_host(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Positions()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Positions()))
     assert proof.result == "fails"
     assert proof.evidence["attribute"] == ""
-    assert proof.causes[0] == MADE
+    assert proof.causes[0] == CREATED
     assert "torch.arange" in line_of(proof)
 
 
@@ -77,9 +77,9 @@ class Forgetful(nn.Module):
 
 
 def test_weights_that_do_not_come_back(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Forgetful()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Forgetful()))
     assert proof.result == "fails"
-    assert proof.evidence["unlike"] == ["2.inner.weight"]
+    assert proof.evidence["differing"] == ["2.inner.weight"]
 
 
 class Careful(nn.Module):
@@ -99,9 +99,9 @@ class Careful(nn.Module):
 
 
 def test_healthy_recipes(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Careful()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Careful()))
     assert proof.result == "holds", proof.measured
-    assert of_recipe(NAME, tmp_path, ema=0.9).result == "holds"
+    assert try_recipe(NAME, tmp_path, ema=0.9).result == "holds"
 
 
 class Looking(nn.Module):
@@ -110,6 +110,6 @@ class Looking(nn.Module):
 
 
 def test_a_forward_that_looks_at_values_cannot_be_tried(tmp_path: Path) -> None:
-    proof = of_recipe(NAME, tmp_path, model=lambda: net(Looking()))
+    proof = try_recipe(NAME, tmp_path, model=lambda: net(Looking()))
     assert proof.result == "unproved"
     assert "GPU" in proof.measured

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.claims.made import CLASSES, WIDTH, blobs, of_recipe, of_script
+from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
 from trueloop.claims.workers_draw_differently import AUGMENT, OWN, SEEDS
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
@@ -61,7 +61,7 @@ def proved(folder: Path, rows: Rows, augment: Any = None) -> Proof:
     def read(request: DataRequest) -> Splits:
         return Splits(Dataset(rows), facts=blobs(request).facts, augment=augment)
 
-    return of_recipe(NAME, folder, data=read)
+    return try_recipe(NAME, folder, data=read)
 
 
 def test_a_generator_that_each_worker_gets_a_copy_of(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_seed_that_is_set_for_each_sample(tmp_path: Path) -> None:
 def test_healthy_datasets(tmp_path: Path, rows: type[Rows], draws: bool) -> None:
     proof = proved(tmp_path, rows())
     assert proof.result == "holds", proof.measured
-    assert proof.evidence["draws"] is draws
+    assert proof.evidence["random"] is draws
 
 
 OWN_DRAWS = torch.Generator().manual_seed(0)
@@ -101,7 +101,7 @@ def test_augmentations(tmp_path: Path) -> None:
         tmp_path, SeedingByNumber(), lambda inputs, draws: inputs + torch.rand(inputs.shape, generator=draws)
     )
     assert healthy.result == "holds"
-    assert healthy.evidence["draws"] is True
+    assert healthy.evidence["random"] is True
 
 
 SCRIPT = """\
@@ -135,7 +135,7 @@ if __name__ == "__main__":
 
 
 def test_a_script_whose_workers_share_a_generator(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(noise="self.draws.normal(size=4)"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(noise="self.draws.normal(size=4)"))
     assert proof.result == "fails", proof.measured
     assert proof.causes == (OWN,)
     assert proof.place is not None
@@ -143,5 +143,5 @@ def test_a_script_whose_workers_share_a_generator(tmp_path: Path) -> None:
 
 
 def test_its_healthy_twin(tmp_path: Path) -> None:
-    proof = of_script(NAME, tmp_path, SCRIPT.format(noise="np.random.normal(size=4)"))
+    proof = try_script(NAME, tmp_path, SCRIPT.format(noise="np.random.normal(size=4)"))
     assert proof.result == "holds", proof.measured

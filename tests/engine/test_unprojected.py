@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import trueloop
-from trueloop.claims.numbers import numbers_of
+from trueloop.claims.batch_result import compute_result
 from trueloop.data.source import Batch, Facts, Splits, moved, tensors_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
@@ -280,9 +280,9 @@ def test_a_batch_that_gives_no_number_is_explained() -> None:
 def test_claims_compare_its_numbers() -> None:
     batch = Batch(tokens(2, 16), tokens(2, 16))
     torch.manual_seed(0)
-    fused = numbers_of(network(True), Language(), batch)
+    fused = compute_result(network(True), Language(), batch)
     torch.manual_seed(0)
-    plain = numbers_of(network(False), Language(), batch)
+    plain = compute_result(network(False), Language(), batch)
     assert fused.loss == pytest.approx(plain.loss, rel=1e-5)
     assert fused.gradients.keys() == plain.gradients.keys()
     for name, gradient in fused.gradients.items():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import CLASSES, WIDTH, net, of_recipe
+from tests.claims.subjects import CLASSES, WIDTH, net, try_recipe
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,7 +29,7 @@ class Asks(nn.Module):
 
 
 def test_a_healthy_model_computes_the_same_on_both(tmp_path: Path) -> None:
-    proof = of_recipe("cpu-and-gpu-agree", tmp_path, model=net)
+    proof = try_recipe("cpu-and-gpu-agree", tmp_path, model=net)
     assert proof.result == "holds", proof.measured
 
 
@@ -43,19 +43,19 @@ def test_convolutions_too_with_tf32_off(tmp_path: Path) -> None:
             nn.Linear(64 * (WIDTH - 2), 3),
         )
 
-    proof = of_recipe("cpu-and-gpu-agree", tmp_path, model=built)
+    proof = try_recipe("cpu-and-gpu-agree", tmp_path, model=built)
     assert proof.result == "holds", proof.measured
 
 
 def test_one_that_asks_for_its_device_does_not(tmp_path: Path) -> None:
-    proof = of_recipe("cpu-and-gpu-agree", tmp_path, model=Asks)
+    proof = try_recipe("cpu-and-gpu-agree", tmp_path, model=Asks)
     assert proof.result == "fails"
     assert "the layer last (Linear) is the first" in proof.measured
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 def test_precisions_agree(tmp_path: Path, precision: str) -> None:
-    proof = of_recipe("precision-agrees", tmp_path, device="cuda", precision=precision)
+    proof = try_recipe("precision-agrees", tmp_path, device="cuda", precision=precision)
     assert proof.result == "holds", proof.measured
 
 
@@ -72,14 +72,14 @@ class Remembers(nn.Module):
 
 
 def test_memory_is_counted_on_the_device(tmp_path: Path) -> None:
-    healthy = of_recipe("no-memory-growth", tmp_path, device="cuda")
+    healthy = try_recipe("no-memory-growth", tmp_path, device="cuda")
     assert healthy.result == "holds", healthy.measured
     assert healthy.evidence["gpu_bytes"]
-    leaking = of_recipe("no-memory-growth", tmp_path, device="cuda", model=Remembers)
+    leaking = try_recipe("no-memory-growth", tmp_path, device="cuda", model=Remembers)
     assert leaking.result == "fails", leaking.measured
     assert "the list `answers` of a Remembers" in leaking.measured
 
 
 def test_eager_and_compiled_agree(tmp_path: Path) -> None:
-    proof = of_recipe("eager-and-compiled-agree", tmp_path, device="cuda")
+    proof = try_recipe("eager-and-compiled-agree", tmp_path, device="cuda")
     assert proof.result == "holds", proof.measured

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.made import blobs, recipe
+from tests.claims.subjects import blobs, recipe
 from tests.engine.small import Kept
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Facts, Source, Splits

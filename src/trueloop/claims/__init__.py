@@ -1,1 +1,1 @@
-"""WHAT ONE CLAIMS OF A TRAINING: one file per claim, each with its proof. `trueloop probe` tries them."""
+"""Claims about a training that `trueloop probe` tests: one file per claim."""

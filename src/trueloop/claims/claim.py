@@ -1,11 +1,10 @@
-"""A claim: a sentence about a training that can be tried, what is seen when it holds, and what to look at when it does
-not."""
+"""A claim: a sentence about a training that can be tested, its healthy result, and the likely causes of a failure."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.event import Place
@@ -13,32 +12,27 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["Claim"]
 
-NEEDS_A_RECIPE: Final = "a script does not hand out its parts: this claim can be tried on a recipe"
-
 
 class Claim(ABC):
-    """One file each. Its docstring's first line is `name: the claim, as a sentence.`"""
+    """One file each. The first line of its docstring is `name: the claim, as a sentence.`"""
 
     name: ClassVar[str]
-    healthy: ClassVar[str]
-    """What is seen where it holds: 'the loss falls below 1 % of where it began'."""
-    causes: ClassVar[tuple[Cause, ...]]
-    """Why it may fail, the likeliest first, each with the cheapest check."""
+    healthy: ClassVar[str]  # the result where it holds: 'the loss falls below 1 % of the initial loss'
+    causes: ClassVar[tuple[Cause, ...]]  # why it may fail, most likely first, each with the cheapest check
 
     @abstractmethod
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
-        """Tried on a recipe: every part is at hand."""
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
+        """Test it on a recipe, whose parts are all accessible."""
 
-    def of_script(self, subject: ScriptSubject) -> Proof:
-        """Tried on somebody's script, from outside."""
-        return self.unproved(NEEDS_A_RECIPE)
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        """Test it on an unmodified script."""
+        return self.unproved("this claim needs a recipe: a script does not give access to its model and data")
 
     @classmethod
-    def fits_scripts(cls) -> bool:
-        """Can it be tried on somebody's script at all?"""
-        return cls.of_script is not Claim.of_script
+    def supports_scripts(cls) -> bool:
+        return cls.try_script is not Claim.try_script
 
-    # -- the three answers --
+    # -- the three results --
 
     def holds(self, measured: str, evidence: Mapping[str, object]) -> Proof:
         return Proof(self.name, "holds", measured, self.healthy, evidence)
@@ -50,11 +44,13 @@ class Claim(ABC):
         causes: tuple[Cause, ...] | None = None,
         place: Place | None = None,
     ) -> Proof:
-        """`causes`: where what was measured says which they are; else all that the claim knows."""
-        return Proof(
-            self.name, "fails", measured, self.healthy, evidence, self.causes if causes is None else causes, place
-        )
+        """`causes`: those that fit the measurement; None: all causes of the claim."""
+        return Proof(self.name, "fails", measured, self.healthy, evidence, causes or self.causes, place)
 
-    def unproved(self, because: str, evidence: Mapping[str, object] | None = None) -> Proof:
-        """It could not be tried; because: what was missing, and what to type where that helps."""
-        return Proof(self.name, "unproved", because, self.healthy, evidence or {})
+    def unproved(self, reason: str, evidence: Mapping[str, object] | None = None) -> Proof:
+        """It could not be tested. `reason`: what was missing, and what to type where that helps."""
+        return Proof(self.name, "unproved", reason, self.healthy, evidence or {})
+
+    def likely_first(self, *likely: Cause) -> tuple[Cause, ...]:
+        """All causes of the claim, these first."""
+        return (*likely, *(cause for cause in self.causes if cause not in likely))

@@ -1,9 +1,8 @@
 """cpu-and-gpu-agree: the model computes the same on the CPU and on the GPU.
 
-The same weights and the same samples give the same loss, answers and gradients on both, to the rounding of float32;
-tf32 is off for it, and so is what draws (dropout). A layer that is found to differ is named: the first whose output
-lies apart. Such layers ask for a device, keep a tensor of their own on one of them, or use a kernel that is wrong on
-one.
+The same weights and samples give the same loss, outputs and gradients on both, within float32 rounding; tf32 and
+dropout are off. Of a failure, the first layer whose output differs is named. Such layers check the device, keep a plain
+tensor on one of them, or use a kernel that is wrong on one.
 """
 
 from __future__ import annotations
@@ -13,10 +12,17 @@ from typing import ClassVar, Final, final
 import torch
 from torch import Tensor, nn
 
+from trueloop.claims.batch_result import (
+    ROUNDING,
+    BatchResult,
+    compare,
+    compute_result,
+    disable_randomness,
+    first_differing_layer,
+)
 from trueloop.claims.claim import Claim
-from trueloop.claims.numbers import ROUNDING, Numbers, compared, first_apart, numbers_of, quieted
-from trueloop.claims.steps import few
 from trueloop.claims.subject import RecipeSubject
+from trueloop.claims.training_step import first_samples
 from trueloop.data.source import Batch, moved
 from trueloop.engine.precision import Precision
 from trueloop.results.proof import Cause, Proof
@@ -25,63 +31,60 @@ from trueloop.usercode.ownership import birthplace
 __all__ = ["CpuAndGpuAgree"]
 
 SAMPLES: Final = 16
-"""Enough for every layer to have something to add up, and quick on a CPU."""
 
 
 @final
 class CpuAndGpuAgree(Claim):
     name = "cpu-and-gpu-agree"
-    healthy = f"loss and answers lie less than {ROUNDING:g} of their scale apart, gradients less than ten times that"
+    healthy = f"loss and outputs differ by less than {ROUNDING:g} of their scale, gradients by less than ten times that"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
-            "a part of the model asks on which device it is",
-            "look for .is_cuda, .device and torch.cuda.is_available() in its forward",
+            "a part of the model behaves differently by device",
+            "look for `.is_cuda`, `.device` and `torch.cuda.is_available()` in its forward",
         ),
         Cause(
-            "a tensor that is no buffer stays behind, or is made anew on each device",
-            "register_buffer, and draw it once on the CPU",
+            "a tensor that is not a buffer stays behind, or is drawn again on each device",
+            "use `register_buffer`, and draw it once on the CPU",
         ),
         Cause(
-            "the answer hangs on the order of a sum, or on ties (argmax, sort, topk)",
-            "compare in float64: model.double() on both",
+            "the output depends on the order of a sum, or on ties (argmax, sort, topk)",
+            "compare in float64: `model.double()` on both",
         ),
         Cause(
             "a kernel is wrong on one of them",
-            "compute the named layer alone on both, and look for it in torch's issues",
+            "run the named layer alone on both, and search the issues of PyTorch",
         ),
     )
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
         if not torch.cuda.is_available():
-            return self.unproved("there is no GPU here: try it where `torch.cuda.is_available()` is True")
-        return self.on_both(subject, "cpu", "cuda")
+            return self.unproved("there is no GPU here: run it where `torch.cuda.is_available()` is True")
+        return self.compare_devices(subject, "cpu", "cuda")
 
-    def on_both(self, subject: RecipeSubject, one: str, two: str) -> Proof:
-        """The same on any two devices. What is drawn (weights, augmentation) is drawn on the first."""
+    def compare_devices(self, subject: RecipeSubject, one: str, two: str) -> Proof:
+        """Weights and augmentation are drawn on the first device."""
         parts = subject.parts(device=one, compile="off", precision="fp32")
-        batch, weights = few(subject.batch(parts), SAMPLES), parts.model.state_dict()
-        (first, mode, _), (second, _, model) = (self._numbers(subject, device, weights, batch) for device in (one, two))
-        apart = compared(first, second)
-        facts = apart.facts() | {"devices": [one, two], "samples": SAMPLES, "mode": mode}
-        if apart.alike:
-            said = f"loss {apart.one:.6g} on {one} and {apart.two:.6g} on {two}; answers at most {apart.answers:.0e} of their scale apart, "
-            return self.holds(f"{said}gradients {apart.gradients:.0e} ({mode})", facts)
-        said = apart.sentence(f"on {one}", f"on {two}")
-        layer = first_apart(first.layers, second.layers, ROUNDING)
+        batch, weights = first_samples(subject.batch(parts), SAMPLES), parts.model.state_dict()
+        (first, mode, _), (second, _, model) = (_result(subject, device, weights, batch) for device in (one, two))
+        difference = compare(first, second)
+        facts = difference.evidence() | {"devices": [one, two], "samples": SAMPLES, "mode": mode}
+        if difference.equal:
+            return self.holds(f"{difference.agreement(f'on {one}', f'on {two}')} ({mode})", facts)
+        said = difference.sentence(f"on {one}", f"on {two}")
+        layer = first_differing_layer(first.layers, second.layers, ROUNDING)
         if layer is None:
-            return self.fails(
-                f"{said}; every layer's output is the same on both: it begins in the loss or in the backward", facts
-            )
+            return self.fails(f"{said}; all layer outputs are equal: it begins in the loss or in the backward", facts)
         kind = type(model.get_submodule(layer)).__name__
         said += f"; the layer {layer} ({kind}) is the first whose output differs"
         return self.fails(said, facts | {"first_layer": layer}, place=birthplace(model, layer))
 
-    def _numbers(
-        self, subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch
-    ) -> tuple[Numbers, str, nn.Module]:
-        parts = subject.parts(device=device, compile="off", precision="fp32")
-        parts.model.load_state_dict(weights)
-        batch = moved(batch, parts.device)
-        with Precision("fp32", parts.device).matmul_precision():
-            mode = quieted(parts.model, parts.task, batch)
-            return numbers_of(parts.model, parts.task, batch, layers=True), mode, parts.model
+
+def _result(
+    subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch
+) -> tuple[BatchResult, str, nn.Module]:
+    parts = subject.parts(device=device, compile="off", precision="fp32")
+    parts.model.load_state_dict(weights)
+    batch = moved(batch, parts.device)
+    with Precision("fp32", parts.device).matmul_precision():
+        mode = disable_randomness(parts.model, parts.task, batch)
+        return compute_result(parts.model, parts.task, batch, layers=True), mode, parts.model

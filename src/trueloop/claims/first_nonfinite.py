@@ -1,8 +1,7 @@
-"""first-nonfinite: the first steps of a run meet no loss and no gradient that is no number.
+"""first-nonfinite: the first steps of a run have no NaN or Inf in the loss or the gradients.
 
-Where one is met, the batch is computed again, operation by operation, to find the first thing that is none: a sample, a
-weight, a layer, the loss, or only a slope. One nan makes every weight nan in the next step, so that the first is the
-only one worth looking at.
+Of a failure, the batch is computed again operation by operation, to find the first NaN or Inf: in a sample, a weight, a
+layer, the loss, or only in a gradient. One NaN makes every weight NaN in the next step, so only the first one matters.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any, ClassVar, Final, final
 from torch import nn
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.steps import whole_batch
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
+from trueloop.claims.training_step import batch_at
 from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.loop import Loop
 from trueloop.engine.parts import Parts
@@ -28,103 +27,84 @@ from trueloop.usercode.ownership import birthplace
 
 __all__ = ["FirstNonfinite"]
 
-STEPS: Final = 20
-"""Of a recipe, with its own settings: most of what overflows by itself does so at once, and the rest has rules that
-watch every run."""
+STEPS: Final = 20  # of a recipe with its own settings: most overflows come at once; rules watch the later steps
 
-DATA: Final = Cause(
-    "a sample holds what is no number",
-    "look at it: torch.isfinite(inputs); drop or repair such samples before training",
-)
+DATA: Final = Cause("a sample holds NaN or Inf", "check `torch.isfinite(inputs)`; drop or repair such samples")
 DOMAIN: Final = Cause(
-    "an operation is given values outside its domain", "log(x.clamp(min=1e-8)), sqrt(x + 1e-8), a / b.clamp(min=1)"
+    "an operation gets values outside its domain", "`log(x.clamp(min=1e-8))`, `sqrt(x + 1e-8)`, `a / b.clamp(min=1)`"
 )
-SLOPE: Final = Cause(
-    "a slope has no value where its operation stands: sqrt, norm or pow at zero",
-    "add a small constant inside: sqrt(x + 1e-8)",
+GRADIENT: Final = Cause(
+    "a gradient is undefined: of sqrt, norm or pow at zero", "add a small constant inside: `sqrt(x + 1e-8)`"
 )
 GROWTH: Final = Cause(
-    "values grow from step to step", "the claim learning-rate-range; or clip the gradient: --set clip=1.0"
+    "values grow from step to step", "test the claim learning-rate-range; or clip the gradient: `--set clip=1.0`"
 )
-FORMAT: Final = Cause("a number is too large for half precision", "try --set precision=bf16, or fp32")
-EARLIER: Final = Cause(
-    "an earlier step, or the file that the weights come from, wrote it", "look at the weights before the first step"
-)
+OVERFLOW: Final = Cause("a value is too large for half precision", "try `--set precision=bf16`, or fp32")
+EARLIER: Final = Cause("an earlier step or the loaded checkpoint wrote it", "look at the weights before the first step")
 
 
 @final
 class FirstNonfinite(Claim):
     name = "first-nonfinite"
-    healthy = f"every loss and every gradient of the first {STEPS} steps is a number"
-    causes: ClassVar[tuple[Cause, ...]] = (DOMAIN, SLOPE, DATA, GROWTH, FORMAT, EARLIER)
+    healthy = f"every loss and every gradient of the first {STEPS} steps is finite"
+    causes: ClassVar[tuple[Cause, ...]] = (DOMAIN, GRADIENT, DATA, GROWTH, OVERFLOW, EARLIER)
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
-        ear = _Ear()
-        parts = subject.parts(on_nonfinite="stop", statistics_every=0, compile="off", hooks=(ear,))
-        # The schedule stays that of the full run.
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
+        hook = _Recorder()
+        parts = subject.parts(on_nonfinite="stop", statistics_every=0, compile="off", hooks=(hook,))
+        # The schedule is still that of the complete run.
         steps, splits = min(STEPS, parts.total_steps), replace(parts.splits, valid=None)
         parts = replace(parts, total_steps=steps, splits=splits)
         ending = Loop(parts).train()
+        if ending.reason == "finished":
+            return self._finite(ending.step, {"loss": hook.loss, "gradient_norm": hook.norm})
         if ending.reason != "nonfinite":
-            if ending.reason != "finished":
-                return self.unproved(f"the run was stopped after {ending.step} steps")
-            return self._well(ending.step, {"loss": ear.loss, "gradient_norm": ear.norm})
-        event = ear.events[0]
+            return self.unproved(f"the run was stopped after {ending.step} steps")
+        event = hook.events[0]
         epoch, number = divmod(event.step, parts.batches.steps_per_epoch)
-        batch = whole_batch(parts, event.step)
+        batch = batch_at(parts, event.step)
         origin = _origin(parts, batch, event)
         facts = _facts(event) | {"epoch": epoch, "batch": number} | _samples(parts, batch, epoch, number)
         facts |= {"operation": origin.operation, "layer": event.layer or origin.layer} if origin else {}
         said = ending.message.removesuffix(" No weight has seen it.").rstrip(".")
-        sample = (
-            f"; it is sample {facts['sample']:,} of the training data"
-            if event.origin == "input" and "sample" in facts
-            else ""
-        )
-        place = (
-            origin.place
-            if origin and origin.place
-            else birthplace(parts.model, event.layer)
-            if event.origin == "layer"
-            else None
-        )
-        return self.fails(f"{said[0].lower()}{said[1:]}{sample}", facts, self._ordered(event), place)
+        if event.origin == "input" and "sample" in facts:
+            said += f"; it is sample {facts['sample']:,} of the training data"
+        place = origin.place if origin else None
+        if place is None and event.origin == "layer":
+            place = birthplace(parts.model, event.layer)
+        return self.fails(f"{said[0].lower()}{said[1:]}", facts, _causes(event), place)
 
-    def of_script(self, subject: ScriptSubject) -> Proof:
-        met = subject.checked.of(NotFinite)
-        if met:
-            first = met[0]
-            return self.fails(
-                _sentence(first), _facts(first) | {"batch": first.batch}, self._ordered(first), first.place
-            )
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        for first in subject.checked.of(NotFinite):
+            return self.fails(_sentence(first), _facts(first) | {"batch": first.batch}, _causes(first), first.place)
         backwards = subject.checked.of(Backward)
         if not backwards:
             return self.unproved("no backward was seen in this run")
-        return self._well(max(event.step for event in backwards) + 1, {"loss": backwards[-1].loss})
+        return self._finite(max(event.step for event in backwards) + 1, {"loss": backwards[-1].loss})
 
-    def _well(self, steps: int, facts: dict[str, object]) -> Proof:
+    def _finite(self, steps: int, facts: dict[str, object]) -> Proof:
         loss = facts["loss"]
-        last = f"; their loss is {loss:.3g}" if isinstance(loss, float) else ""
-        return self.holds(
-            f"every loss and gradient of {steps:,} {'step' if steps == 1 else 'steps'} is a number{last}",
-            {"steps": steps} | facts,
-        )
+        last = f"; the last loss is {loss:.3g}" if isinstance(loss, float) else ""
+        words = f"every loss and gradient of {steps:,} {'step' if steps == 1 else 'steps'} is finite{last}"
+        return self.holds(words, {"steps": steps} | facts)
 
-    def _ordered(self, event: NotFinite) -> tuple[Cause, ...]:
-        """What was seen says which it is; that values grow is likelier the later it was."""
-        later = (GROWTH, DOMAIN) if event.step else (DOMAIN, GROWTH)
-        seen = {
-            "input": (DATA,),
-            "weight": (GROWTH, EARLIER) if event.step else (EARLIER,),
-            "layer": (SLOPE, DOMAIN) if event.what == "gradient" else (*later, FORMAT),
-            "loss": (SLOPE, DOMAIN) if event.what == "gradient" else (*later, FORMAT),
-            "unknown": (SLOPE, *later),
-        }
-        return seen[event.origin]
+
+def _causes(event: NotFinite) -> tuple[Cause, ...]:
+    """By origin; growing values are the more likely the later it is."""
+    later = (GROWTH, DOMAIN) if event.step else (DOMAIN, GROWTH)
+    computed = (GRADIENT, DOMAIN) if event.what == "gradient" else (*later, OVERFLOW)
+    causes = {
+        "input": (DATA,),
+        "weight": (GROWTH, EARLIER) if event.step else (EARLIER,),
+        "layer": computed,
+        "loss": computed,
+        "unknown": (GRADIENT, *later),
+    }
+    return causes[event.origin]
 
 
 @final
-class _Ear(Hook):
+class _Recorder(Hook):
     def __init__(self) -> None:
         self.events: list[NotFinite] = []
         self.loss: float | None = None
@@ -139,35 +119,21 @@ class _Ear(Hook):
             self.loss, self.norm = row.values["loss"], row.values["gradient_norm"]
 
 
-# -- what was seen, in words --
-
-
 def _facts(event: NotFinite) -> dict[str, object]:
-    return {
-        "what": event.what,
-        "value": event.value,
-        "step": event.step + 1,
-        "origin": event.origin,
-        "layer": event.layer,
-        "operation": event.operation,
-        "input_range": event.input_range,
-        "learning_rates": event.learning_rates,
-    }
+    names = ("what", "value", "origin", "layer", "operation", "input_range", "learning_rates")
+    return {"step": event.step + 1} | {name: getattr(event, name) for name in names}
 
 
 def _sentence(event: NotFinite) -> str:
-    batch = "" if event.batch is None else f" (batch {event.batch} of its pass)"
-    given = (
-        ""
-        if event.input_range is None
-        else f", given values from {event.input_range[0]:.4g} to {event.input_range[1]:.4g}"
-    )
+    batch = "" if event.batch is None else f" (batch {event.batch} of its epoch)"
+    low, high = event.input_range or (0.0, 0.0)
+    inputs = "" if event.input_range is None else f", with inputs from {low:.4g} to {high:.4g}"
     origins = {
-        "input": f"the batch{'' if event.sample is None else f', in its sample {event.sample},'} already held it",
-        "weight": f"the weight {event.layer} already held it",
-        "layer": f"it arose in {event.layer}, in {event.operation}{given}",
-        "loss": f"it arose after the model, in {event.operation}{given}",
-        "unknown": "where it arose could not be seen",
+        "input": "it was already in the batch" + ("" if event.sample is None else f", in sample {event.sample}"),
+        "weight": f"it was already in the weight {event.layer}",
+        "layer": f"it arose in {event.layer}, in {event.operation}{inputs}",
+        "loss": f"it arose after the model, in {event.operation}{inputs}",
+        "unknown": "its origin was not found",
     }
     return f"the {event.what} is {event.value} at step {event.step + 1:,}{batch}: {origins[event.origin]}"
 
@@ -177,7 +143,7 @@ def _sentence(event: NotFinite) -> str:
 
 @final
 class _WithLoss(nn.Module):
-    """The model and its loss as one, to be followed operation by operation."""
+    """The model and its loss as one module, to be replayed operation by operation."""
 
     def __init__(self, model: nn.Module, task: Task) -> None:
         super().__init__()
@@ -188,8 +154,7 @@ class _WithLoss(nn.Module):
 
 
 def _origin(parts: Parts, batch: Batch, event: NotFinite) -> Origin | None:
-    """The first operation, and the user's line of it; None for what was there before the forward, or does not come
-    again."""
+    """The first operation, and its line; None: it was there before the forward, or does not occur again."""
     if event.origin in ("input", "weight"):
         return None
     with parts.precision.autocast():
@@ -204,7 +169,7 @@ def _origin(parts: Parts, batch: Batch, event: NotFinite) -> Origin | None:
 
 
 def _samples(parts: Parts, batch: Batch, epoch: int, number: int) -> dict[str, object]:
-    """Which sample of the training data holds what is no number, if one does."""
+    """The first sample of the training data with NaN or Inf, if one has."""
     found = next((rows for tensor in tensors_in(tuple(batch)) if (rows := bad_rows(tensor)) is not None), None)
     if found is None:
         return {}

@@ -1,9 +1,8 @@
-"""gradients-reach-every-layer: after a training step every weight has a gradient that is a number and not all zero.
+"""gradients-reach-every-layer: after a training step every weight has a gradient that is finite and not all zero.
 
-A result that is detached, a branch that the forward never takes, units that are all switched off: the weights behind
-them stay as they were drawn, while the rest of the model learns around them. A gradient that is zero in the first step
-alone is no fault: behind a last layer that starts at zero (residual branches, LoRA) the first one comes with the second
-step. So some steps are looked at before it counts.
+A detached result, a branch that the forward never takes, dead units: the weights behind them keep their initial values
+while the rest of the model trains. A zero gradient in the first step alone is not a fault: behind a zero-initialized
+layer (residual branches, LoRA) the first gradient comes with the second step. So several steps are measured.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.steps import backward, micros_at, update
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
+from trueloop.claims.training_step import apply_update, backward, micro_batches_at
 from trueloop.data.source import tensors_in
 from trueloop.engine.accounts import Accounts
 from trueloop.engine.parts import Parts
@@ -31,215 +30,179 @@ from trueloop.torch_private.modules import NormBase
 
 __all__ = ["GradientsReachEveryLayer"]
 
-LOOKS: Final = 5
-"""Steps that are looked at before a weight counts as one without a gradient: each last layer that starts at zero costs
-one."""
-LONGEST: Final = 25
-"""Steps with those that a scaler refuses while it looks for its scale: it halves 65,536 at most sixteen times."""
-TOLD: Final = 3
-"""Events in which a script's layer must have had a gradient of zero, each time: the first may be one of a branch that
-starts at zero."""
-SHOWN: Final = 64
-"""Layers whose norms the evidence holds."""
+STEPS: Final = 5  # measured before a weight counts as one without a gradient; each zero-initialized layer costs one
+MOST_STEPS: Final = 25  # including those that a scaler skips: it halves 65,536 at most sixteen times
+EVENTS: Final = 3  # of a script in which a layer must have a zero gradient; the first may be zero-initialized
+SHOWN: Final = 64  # layers whose norms the evidence holds
 
 CUT: Final = Cause(
-    "what it gives is taken out of the graph",
+    "its output is detached from the graph",
     "look for detach(), .data, .item(), numpy() or no_grad() between it and the loss",
 )
 UNUSED: Final = Cause(
-    "the forward does not use it", "call it in forward, or leave it out; if it is meant to rest: requires_grad_(False)"
+    "the forward does not use it", "call it in forward, or remove it; to freeze it: `requires_grad_(False)`"
 )
-DEAD: Final = Cause(
-    "all its units are switched off, or multiplied by zero", "look at the output of the layer after it: is it all zero?"
-)
-WRONG: Final = Cause("a number overflows, or a slope has no value", "the claim first-nonfinite names the first one")
+DEAD: Final = Cause("all its units are dead, or multiplied by zero", "is the output of the next layer all zero?")
+NOT_FINITE: Final = Cause("a value overflows, or a gradient is undefined", "the claim first-nonfinite names the first")
 
 
 @final
 class GradientsReachEveryLayer(Claim):
     name = "gradients-reach-every-layer"
-    healthy = f"every parameter that requires a gradient has one, finite and not all zero, within {LOOKS} steps"
-    causes: ClassVar[tuple[Cause, ...]] = (CUT, UNUSED, DEAD, WRONG)
+    healthy = f"every trainable parameter has a gradient, finite and not all zero, within {STEPS} steps"
+    causes: ClassVar[tuple[Cause, ...]] = (CUT, UNUSED, DEAD, NOT_FINITE)
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
-        looks = _Looks(subject.parts(compile="off", statistics_every=0))
-        looks.take()
-        if not looks.trainable:
-            return self.unproved("no parameter of the model requires a gradient")
-        facts: dict[str, object] = {"trainable": len(looks.trainable), "steps": looks.steps, **_norms(looks.norms)}
-        missing, zero = looks.missing(), looks.zero()
-        if not (looks.wrong or missing or zero):
-            return self.holds(_all_well(len(looks.trainable), looks.steps, looks.norms), facts)
-        facts |= {
-            "not_finite": looks.wrong,
-            "without_gradient": [each.name for each in missing],
-            "all_zero": [each.name for each in zero],
-        }
-        said = _sentence(len(looks.trainable), looks.steps, looks.wrong, missing, zero)
-        causes = self._ordered(looks.wrong, missing, zero)
-        return self.fails(said, facts, causes, _place([*missing, *zero]) or looks.place_of(looks.wrong))
-
-    def of_script(self, subject: ScriptSubject) -> Proof:
-        told = {event.model: event for event in subject.checked.of(ParametersAccounted)}  # the latest of each model
-        trainable = sum(event.complete + len(event.accounts) for event in told.values())
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
+        measured = _Measurement(subject.parts(compile="off", statistics_every=0))
+        measured.run()
+        trainable, steps, nonfinite = len(measured.trainable), measured.steps, measured.nonfinite
         if not trainable:
-            return self.unproved(
-                "no model was trained for long enough in this run, or it is compiled and cannot be looked into"
-            )
-        missing = [
-            account
-            for event in told.values()
-            for account in event.accounts
-            if account.held and not account.has_gradient
-        ]
-        zero = _always_zero(subject.checked.of(GradientsMeasured))
-        steps = max(event.steps for event in told.values())
+            return self.unproved("no parameter of the model has requires_grad=True")
+        facts: dict[str, object] = {"trainable": trainable, "steps": steps, **_norm_facts(measured.norms)}
+        missing, zero = measured.missing(), measured.zero()
+        if not (nonfinite or missing or zero):
+            return self.holds(_summary(trainable, steps, measured.norms), facts)
+        facts |= {"not_finite": nonfinite, "without_gradient": _names(missing), "all_zero": _names(zero)}
+        said = _sentence(trainable, steps, nonfinite, _names(missing), _names(zero))
+        place = _place([*missing, *zero]) or _place([measured.account(name) for name in nonfinite])
+        return self.fails(said, facts, self._likely(nonfinite, missing, zero), place)
+
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        events = {event.model: event for event in subject.checked.of(ParametersAccounted)}  # the latest of each model
+        trainable = sum(event.complete + len(event.accounts) for event in events.values())
+        if not trainable:
+            return self.unproved("no model was trained for long enough in this run, or it is compiled")
+        accounts = (account for event in events.values() for account in event.accounts)
+        missing = [account for account in accounts if account.held and not account.has_gradient]
+        measured = subject.checked.of(GradientsMeasured)
+        zero = _always_zero(measured)
+        steps = max(event.steps for event in events.values())
         facts: dict[str, object] = {"trainable": trainable, "steps": steps}
         if not (missing or zero):
-            last = [event for event in subject.checked.of(GradientsMeasured) if event.layers][-1:]
+            last = [event for event in measured if event.layers][-1:]
             norms = {layer.name: layer.norm for event in last for layer in event.layers}
-            return self.holds(_all_well(trainable, steps, norms), facts | _norms(norms))
-        facts |= {"without_gradient": [each.name for each in missing], "all_zero": zero}
-        dead = [_dead(name) for name in zero]
+            return self.holds(_summary(trainable, steps, norms), facts | _norm_facts(norms))
+        facts |= {"without_gradient": _names(missing), "all_zero": zero}
         place = _place(missing) or next((model.defined for model in subject.checked.of(ModelSeen)), None)
-        return self.fails(
-            _sentence(trainable, steps, (), missing, dead), facts, self._ordered((), missing, dead), place
-        )
+        said = _sentence(trainable, steps, (), _names(missing), zero)
+        return self.fails(said, facts, self._likely((), missing, zero), place)
 
-    def _ordered(
-        self, wrong: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[ParameterAccount]
+    def _likely(
+        self, nonfinite: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[object]
     ) -> tuple[Cause, ...]:
-        """What was seen, before what is only likely."""
         seen = [
-            *([WRONG] if wrong else []),
+            *([NOT_FINITE] if nonfinite else []),
             *([CUT] if any(each.ran_with_graph for each in missing) else []),
             *([UNUSED] if any(not each.ran for each in missing) else []),
             *([DEAD] if zero else []),
         ]
-        return (*seen, *(cause for cause in self.causes if cause not in seen))
+        return self.likely_first(*seen)
 
 
-# -- what was seen, in words --
+# -- in words --
 
 
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+def _names(accounts: Sequence[ParameterAccount]) -> list[str]:
+    return [account.name for account in accounts]
 
 
-def _sentence(
-    trainable: int,
-    steps: int,
-    wrong: Sequence[str],
-    missing: Sequence[ParameterAccount],
-    zero: Sequence[ParameterAccount],
-) -> str:
+def _steps(steps: int) -> str:
+    return f"{steps} {'step' if steps == 1 else 'steps'}"
+
+
+def _sentence(trainable: int, steps: int, nonfinite: Sequence[str], missing: Sequence[str], zero: Sequence[str]) -> str:
+    faults = {"have a NaN or Inf gradient": nonfinite, "have no gradient": missing, "have an all-zero gradient": zero}
     parts = [
-        f"{len(names)} of {trainable} trainable parameters {what} ({_listed(names)})"
-        for names, what in (
-            (list(wrong), "have a gradient that is no number"),
-            ([each.name for each in missing], "have no gradient"),
-            ([each.name for each in zero], "have one that is all zero"),
-        )
+        f"{len(names)} of {trainable} trainable parameters {fault} ({', '.join(names[:3])}{' ...' * (len(names) > 3)})"
+        for fault, names in faults.items()
         if names
     ]
-    return f"after {steps} {'step' if steps == 1 else 'steps'} {'; '.join(parts)}"
+    return f"after {_steps(steps)} {'; '.join(parts)}"
 
 
-def _all_well(trainable: int, steps: int, norms: dict[str, float]) -> str:
-    said = f"all {trainable} trainable parameters have a gradient after {steps} {'step' if steps == 1 else 'steps'}"
-    lengths = {name: norm for name, norm in norms.items() if norm > 0}
-    if len(lengths) < 2:
+def _summary(trainable: int, steps: int, norms: dict[str, float]) -> str:
+    said = f"all {trainable} trainable parameters have a gradient after {_steps(steps)}"
+    nonzero = {name: norm for name, norm in norms.items() if norm > 0}
+    if len(nonzero) < 2:
         return said
-    most, least = max(lengths, key=lengths.__getitem__), min(lengths, key=lengths.__getitem__)
-    return f"{said}; the longest ({most}: {lengths[most]:.2g}) is {lengths[most] / lengths[least]:.3g} times the shortest ({least})"
+    most, least = max(nonzero, key=nonzero.__getitem__), min(nonzero, key=nonzero.__getitem__)
+    ratio = f"{nonzero[most] / nonzero[least]:.3g}"
+    return f"{said}; the largest gradient norm ({most}: {nonzero[most]:.2g}) is {ratio} times the smallest ({least})"
 
 
-def _norms(norms: dict[str, float]) -> dict[str, object]:
-    lengths = [norm for norm in norms.values() if norm > 0]
-    if not lengths:
+def _norm_facts(norms: dict[str, float]) -> dict[str, object]:
+    nonzero = [norm for norm in norms.values() if norm > 0]
+    if not nonzero:
         return {}
-    return {"largest_over_smallest": max(lengths) / min(lengths), "norms": dict(list(norms.items())[:SHOWN])}
+    return {"largest_over_smallest": max(nonzero) / min(nonzero), "norms": dict(list(norms.items())[:SHOWN])}
 
 
 def _place(accounts: Sequence[ParameterAccount]) -> Place | None:
-    """The first line that cuts one off; else the first that makes one."""
+    """The first line that detaches one; else the first that creates one."""
     cuts = (cut for account in accounts for cut in account.cuts)
     return next(cuts, None) or next((account.defined for account in accounts if account.defined is not None), None)
 
 
-def _dead(name: str) -> ParameterAccount:
-    return ParameterAccount(
-        name, 0, trainable=True, held=True, has_gradient=True, ran=True, ran_with_graph=True, defined=None, cuts=()
-    )
-
-
 def _always_zero(events: Sequence[GradientsMeasured]) -> list[str]:
-    """Weights of a script whose gradient was zero each time it was measured, the optimizer's later steps included."""
-    seen: dict[tuple[int, str, str], list[float]] = {}
+    """Weights of a script whose gradient was zero in every measurement."""
+    norms: dict[tuple[int, str, str], list[float]] = {}
     for event in events:
         for layer in event.layers:
-            seen.setdefault((event.optimizer, event.model, layer.name), []).append(layer.norm)
-    return [name for (_, _, name), norms in seen.items() if len(norms) >= TOLD and not any(norms)]
+            norms.setdefault((event.optimizer, event.model, layer.name), []).append(layer.norm)
+    return [name for (_, _, name), each in norms.items() if len(each) >= EVENTS and not any(each)]
 
 
-# -- the looks --
+# -- measuring --
 
 
 @final
-class _Looks:
-    """At the gradients of the first steps of a run, between the backward and the update."""
+class _Measurement:
+    """The gradients of the first steps of a run, between backward and update."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.accounts = Accounts(parts.model, parts.optimizer, compiled=False)
-        self.trainable = {
-            name: parameter for name, parameter in parts.model.named_parameters() if parameter.requires_grad
-        }
+        self.trainable = {name: each for name, each in parts.model.named_parameters() if each.requires_grad}
         self.steps = 0
-        self.wrong: list[str] = []
-        """Parameters whose gradient is no number."""
-        self.norms: dict[str, float] = {}
-        """By layer, in the last look."""
+        self.nonfinite: list[str] = []  # parameters with a NaN or Inf gradient
+        self.norms: dict[str, float] = {}  # by layer, at the last step
         self._had: set[str] = set()
-        self._moved: set[str] = set()
-        """Those whose gradient was not all zero, at some look."""
-        self._order: list[str] = []
-        """Layers without parts, in the order in which they first ran."""
+        self._nonzero: set[str] = set()  # parameters with a nonzero gradient at some step
+        self._order: list[str] = []  # layers without children, in the order of their first call
 
-    def take(self) -> None:
-        """Until every parameter has had its gradient, or it has been looked for often enough."""
+    def run(self) -> None:
+        """Until every parameter has had its gradient, or for enough steps."""
         parts = self.parts
         parts.into_training_mode()
         with torch_settings(parts.precision, parts.recipe):
-            for step in range(LONGEST):
-                with self._watched():
-                    loss = backward(parts, micros_at(parts, step))
+            for step in range(MOST_STEPS):
+                with self._hooked():
+                    loss = backward(parts, micro_batches_at(parts, step))
                 if not self._overflowed(loss):
-                    self._look()
-                if self.wrong or self.steps >= LOOKS or set(self.trainable) <= self._moved:
+                    self._measure()
+                if self.nonfinite or self.steps >= STEPS or set(self.trainable) <= self._nonzero:
                     return
-                update(parts, parts.schedule(step))
+                apply_update(parts, parts.schedule(step))
 
     def _overflowed(self, loss: Tensor) -> bool:
-        """Is it the scaler, finding its scale?"""
+        """The scaler is still searching its scale."""
         gradients = [parameter.grad for parameter in self.trainable.values() if parameter.grad is not None]
-        return self.parts.precision.is_overflow(loss) and not all(
-            bool(torch.isfinite(dense(each)).all()) for each in gradients
-        )
+        finite = all(bool(torch.isfinite(dense(each)).all()) for each in gradients)
+        return self.parts.precision.is_overflow(loss) and not finite
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
-        def look(name: str, module: nn.Module, output: Any) -> None:
-            if not any(tensor.numel() for tensor in tensors_in(output)):
-                return  # an expert that was asked nothing has not run
-            self.accounts.saw(module, output)
-            if not name:
-                self.accounts.saw_output(output)
-            elif next(module.children(), None) is None and name not in self._order:
-                self._order.append(name)
-
+    def _hooked(self) -> Iterator[None]:
         def hook(name: str) -> Callable[..., None]:
-            return lambda module, _, output: look(name, module, output)
+            def record(module: nn.Module, _: Any, output: Any) -> None:
+                if not any(tensor.numel() for tensor in tensors_in(output)):
+                    return  # an expert without tokens has not run
+                self.accounts.saw(module, output)
+                if not name:
+                    self.accounts.saw_output(output)
+                elif next(module.children(), None) is None and name not in self._order:
+                    self._order.append(name)
+
+            return record
 
         handles = [module.register_forward_hook(hook(name)) for name, module in self.parts.model.named_modules()]
         yield
@@ -247,7 +210,7 @@ class _Looks:
             handle.remove()
 
     @torch.no_grad()
-    def _look(self) -> None:
+    def _measure(self) -> None:
         self.steps += 1
         self.accounts.look()
         squares: dict[str, float] = {}
@@ -255,40 +218,38 @@ class _Looks:
             if parameter.grad is None:
                 continue
             self._had.add(name)
-            length = float(dense(parameter.grad).double().norm())
-            if not math.isfinite(length):
-                self.wrong.append(name)
-            elif length > 0:
-                self._moved.add(name)
+            norm = float(dense(parameter.grad).double().norm())
+            if not math.isfinite(norm):
+                self.nonfinite.append(name)
+            elif norm > 0:
+                self._nonzero.add(name)
             layer = name.rpartition(".")[0] or name
-            squares[layer] = squares.get(layer, 0.0) + length * length
+            squares[layer] = squares.get(layer, 0.0) + norm * norm
         self.norms = {layer: math.sqrt(square) for layer, square in squares.items()}
 
-    # -- what has not been reached --
+    # -- parameters without a gradient --
 
     def missing(self) -> list[ParameterAccount]:
-        """Never a gradient; an expert whose turn has not come is left out."""
-        accounts = (self._account(name) for name in self.trainable if name not in self._had)
-        return [each for each in accounts if each.ran or not is_idle_expert(self.parts.model, each.name, self._moved)]
+        """Never a gradient; an expert that got no tokens does not count."""
+        return self._used(name for name in self.trainable if name not in self._had)
 
     def zero(self) -> list[ParameterAccount]:
-        """A gradient, but never another than zero; a bias that the norm after it takes away again is left out."""
-        accounts = (
-            self._account(name) for name in self.trainable if name in self._had - self._moved and name not in self.wrong
-        )
-        idle = (each for each in accounts if each.ran or not is_idle_expert(self.parts.model, each.name, self._moved))
-        return [each for each in idle if not self._is_taken_away(each.name)]
+        """Only zero gradients; a bias that the following norm cancels does not count."""
+        names = (name for name in self.trainable if name in self._had - self._nonzero and name not in self.nonfinite)
+        return [each for each in self._used(names) if not self._is_cancelled(each.name)]
 
-    def place_of(self, names: Sequence[str]) -> Place | None:
-        return _place([self._account(name) for name in names])
+    def account(self, name: str) -> ParameterAccount:
+        held = any(self.trainable[name] is parameter for parameter in self.parts.parameters)
+        return self.accounts.account(name, self.trainable[name], held)
 
-    def _account(self, name: str) -> ParameterAccount:
-        held = {id(parameter) for parameter in self.parts.parameters}
-        return self.accounts.account(name, self.trainable[name], id(self.trainable[name]) in held)
+    def _used(self, names: Iterator[str]) -> list[ParameterAccount]:
+        model = self.parts.model
+        return [
+            each for each in map(self.account, names) if each.ran or not is_idle_expert(model, each.name, self._nonzero)
+        ]
 
-    def _is_taken_away(self, name: str) -> bool:
+    def _is_cancelled(self, name: str) -> bool:
         layer, _, attribute = name.rpartition(".")
         if attribute != "bias" or layer not in self._order[:-1]:
             return False
-        following = self.parts.model.get_submodule(self._order[self._order.index(layer) + 1])
-        return isinstance(following, NormBase)
+        return isinstance(self.parts.model.get_submodule(self._order[self._order.index(layer) + 1]), NormBase)

@@ -1,8 +1,7 @@
-"""overfit-one-batch: the model can learn a few samples by heart.
+"""overfit-one-batch: the model can memorize a few samples.
 
-The first thing to try of any training: the same few samples again and again, without dropout, decay and augmentation. A
-loss that does not go to about zero there says that some part of the contract is broken: inputs, labels, model, loss,
-gradients or optimizer.
+The first test of any training: the same few samples in every step, without dropout, weight decay and augmentation. If
+the loss does not go to about zero, something basic is broken: inputs, labels, model, loss, gradients or optimizer.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any, ClassVar, Final, final
 import torch
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.steps import backward, few, update, without_dropout
 from trueloop.claims.subject import RecipeSubject
+from trueloop.claims.training_step import apply_update, backward, first_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
 from trueloop.engine.parts import Parts
 from trueloop.engine.torch_settings import torch_settings
@@ -23,100 +22,82 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["OverfitOneBatch"]
 
-SAMPLES: Final = 8
-"""Few, so that a model of any size can hold them, and that the proof takes seconds."""
+SAMPLES: Final = 8  # few: a model of any size can memorize them, within seconds
 STEPS: Final = 300
-LEARNED: Final = 0.02
-"""The share of the first loss that counts as about zero."""
-RATES: Final = (1.0, 0.1, 10.0)
-"""Times the recipe's own learning rate, in this order: a rate that is wrong by ten is a cause of its own."""
+LEARNED: Final = 0.02  # share of the first loss that counts as about zero
+RATES: Final = (1.0, 0.1, 10.0)  # factors on the recipe's learning rate, in this order
 
 WRONG_RATE: Final = Cause(
-    "the learning rate is wrong by a factor of ten or so", "try it: --set lr=..., or the claim learning-rate-range"
+    "the learning rate is off by a factor of about ten", "try `--set lr=...`, or test the claim learning-rate-range"
 )
 NO_GRADIENT: Final = Cause(
     "the loss is not connected to some weights", "the claim gradients-reach-every-layer names them"
 )
-SAME_ANSWER: Final = Cause(
-    "the model gives every sample the same answer",
-    "look for an input that is not used, a dead ReLU, a softmax over one score",
+SAME_OUTPUT: Final = Cause(
+    "the model gives the same output for every sample", "look for an unused input, dead ReLUs, a softmax over one logit"
 )
 SAME_INPUTS: Final = Cause(
-    "samples with the same input have different labels", "look at the batch: `trueloop inspect batch RECIPE`"
+    "samples with equal inputs have different labels", "look at the batch: `trueloop inspect batch RECIPE`"
 )
 FLOOR: Final = Cause(
-    "the loss cannot go lower", "a softmax or sigmoid before a loss that takes raw scores: `trueloop explain LOS101`"
+    "the loss cannot go lower", "a softmax or sigmoid before a loss that takes logits: `trueloop explain LOS101`"
 )
-SMALL: Final = Cause(
-    "the model is too small for these samples, or a layer shuts off what they differ in", "try a wider model"
-)
+SMALL: Final = Cause("the model is too small, or a layer removes what distinguishes the samples", "try a wider model")
 
 
 @final
 class OverfitOneBatch(Claim):
     name = "overfit-one-batch"
-    healthy = (
-        f"the loss falls below {LEARNED:.0%} of where it began, within {STEPS} steps on the same {SAMPLES} samples"
-    )
-    causes: ClassVar[tuple[Cause, ...]] = (NO_GRADIENT, SAME_ANSWER, FLOOR, WRONG_RATE, SAME_INPUTS, SMALL)
+    healthy = f"the loss falls below {LEARNED:.0%} of the first loss within {STEPS} steps on the same {SAMPLES} samples"
+    causes: ClassVar[tuple[Cause, ...]] = (NO_GRADIENT, SAME_OUTPUT, FLOOR, WRONG_RATE, SAME_INPUTS, SMALL)
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
-        tries = [_try(subject, RATES[0])]
-        for rate in RATES[1:]:
-            if not tries[0].learned:
-                tries.append(_try(subject, rate))
-        first = tries[0]
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
+        first = _try(subject, RATES[0])
+        others = [] if first.learned else [_try(subject, factor) for factor in RATES[1:]]
         if first.first <= 0:
-            return self.unproved(
-                f"the loss begins at {first.first:.3g}: it is not known how low it can go", {"first_loss": first.first}
-            )
+            evidence = {"first_loss": first.first}
+            return self.unproved(f"the first loss is {first.first:.3g}: its lower limit is not known", evidence)
         facts: dict[str, object] = {
             "first_loss": first.first,
             "last_loss": first.last,
             "steps": first.steps,
             "samples": first.samples,
         }
+        where = f"in {first.steps} steps on the same {first.samples} samples"
         if first.learned:
-            said = f"the loss falls from {first.first:.3g} to {first.last:.2g} in {first.steps} steps on {first.samples} samples"
-            return self.holds(said, facts)
-        said = f"the loss falls only from {first.first:.3g} to {first.last:.3g} in {first.steps} steps on the same {first.samples} samples"
-        other = next((each for each in tries[1:] if each.learned), None)
+            return self.holds(f"the loss falls from {first.first:.3g} to {first.last:.2g} {where}", facts)
+        said = f"the loss falls only from {first.first:.3g} to {first.last:.3g} {where}"
+        other = next((each for each in others if each.learned), None)
         if other is not None:
-            said += f"; with {other.times:g} times the learning rate it reaches {other.last:.2g}"
-        return self.fails(said, facts | first.contract, _ordered(first, other, self.causes))
+            said += f"; with {other.factor:g} times the learning rate it reaches {other.last:.2g}"
+        seen = [
+            *([WRONG_RATE] if other is not None else []),
+            *([NO_GRADIENT] if first.state["without_gradient"] else []),
+            *([SAME_OUTPUT] if first.state["same_output_for_all"] else []),
+            *([SAME_INPUTS] if first.state["samples_with_equal_inputs"] else []),
+        ]
+        return self.fails(said, facts | first.state, self.likely_first(*seen))
 
 
 @dataclass(frozen=True)
 class _Try:
-    times: float
-    """The recipe's learning rate."""
+    factor: float  # on the recipe's learning rate
     samples: int
     steps: int
     first: float
     last: float
-    contract: dict[str, Any]
-    """Which parts of it hold."""
+    state: dict[str, Any]  # after the last step
 
     @property
     def learned(self) -> bool:
         return math.isfinite(self.last) and self.last <= max(LEARNED * self.first, 1e-6)
 
 
-def _try(subject: RecipeSubject, times: float) -> _Try:
-    recipe = subject.recipe
-    plain: dict[str, Any] = {
-        "weight_decay": 0.0,
-        "label_smoothing": 0.0,
-        "schedule": "constant",
-        "warmup": 0,
-        "ema": None,
-        "accumulate": 1,
-        "compile": "off",
-        "program": "eager",
-        "lr": recipe.lr * times,
-    }
+def _try(subject: RecipeSubject, factor: float) -> _Try:
+    plain: dict[str, Any] = {"weight_decay": 0.0, "label_smoothing": 0.0, "schedule": "constant", "warmup": 0}
+    plain |= {"ema": None, "accumulate": 1, "compile": "off", "lr": subject.recipe.lr * factor}
     parts = subject.parts(**plain)
-    batch = few(subject.batch(parts), SAMPLES)
+    batch = first_samples(subject.batch(parts), SAMPLES)
     parts.into_training_mode()
     losses: list[float] = []
     with torch_settings(parts.precision, parts.recipe), without_dropout(parts.model):
@@ -124,36 +105,24 @@ def _try(subject: RecipeSubject, times: float) -> _Try:
             losses.append(float(backward(parts, [batch])))
             if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
                 break
-            update(parts, parts.recipe.lr)
-    return _Try(times, size_of(batch.inputs), len(losses), losses[0], losses[-1], _contract(parts, batch))
+            apply_update(parts, parts.recipe.lr)
+    return _Try(factor, size_of(batch.inputs), len(losses), losses[0], losses[-1], _state(parts, batch))
 
 
-def _contract(parts: Parts, batch: Batch) -> dict[str, Any]:
-    """Which parts of the contract hold, as they stand after the last step."""
-    missing = [
-        name for name, parameter in parts.model.named_parameters() if parameter.requires_grad and parameter.grad is None
-    ]
+def _state(parts: Parts, batch: Batch) -> dict[str, Any]:
+    parameters = {name: each for name, each in parts.model.named_parameters() if each.requires_grad}
     parts.model.eval()
     with torch.no_grad():
-        answers = next(tensors_in(parts.model(batch.inputs)), None)
-    same = answers is not None and len(answers) > 1 and bool((answers == answers[:1]).all())
-    alike = _different(tuple(batch)) - _different(batch.inputs)
-    return {"without_gradient": missing, "same_answer_for_all": same, "samples_with_equal_inputs": alike}
+        output = next(tensors_in(parts.model(batch.inputs)), None)
+    return {
+        "without_gradient": [name for name, parameter in parameters.items() if parameter.grad is None],
+        "same_output_for_all": output is not None and len(output) > 1 and bool((output == output[:1]).all()),
+        "samples_with_equal_inputs": _distinct(tuple(batch)) - _distinct(batch.inputs),
+    }
 
 
-def _different(value: Any) -> int:
-    """How many samples are left when equal ones count once."""
+def _distinct(value: Any) -> int:
+    """Number of distinct samples."""
     size = size_of(value)
     rows = [tensor for tensor in tensors_in(value) if tensor.dim() and len(tensor) == size]
     return len(torch.unique(torch.cat([row.reshape(size, -1).double().cpu() for row in rows], 1), dim=0))
-
-
-def _ordered(first: _Try, other: _Try | None, every: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """What was seen, before what is only likely."""
-    seen = [
-        *([WRONG_RATE] if other is not None else []),
-        *([NO_GRADIENT] if first.contract["without_gradient"] else []),
-        *([SAME_ANSWER] if first.contract["same_answer_for_all"] else []),
-        *([SAME_INPUTS] if first.contract["samples_with_equal_inputs"] else []),
-    ]
-    return (*seen, *(cause for cause in every if cause not in seen))

@@ -1,8 +1,7 @@
-"""resume-is-exact: a run that is killed and resumed ends with the same bits as one that was left alone.
+"""resume-is-exact: a run that is killed and resumed ends bit-identical to an undisturbed one.
 
-The recipe is really trained, twice, for some steps, in processes of their own. One of the two is killed (SIGKILL) at a
-step that is drawn by lot, and resumed. Weights, optimizer, random states and every row of metrics are then compared to
-the last bit.
+The recipe is trained twice for some steps, in processes of their own. One is killed (SIGKILL) at a random step, and
+resumed. Weights, optimizer, random states and every row of metrics are then compared.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import torch
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
-from trueloop.claims.digest import differing, digest_of_all
-from trueloop.claims.interrupt import UNDISTURBED
-from trueloop.claims.rerun import short_words
-from trueloop.claims.subject import RecipeSubject, python
+from trueloop.claims.kill_and_resume import UNDISTURBED
+from trueloop.claims.repeat_runs import short_run_words
+from trueloop.claims.subject import RecipeSubject, dataset_place, function_place, last_line, run_python
+from trueloop.claims.tensor_digest import differing_names, digest_of_all
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
@@ -31,104 +30,87 @@ from trueloop.usercode.ownership import class_place
 __all__ = ["ResumeIsExact"]
 
 STEPS: Final = 30
-EVERY: Final = 4
-"""Steps between two checkpoints: the kill falls between two of them, mostly."""
-EVALUATED: Final = 7
-"""Steps between two evaluations: not in step with the checkpoints."""
-TIMES: Final = frozenset(("seconds", "samples_per_second", "data_wait", "memory_mb"))
-"""What rows of metrics tell of the machine, not of the training."""
+SAVE_EVERY: Final = 4  # steps between checkpoints: the kill is mostly between two of them
+EVALUATE_EVERY: Final = 7  # not in step with the checkpoints
+MACHINE_METRICS: Final = frozenset(("seconds", "samples_per_second", "data_wait", "memory_mb"))
 
 DATA: Final = Cause(
-    "the data keep a state of their own: a counter, a generator, a cache that is written into",
-    "draw from the global generators, which are seeded for each batch, or make everything follow from the sample's number",
+    "the data have a state of their own: a counter, a generator, a cache that is written",
+    "draw from the global generators, which are seeded for each batch, or make a sample depend on its index only",
 )
 AUGMENT: Final = Cause(
-    "the augmentation draws from a generator of its own, or keeps a state",
-    "draw from the generator that it is given, and from nothing else",
+    "the augmentation has its own generator or state", "draw from the generator that it is given, and nothing else"
 )
 MODEL: Final = Cause(
-    "the model keeps a state outside of its parameters and buffers",
-    "register it: self.register_buffer(...), and it is in every checkpoint",
+    "the model has a state outside its parameters and buffers",
+    "register it: `self.register_buffer(...)`, and every checkpoint holds it",
 )
-CHANCE: Final = Cause("two runs that are left alone differ as well", "the claim runs-are-deterministic names the line")
+CHANCE: Final = Cause("two undisturbed runs differ too", "the claim runs-are-deterministic names the line")
 OPTIMIZER: Final = Cause(
-    "the optimizer, or the loss, keeps a state that its state_dict does not hold", "look at its state_dict()"
+    "the optimizer or the loss has a state that its state_dict does not hold", "look at its state_dict()"
 )
 
 
 @final
 class ResumeIsExact(Claim):
     name = "resume-is-exact"
-    healthy = "weights, optimizer, random states and every row of metrics are the same to the last bit"
+    healthy = "weights, optimizer, random states and every row of metrics are bit-identical"
     causes: ClassVar[tuple[Cause, ...]] = (DATA, AUGMENT, MODEL, OPTIMIZER, CHANCE)
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
         if not subject.words:
-            return self.unproved(
-                "the recipe was made in Python, so that no other process can train it: `trueloop probe my_recipe.py` can"
-            )
+            said = "the recipe was built in Python, so no other process can train it"
+            return self.unproved(f"{said}: run `trueloop probe my_recipe.py`")
         runs = subject.scratch / "resume"
-        told = _interrupted(subject, runs)
-        if told.get("killed_at") is None or told["resumed"] not in (0, 1):
-            return self.unproved(f"a run of it could not be killed and resumed ({_last_words(runs)})", dict(told))
-        left, resumed = runs / UNDISTURBED, runs / str(told["name"])
-        facts: dict[str, object] = {"steps": STEPS, "killed_at": told["killed_at"]}
-        parted = _first_row(left, resumed)
-        one, other = _last_checkpoint(left), _last_checkpoint(resumed)
-        unlike = differing(one, other)
-        killed = f"killed at step {told['killed_at']} of {STEPS} and resumed"
-        if parted is None and not unlike:
-            rows = len(_rows(left))
-            return self.holds(
-                f"{killed}, it ended with the same {len(one):,} values and {rows} rows of metrics",
-                {**facts, "rows": rows},
-            )
-        facts |= {"first_row": parted, "unlike": unlike[:8], "unlike_count": len(unlike)}
-        cause, place = _blamed(subject)
-        causes = self.causes if cause is None else (cause, *(each for each in self.causes if each is not cause))
-        return self.fails(f"{killed}, it is another run: {_told(parted, unlike, len(one))}", facts, causes, place)
+        result = _kill_and_resume(subject, runs)
+        if result.get("killed_at") is None or result["resumed"] not in (0, 1):
+            output = runs / "output.txt"
+            text = output.read_text(encoding="utf-8", errors="replace") if output.is_file() else ""
+            error = last_line(text) or "no output"
+            return self.unproved(f"a run of it could not be killed and resumed ({error})", dict(result))
+        undisturbed, resumed = runs / UNDISTURBED, runs / str(result["name"])
+        facts: dict[str, object] = {"steps": STEPS, "killed_at": result["killed_at"]}
+        row = _first_differing_row(undisturbed, resumed)
+        one, other = _last_checkpoint(undisturbed), _last_checkpoint(resumed)
+        differing = differing_names(one, other)
+        killed = f"killed at step {result['killed_at']} of {STEPS} and resumed"
+        if row is None and not differing:
+            rows = len(_rows(undisturbed))
+            said = f"{killed}, the run ended with bit-identical {len(one):,} values and {rows} rows of metrics"
+            return self.holds(said, {**facts, "rows": rows})
+        facts |= {"first_row": row, "differing": differing[:8], "differing_count": len(differing)}
+        cause, place = _cause(subject)
+        causes = self.causes if cause is None else self.likely_first(cause)
+        return self.fails(f"{killed}, the run differs: {_sentence(row, differing, len(one))}", facts, causes, place)
 
 
-def _interrupted(subject: RecipeSubject, runs: Path) -> dict[str, Any]:
-    words = short_words(subject, STEPS, save_every=EVERY, evaluate_every=EVALUATED)
+def _kill_and_resume(subject: RecipeSubject, runs: Path) -> dict[str, Any]:
+    words = short_run_words(subject, STEPS, save_every=SAVE_EVERY, evaluate_every=EVALUATE_EVERY)
     out = subject.scratch / "resume.json"
-    step = random.SystemRandom().randrange(EVERY + 1, STEPS - EVERY)  # another moment each time
-    python("-m", "trueloop.claims.interrupt", str(out), str(runs), str(step), *words)
+    step = random.SystemRandom().randrange(SAVE_EVERY + 1, STEPS - SAVE_EVERY)  # different each time
+    run_python("-m", "trueloop.claims.kill_and_resume", str(out), str(runs), str(step), *words)
     return dict(json.loads(out.read_text(encoding="utf-8"))) if out.is_file() else {}
 
 
-def _last_words(runs: Path) -> str:
-    said = runs / "said.txt"
-    lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines() if said.is_file() else []
-    return lines[-1] if lines else "it said nothing"
-
-
-# -- what is compared --
+# -- comparing --
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+    return [{name: value for name, value in row.items() if name not in MACHINE_METRICS} for row in rows]
 
 
-def _first_row(left: Path, resumed: Path) -> dict[str, Any] | None:
-    """The first that differs: its kind and step, and what it is in both."""
-    here, there = _rows(left), _rows(resumed)
-    for one, other in zip(here, there, strict=False):
+def _first_differing_row(undisturbed: Path, resumed: Path) -> dict[str, Any] | None:
+    """Its kind and step, and a differing value in both."""
+    ours, theirs = _rows(undisturbed), _rows(resumed)
+    for one, other in zip(ours, theirs, strict=False):
         if one != other:
-            value = next((name for name in one if one[name] != other.get(name)), "step")
-            return {
-                "kind": one["kind"],
-                "step": one["step"],
-                "value": value,
-                "left_alone": one[value],
-                "resumed": other.get(value),
-            }
-    return (
-        None
-        if len(here) == len(there)
-        else {"kind": "train", "step": 0, "value": "rows", "left_alone": len(here), "resumed": len(there)}
-    )
+            name = next((name for name in one if one[name] != other.get(name)), "step")
+            found = {"kind": one["kind"], "step": one["step"], "value": name}
+            return {**found, "undisturbed": one[name], "resumed": other.get(name)}
+    if len(ours) == len(theirs):
+        return None
+    return {"kind": "train", "step": 0, "value": "rows", "undisturbed": len(ours), "resumed": len(theirs)}
 
 
 def _last_checkpoint(run: Path) -> dict[str, Any]:
@@ -148,48 +130,41 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _told(parted: dict[str, Any] | None, unlike: list[str], whole: int) -> str:
-    said = (
-        f"{len(unlike)} of {whole:,} values in the last checkpoint differ ({', '.join(unlike[:2])})" if unlike else ""
-    )
-    if parted is None:
-        return said
-    first = f"{parted['kind']} {parted['value']} at step {parted['step']} is {parted['resumed']} instead of {parted['left_alone']}"
-    return f"{first}{', and ' + said if said else ''}"
+def _sentence(row: dict[str, Any] | None, differing: list[str], values: int) -> str:
+    some = ", ".join(differing[:2])
+    said = [f"{len(differing)} of {values:,} values in the last checkpoint differ ({some})"] if differing else []
+    if row is not None:
+        was = f"is {row['resumed']} instead of {row['undisturbed']}"
+        said.insert(0, f"{row['kind']} {row['value']} at step {row['step']} {was}")
+    return ", and ".join(said)
 
 
-# -- who is to blame --
+# -- the cause --
 
 
-def _blamed(subject: RecipeSubject) -> tuple[Cause | None, Place | None]:
-    """Each part is asked twice for the same: one that answers otherwise the second time keeps a state that no
-    checkpoint holds."""
+def _cause(subject: RecipeSubject) -> tuple[Cause | None, Place | None]:
+    """Each part is called twice: one with a different second result has a state that no checkpoint holds."""
     parts = subject.parts()
     numbers = next(parts.batches.keys(0, 0)).numbers
-    fetched = [_fenced(lambda: parts.splits.train.fetch(torch.as_tensor(numbers))) for _ in range(2)]
-    if fetched[0] != fetched[1]:
-        samples = getattr(parts.splits.train, "samples", parts.splits.train)
-        return DATA, class_place(type(samples))
-    if len({_fenced(lambda: parts.batches.batch_at(0, 0)) for _ in range(2)}) > 1:
-        code = getattr(parts.splits.augment, "__code__", None)
-        return AUGMENT, Place(code.co_filename, code.co_firstlineno, code.co_qualname) if code is not None else None
-    return (MODEL, class_place(type(parts.model))) if _remembers(parts, subject) else (None, None)
+    fetched = {_digest(lambda: parts.splits.train.fetch(torch.as_tensor(numbers))) for _ in range(2)}
+    if len(fetched) > 1:
+        return DATA, dataset_place(parts.splits)
+    if len({_digest(lambda: parts.batches.batch_at(0, 0)) for _ in range(2)}) > 1:
+        return AUGMENT, function_place(parts.splits.augment)
+    return (MODEL, class_place(type(parts.model))) if _has_hidden_state(parts, subject) else (None, None)
 
 
-def _fenced(work: Any) -> int:
+def _digest(work: Any) -> int:
     with fence(1), torch.no_grad():
         return digest_of_all(work())
 
 
-def _remembers(parts: Parts, subject: RecipeSubject) -> bool:
-    batch = subject.batch(parts)
-    kept = {
-        name: value.clone() if isinstance(value, torch.Tensor) else value
-        for name, value in parts.model.state_dict().items()
-    }
+def _has_hidden_state(parts: Parts, subject: RecipeSubject) -> bool:
+    batch, state = subject.batch(parts), parts.model.state_dict()
+    saved = {name: each.clone() if isinstance(each, torch.Tensor) else each for name, each in state.items()}
     parts.model.train()
-    answers = set()
+    outputs = set()
     for _ in range(2):
-        parts.model.load_state_dict(kept)
-        answers.add(_fenced(lambda: parts.model(batch.inputs)))
-    return len(answers) > 1
+        parts.model.load_state_dict(saved)
+        outputs.add(_digest(lambda: parts.model(batch.inputs)))
+    return len(outputs) > 1

@@ -1,8 +1,7 @@
-"""runs-are-deterministic: two runs with the same seed give the same weights, to the last bit.
+"""runs-are-deterministic: two runs with the same seed give bit-identical weights.
 
-Without it no change can be judged, and no failure looked at twice. Two fresh processes run the same thing; their
-weights are compared after every step, and where they part, the first operation that gave something else is looked up,
-with the line that runs it.
+Without it no change can be compared and no failure reproduced. Two new processes run the same training. Their weights
+are compared after every step, and of a difference, the first operation that differs is found, with its line.
 """
 
 from __future__ import annotations
@@ -12,47 +11,45 @@ from dataclasses import replace
 from typing import ClassVar, Final, final
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.parting import Kind, Parting, parting
-from trueloop.claims.rerun import START, traced_recipe, traced_script
+from trueloop.claims.first_difference import Difference, Kind, first_difference
+from trueloop.claims.operation_trace import Trace, tracing
+from trueloop.claims.repeat_runs import START, trace_recipe, trace_script
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
-from trueloop.claims.trace import Trace, tracing
+from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["RunsAreDeterministic"]
 
-STEPS: Final = 40
-"""Of a recipe: twice as many as are written down operation by operation."""
+STEPS: Final = 40  # of a recipe: twice as many as are traced operation by operation
+Run = Callable[[tuple[str, ...]], list[Trace]]
+"""Names of runs -> their traces."""
 
-TORCH: Final = Cause(
-    "torch's generator is not seeded before it is drawn from", "call torch.manual_seed(0) before anything else"
-)
-PYTHON: Final = Cause("Python's `random` is not seeded", "call random.seed(0) before anything else")
-NUMPY: Final = Cause(
-    "numpy's generator is not seeded", "call numpy.random.seed(0) first; give default_rng a seed: default_rng(0)"
-)
+TORCH: Final = Cause("torch is not seeded before it draws", "call `torch.manual_seed(0)` before anything else")
+PYTHON: Final = Cause("Python's `random` is not seeded", "call `random.seed(0)` before anything else")
+NUMPY: Final = Cause("numpy is not seeded", "call `numpy.random.seed(0)` first; give a seed: `default_rng(0)`")
 HASHES: Final = Cause(
-    "the order of a set, or of hashes, decides something",
-    "sort it: sorted(the_set); with PYTHONHASHSEED=0 in the environment it stands still",
+    "the iteration order of a set, or of hashes, has an effect",
+    "sort it: `sorted(the_set)`; setting PYTHONHASHSEED=0 in the environment fixes the order",
 )
 DEVICE: Final = Cause(
-    "an operation adds up in no fixed order on this device",
-    "torch.use_deterministic_algorithms(True); of a recipe: --set deterministic=true",
+    "an operation is nondeterministic on this device",
+    "`torch.use_deterministic_algorithms(True)`; for a recipe: `--set deterministic=true`",
 )
 HOST: Final = Cause(
-    "an operation gives other bits for the same inputs: threads that add up in no fixed order, or memory that nobody has filled",
-    "try torch.set_num_threads(1); look for torch.empty whose numbers are used",
+    "an operation gives different output for the same inputs: threads that add in a random order, uninitialized memory",
+    "try `torch.set_num_threads(1)`; look for torch.empty whose values are used",
 )
 LOADER: Final = Cause(
-    "the loader hands out other samples",
-    "give DataLoader a seeded generator= , and seed in worker_init_fn what torch does not",
+    "the loader yields different samples",
+    "give DataLoader a seeded `generator=`, and seed other libraries in `worker_init_fn`",
 )
 OUTSIDE: Final = Cause(
-    "something from outside of torch differs: a generator of its own, the clock, the order of files in a folder, an id()",
-    "look at what the line reads: sorted(os.listdir(...)), a seed for every generator",
+    "something outside torch differs: a separate generator, the clock, the order of files in a folder, an id()",
+    "look at what the line reads: `sorted(os.listdir(...))`, a seed for every generator",
 )
-BLAMED: Final[Mapping[Kind, Cause]] = {
+CAUSES: Final[Mapping[Kind, Cause]] = {
     "torch": TORCH,
     "device": DEVICE,
     "computed": HOST,
@@ -60,95 +57,82 @@ BLAMED: Final[Mapping[Kind, Cause]] = {
     "outside": OUTSIDE,
     "length": OUTSIDE,
 }
+GENERATORS: Final = {"python": PYTHON, "numpy": NUMPY}
+UNEXPLAINED: Final = ("outside", "loader", "length", "unknown")
 
 
 @final
 class RunsAreDeterministic(Claim):
     name = "runs-are-deterministic"
-    healthy = "the weights of two runs are the same to the last bit after every step"
+    healthy = "the weights of two runs are bit-identical after every step"
     causes: ClassVar[tuple[Cause, ...]] = (TORCH, PYTHON, NUMPY, LOADER, HASHES, DEVICE, HOST, OUTSIDE)
 
-    def of_recipe(self, subject: RecipeSubject) -> Proof:
+    def try_recipe(self, subject: RecipeSubject) -> Proof:
         if not subject.words:
-            return self._judged(lambda runs: _in_this_process(subject, runs), "two runs in one process")
-        traces, said = traced_recipe(subject, STEPS)
+            return self._result(lambda runs: _in_this_process(subject, runs), "two runs in one process")
+        traces, error = trace_recipe(subject, STEPS)
         if len(traces) < 2:
-            return self.unproved(f"a run of it came to nothing ({said})")
-        return self._judged(lambda runs: traced_recipe(subject, STEPS, runs)[0], "two runs in processes of their own")
+            return self.unproved(f"a run of it failed ({error})")
+        return self._result(lambda runs: trace_recipe(subject, STEPS, runs)[0], "two runs in separate processes")
 
-    def of_script(self, subject: ScriptSubject) -> Proof:
-        traces, said = traced_script(subject)
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        traces, error = trace_script(subject)
         if len(traces) < 2:
-            return self.unproved(f"the script could not be run twice under a trace ({said})")
+            return self.unproved(f"the script could not be traced twice ({error})")
         if not all(trace.steps for trace in traces):
-            return self.unproved("no optimizer of torch's took a step in this run")
-        return self._judged(lambda runs: traced_script(subject, runs)[0], "two runs in processes of their own")
+            return self.unproved("no torch optimizer took a step in this run")
+        return self._result(lambda runs: trace_script(subject, runs)[0], "two runs in separate processes")
 
-    def _judged(self, run: Run, where: str) -> Proof:
+    def _result(self, run: Run, where: str) -> Proof:
         first, second = run(("first", "second"))
-        found = parting(first, second)
+        found = first_difference(first, second)
         steps, operations = min(len(first.steps), len(second.steps)), min(len(first.operations), len(second.operations))
         facts: dict[str, object] = {"steps": steps, "operations": operations, "runs": where}
         if found is None:
-            return self.holds(
-                f"{where} had the same weights after each of {steps} steps; {operations:,} operations were traced",
-                facts,
-            )
-        facts |= {
-            "parted_at_step": found.step,
-            "operation": found.operation,
-            "kind": found.kind,
-            "operations_alike": found.compared,
-        }
-        told = f"the weights of {where} differ after step {found.step}"
+            said = f"{where} had bit-identical weights after each of {steps} steps"
+            return self.holds(f"{said}; {operations:,} operations were traced", facts)
+        facts |= {"differs_at_step": found.step, "operation": found.operation, "kind": found.kind}
+        facts |= {"equal_operations": found.compared}
+        said = f"the weights of {where} differ after step {found.step}"
         for suspect in found.suspects:
-            if _is_it(run, suspect.kind, first):
+            if _explains(run, suspect.kind, first):
                 facts |= {"drawn_by": suspect.function}
-                said = f"{told}: {suspect.function} drew other numbers; when it draws the same ones, the weights are the same"
+                said += f": {suspect.function} drew different numbers; with the same numbers, the weights are identical"
                 return self.fails(said, facts, (GENERATORS[suspect.kind],), suspect.place)
-        if found.kind in UNEXPLAINED and _is_it(run, "hashes", first):
-            said = f"{told}: {_first(found)}; with the same PYTHONHASHSEED the weights are the same"
+        if found.kind in UNEXPLAINED and _explains(run, "hashes", first):
+            said += f": {_sentence(found)}; with the same PYTHONHASHSEED the weights are identical"
             return self.fails(said, facts, (HASHES,), found.place)
-        seen = [BLAMED[found.kind]] if found.kind in BLAMED else []
-        causes = (TORCH,) if found.kind == "torch" else (*seen, *(cause for cause in self.causes if cause not in seen))
-        return self.fails(f"{told}: {_first(found)}", facts, causes, found.place)
+        seen = [CAUSES[found.kind]] if found.kind in CAUSES else []
+        causes = (TORCH,) if found.kind == "torch" else self.likely_first(*seen)
+        return self.fails(f"{said}: {_sentence(found)}", facts, causes, found.place)
 
 
-Run = Callable[[tuple[str, ...]], list[Trace]]
-"""Runs, by their names, -> what was traced of them."""
-GENERATORS: Final = {"python": PYTHON, "numpy": NUMPY}
-UNEXPLAINED: Final = ("outside", "loader", "length", "unknown")
-
-
-def _is_it(run: Run, shared: str, first: Trace) -> bool:
-    """A third run shares just this with the first: has it the same weights?"""
+def _explains(run: Run, shared: str, first: Trace) -> bool:
+    """A third run shares only this with the first: are its weights identical?"""
     traces = run((shared,))
-    return bool(traces) and parting(first, traces[0]) is None
+    return bool(traces) and first_difference(first, traces[0]) is None
 
 
-def _first(found: Parting) -> str:
-    match found.kind:
-        case "torch":
-            return f"{found.operation} drew other random numbers, and nothing before it differed"
-        case "device" | "computed":
-            return f"{found.operation} was the first operation to differ, with the same inputs"
-        case "outside":
-            return f"{found.operation} was the first operation to differ, and what it was given did not come from torch's operations"
-        case "loader":
-            return "a loader handed out another batch"
-        case "length":
-            return "one of them took no more steps"
-        case _:
-            return "no single operation could be named"
+def _sentence(found: Difference) -> str:
+    first = f"{found.operation} was the first operation to differ"
+    sentences: dict[Kind, str] = {
+        "torch": f"{found.operation} drew different random numbers, and nothing before it differed",
+        "device": f"{first}, with the same inputs",
+        "computed": f"{first}, with the same inputs",
+        "outside": f"{first}, and torch did not compute its inputs",
+        "loader": "a loader yielded a different batch",
+        "length": "one of them took fewer steps",
+        "unknown": "no single operation was found",
+    }
+    return sentences[found.kind]
 
 
 def _in_this_process(subject: RecipeSubject, runs: tuple[str, ...]) -> list[Trace]:
-    recipe = replace(
-        subject.recipe, epochs=None, steps=STEPS, patience=None, warmup=min(subject.recipe.warmup, STEPS // 4)
-    )
+    warmup = min(subject.recipe.warmup, STEPS // 4)
+    recipe = replace(subject.recipe, epochs=None, steps=STEPS, patience=None, warmup=warmup)
     traces = []
     for name in runs:
         with fence(), tracing(START[name]) as trace:
-            Loop.of(recipe, subject.request).train()
+            Loop(assemble(recipe, subject.request)).train()
         traces.append(trace)
     return traces

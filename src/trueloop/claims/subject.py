@@ -1,7 +1,6 @@
-"""What claims are tried on: a recipe, whose parts are all at hand, or a script, which can only be run and watched.
+"""What claims are tested on: a recipe, whose parts are all accessible, or a script, which can only be run and observed.
 
-Whatever a proof trains or writes lies in `scratch`, a folder of its own that is removed afterwards: the user's runs are
-left alone.
+Everything that a test trains or writes is in `scratch`, a temporary folder: the user's runs are not touched.
 """
 
 from __future__ import annotations
@@ -19,41 +18,40 @@ from typing import Any, TypeVar, final
 from trueloop.data.source import Batch, Splits
 from trueloop.engine.assemble import assemble
 from trueloop.engine.parts import Parts
-from trueloop.event import Event
+from trueloop.event import Event, Place
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.run import read_events
+from trueloop.usercode.ownership import class_place
 
-__all__ = ["CheckedRun", "RecipeSubject", "ScriptSubject", "python"]
+__all__ = ["CheckedRun", "RecipeSubject", "ScriptSubject", "dataset_place", "function_place", "last_line", "run_python"]
 
 E = TypeVar("E", bound=Event)
 
 
 @final
 class RecipeSubject:
-    """A recipe; without its trackers and hooks, to whom a proof is no run."""
+    """A recipe, without its trackers and hooks."""
 
     def __init__(self, recipe: Recipe, request: DataRequest, words: tuple[str, ...], scratch: Path) -> None:
         self.recipe = replace(recipe, trackers=(), hooks=())
         self.request = request
-        self.words = words
-        """What to type after `trueloop train` for this recipe: ('digits', '--set', 'lr=0.1')."""
+        self.words = words  # what to type after `trueloop train` for this recipe: ('digits', '--set', 'lr=0.1')
         self.scratch = scratch
 
     @cached_property
     def splits(self) -> Splits:
-        """Read once for all claims: a source gives the same samples each time it is asked."""
+        """Read once for all claims: a source gives the same samples each time."""
         splits: Splits = self.recipe.data(self.request)
         return splits
 
     def parts(self, **changes: Any) -> Parts:
-        """A fresh loop of the recipe, at its beginning, seeded as a run is; `changes`: other values for fields of the
-        recipe."""
-        if changes.get("compile") == "off":  # asked for by those who look into a step, or take it themselves
+        """The parts of a new training, seeded like a run, with `changes` to the recipe's fields."""
+        if changes.get("compile") == "off":  # claims that look into a step, or take it themselves
             changes = {"program": "eager"} | changes
         return assemble(replace(self.recipe, data=lambda _: self.splits, **changes), self.request)
 
     def batch(self, parts: Parts) -> Batch:
-        """The first batch that a run trains on, whole, on the loop's device, prepared and augmented as there."""
+        """The complete first training batch, on its device, prepared and augmented."""
         batch = parts.batches.batch_at(0, 0)
         assert batch is not None, "a single process has a part in every batch"
         return batch
@@ -61,15 +59,12 @@ class RecipeSubject:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """What `trueloop check --record` left of a run."""
+    """The result of `trueloop check --record`."""
 
     events: tuple[Event, ...]
-    report: Mapping[str, Any]
-    """The JSON report."""
-    exit_code: int
-    """Of the script itself."""
-    said: str
-    """The end of what it wrote to stderr."""
+    report: Mapping[str, Any]  # the JSON report
+    exit_code: int  # of the script itself
+    stderr: str  # the end of it
 
     def of(self, kind: type[E]) -> tuple[E, ...]:
         return tuple(event for event in self.events if isinstance(event, kind))
@@ -80,39 +75,47 @@ class CheckedRun:
 
 @final
 class ScriptSubject:
-    """Somebody's script, unmodified. It is run in processes of its own: each claim meets it fresh."""
+    """A user's script, unmodified. Each claim runs it in a new process."""
 
     def __init__(self, command: tuple[str, ...], steps: int | None, scratch: Path) -> None:
-        self.command = command
-        """SCRIPT or -m MODULE, and its own arguments."""
-        self.steps = steps
-        """Optimizer steps after which a run of it is ended; None: at its own end."""
+        self.command = command  # SCRIPT or -m MODULE, and its own arguments
+        self.steps = steps  # optimizer steps after which a run is stopped; None: at its own end
         self.scratch = scratch
 
     @cached_property
     def checked(self) -> CheckedRun:
-        """One run under all rules: most claims can be read off it."""
-        folder, report = self.scratch / "checked", self.scratch / "report.json"
-        options = ["--record", str(folder), "--format", "json", "--output", str(report), "--fail-on", "never"]
-        done = python("-m", "trueloop", "check", *options, *self.limit, *self.command)
-        if not report.is_file():
+        """One run under all rules; most claims read their answer from it."""
+        folder, file = self.scratch / "checked", self.scratch / "report.json"
+        options = ["--record", str(folder), "--format", "json", "--output", str(file), "--fail-on", "never"]
+        limit = () if self.steps is None else ("--steps", str(self.steps))
+        done = run_python("-m", "trueloop", "check", *options, *limit, *self.command)
+        if not file.is_file():
             return CheckedRun((), {"findings": [], "script": {}}, done.returncode or 1, done.stderr[-2000:])
-        said = json.loads(report.read_text(encoding="utf-8"))
-        return CheckedRun(tuple(read_events(folder)), said, int(said["script"]["exit_code"]), done.stderr[-2000:])
-
-    @property
-    def limit(self) -> tuple[str, ...]:
-        return () if self.steps is None else ("--steps", str(self.steps))
+        report = json.loads(file.read_text(encoding="utf-8"))
+        return CheckedRun(tuple(read_events(folder)), report, int(report["script"]["exit_code"]), done.stderr[-2000:])
 
 
-def python(*words: str, timeout: float | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A child by this very Python. Its output is kept from the user's terminal."""
-    return _started(words, {**os.environ, **environment}, timeout)
+def run_python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A child process of this Python; its output is captured."""
+    return _run(words, {**os.environ, **environment})
 
 
-def _started(
-    words: tuple[str, ...], environment: dict[str, str], timeout: float | None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, errors="replace", timeout=timeout, env=environment
-    )
+def _run(words: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Replaced in the tests."""
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+
+
+def last_line(text: str) -> str:
+    return next(reversed(text.strip().splitlines()), "")
+
+
+def dataset_place(splits: Splits) -> Place | None:
+    """Where the class of the training data is defined."""
+    return class_place(type(getattr(splits.train, "samples", splits.train)))
+
+
+def function_place(function: object) -> Place | None:
+    """Where a function is defined; None: not a Python function."""
+    code = getattr(function, "__code__", None)
+    return None if code is None else Place(code.co_filename, code.co_firstlineno, code.co_qualname)

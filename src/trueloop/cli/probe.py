@@ -129,7 +129,7 @@ def _prove(options: argparse.Namespace, target: list[str], claims: list[str], re
         tried = (
             chosen
             if claims or isinstance(subject, RecipeSubject)
-            else [claim for claim in chosen if claim.fits_scripts()]
+            else [claim for claim in chosen if claim.supports_scripts()]
         )
         made = prove(subject, " ".join(target), tried, (lambda proof: live.show(proof_part(proof))) if live else None)
     made = replace(made, left_out=tuple(claim.name for claim in chosen if claim not in tried))

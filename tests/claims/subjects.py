@@ -17,7 +17,7 @@ from trueloop.data.tensors import Tensors
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.proof import Proof
 
-__all__ = ["Blind", "blobs", "net", "of_recipe", "of_script", "recipe"]
+__all__ = ["Blind", "blobs", "net", "recipe", "try_recipe", "try_script"]
 
 CLASSES, WIDTH = 3, 6
 
@@ -56,15 +56,15 @@ def recipe(**changes: Any) -> Recipe:
     return replace(made, **changes)
 
 
-def of_recipe(name: str, scratch: Path, **changes: Any) -> Proof:
+def try_recipe(name: str, scratch: Path, **changes: Any) -> Proof:
     """The claim, tried on the recipe with these changes."""
     made = recipe(**changes)
     (claim,) = claims_named([name])
-    return claim.of_recipe(RecipeSubject(made, DataRequest(seed=made.seed), (), scratch))
+    return claim.try_recipe(RecipeSubject(made, DataRequest(seed=made.seed), (), scratch))
 
 
-def of_script(name: str, scratch: Path, text: str, *arguments: str, steps: int | None = None) -> Proof:
+def try_script(name: str, scratch: Path, text: str, *arguments: str, steps: int | None = None) -> Proof:
     """The claim, tried on a script with this text."""
     (scratch / "train.py").write_text(text, encoding="utf-8")
     (claim,) = claims_named([name])
-    return claim.of_script(ScriptSubject((str(scratch / "train.py"), *arguments), steps, scratch))
+    return claim.try_script(ScriptSubject((str(scratch / "train.py"), *arguments), steps, scratch))

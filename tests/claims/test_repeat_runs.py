@@ -1,4 +1,4 @@
-"""The words that a recipe is run again with, and the few samples that a proof takes."""
+"""The words that a recipe is run again with, and the first_samples samples that a proof takes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.claims.made import recipe
-from trueloop.claims.rerun import found_at, short_words, words_with
-from trueloop.claims.steps import few, some
+from tests.claims.subjects import recipe
+from trueloop.claims.repeat_runs import finding_place, short_run_words, with_settings
 from trueloop.claims.subject import RecipeSubject
+from trueloop.claims.training_step import first_samples, select_samples
 from trueloop.data.source import Batch
 from trueloop.recipe.recipe import DataRequest
 
@@ -35,31 +35,31 @@ from trueloop.recipe.recipe import DataRequest
 def test_settings_take_the_place_of_what_was_said_before(
     words: tuple[str, ...], settings: dict[str, object], made: tuple[str, ...]
 ) -> None:
-    assert words_with(words, settings) == made
+    assert with_settings(words, settings) == made
 
 
 def test_a_short_run_is_told_to_nobody_and_never_ended_early(tmp_path: Path) -> None:
     subject = RecipeSubject(recipe(), DataRequest(), ("mine.py", "--set", "patience=3"), tmp_path)
-    words = short_words(subject, 8, save_every=2)
+    words = short_run_words(subject, 8, save_every=2)
     settings = dict(word.split("=") for word in words if "=" in word)
     assert settings == {"steps": "8", "log_every": "1", "trackers": "none", "patience": "none", "save_every": "2"}
 
 
 def test_a_warm_up_that_is_longer_than_the_run_is_shortened(tmp_path: Path) -> None:
     subject = RecipeSubject(recipe(warmup=100), DataRequest(), ("mine.py",), tmp_path)
-    assert "warmup=2" in short_words(subject, 8)
+    assert "warmup=2" in short_run_words(subject, 8)
     assert not any(
         word.startswith("warmup")
-        for word in short_words(RecipeSubject(recipe(warmup=3), DataRequest(), (), tmp_path), 8)
+        for word in short_run_words(RecipeSubject(recipe(warmup=3), DataRequest(), (), tmp_path), 8)
     )
 
 
 def test_a_findings_line() -> None:
-    place = found_at({"path": "train.py", "line": 7})
+    place = finding_place({"path": "train.py", "line": 7})
     assert place is not None
     assert place.path.endswith("train.py")
     assert place.line == 7
-    assert found_at({"path": None, "line": None}) is None
+    assert finding_place({"path": None, "line": None}) is None
 
 
 class Pair(NamedTuple):
@@ -74,7 +74,7 @@ def test_few_takes_the_same_samples_of_all_that_has_rows() -> None:
         "pair": Pair(torch.arange(6), torch.tensor(3.0)),
         "name": "x",
     }
-    made = few(Batch(inputs, torch.arange(6)), 2)
+    made = first_samples(Batch(inputs, torch.arange(6)), 2)
     assert made.inputs["tokens"].tolist() == [[0, 1], [2, 3]]
     assert made.inputs["mask"].shape == (2,)
     assert made.inputs["pair"].image.tolist() == [0, 1]
@@ -85,8 +85,8 @@ def test_few_takes_the_same_samples_of_all_that_has_rows() -> None:
 
 
 def test_few_of_a_small_batch_is_all_of_it() -> None:
-    assert few(Batch(torch.zeros(3, 2), torch.zeros(3)), 8).inputs.shape == (3, 2)
+    assert first_samples(Batch(torch.zeros(3, 2), torch.zeros(3)), 8).inputs.shape == (3, 2)
 
 
 def test_some_takes_rows_in_the_order_that_is_asked_for() -> None:
-    assert some([torch.arange(4), (torch.arange(4) * 2,)], (3, 1), 4)[1][0].tolist() == [6, 2]
+    assert select_samples([torch.arange(4), (torch.arange(4) * 2,)], (3, 1), 4)[1][0].tolist() == [6, 2]

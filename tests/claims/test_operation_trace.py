@@ -12,8 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from trueloop.claims.digest import differing, digest_of, digest_of_all, same_bits
-from trueloop.claims.trace import (
+from trueloop.claims.operation_trace import (
     TRACED_STEPS,
     Start,
     Trace,
@@ -24,6 +23,7 @@ from trueloop.claims.trace import (
     tracing,
     write_trace,
 )
+from trueloop.claims.tensor_digest import bit_identical, differing_names, digest_of, digest_of_all
 from trueloop.measure.randomness import fence
 
 START = Start(1, 1, 1)
@@ -112,7 +112,7 @@ def test_digests_tell_bits_shapes_and_types_apart() -> None:
     assert digest_of(one) == digest_of(one.clone())
     others = [torch.tensor([-0.0, 1.0]), one.double(), one[None], one + 2**-23, torch.tensor([float("nan"), 1.0])]
     assert len({digest_of(other) for other in (one, *others)}) == 6
-    assert same_bits(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    assert bit_identical(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
     assert digest_of(torch.arange(6).reshape(2, 3).t()) == digest_of(torch.arange(6).reshape(2, 3).t().contiguous())
 
 
@@ -126,7 +126,7 @@ def test_large_tensors_are_sampled_and_compared_whole() -> None:
     other = large.clone()
     other[1] = 1
     assert digest_of(large, 1000) == digest_of(other, 1000)
-    assert not same_bits(large, other)
+    assert not bit_identical(large, other)
     assert digest_of_all({"a": [large]}, 1000) == digest_of_all(((other,),), 1000)
 
 
@@ -135,5 +135,5 @@ def test_states_are_compared_by_name() -> None:
         {"a": torch.ones(2), "b": torch.ones(1), "n": 3},
         {"a": torch.ones(2), "b": torch.zeros(1), "n": 3, "c": torch.ones(1)},
     )
-    assert differing(one, one) == []
-    assert differing(one, other) == ["b", "c"]
+    assert differing_names(one, one) == []
+    assert differing_names(one, other) == ["b", "c"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trueloop.claims.holder import Holder, holder_of, put_there
+from trueloop.claims.referrers import Holder, holder_of, line_that_stores
 
 
 class Thing:
@@ -125,5 +125,5 @@ for step in range(10):
 def test_the_line_that_puts_something_there(tmp_path: Path, name: str, line: int | None) -> None:
     file = tmp_path / "train.py"
     file.write_text(TEXT, encoding="utf-8")
-    found = put_there(name, str(file))
+    found = line_that_stores(name, str(file))
     assert (found.line if found else None) == line
