@@ -53,7 +53,7 @@ KEEPS_TENSORS: Final = Cause(
     "a list or dict collects tensors and is never cleared", "clear it, or bound it: `collections.deque(maxlen=...)`"
 )
 KEEPS_HOOKS: Final = Cause(
-    "a hook is registered in each step", "register it once before the parts, or call `handle.remove()`"
+    "a hook is registered in each step", "register it once before the loop, or call `handle.remove()`"
 )
 KEEPS_CHAIN: Final = Cause(
     "a state or a sum carries its graph from step to step", "detach it between the steps: `state = state.detach()`"
