@@ -72,7 +72,7 @@ def test_a_recorded_run_is_read_in_its_order(tmp_path: Path) -> None:
 def test_a_run_is_never_written_over_another(tmp_path: Path) -> None:
     with Recorder(tmp_path):
         pass
-    with pytest.raises(Misuse, match=r"holds a recorded run already\. Nothing was run"):
+    with pytest.raises(Misuse, match=r"already holds a recorded run\. Nothing was run"):
         Recorder(tmp_path)
 
 
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotARun, match="There is no folder"):
         read_run(tmp_path / "nowhere")
-    with pytest.raises(NotARun, match="holds no recorded run"):
+    with pytest.raises(NotARun, match="has no events.jsonl"):
         read_run(tmp_path)
 
 

@@ -30,7 +30,7 @@ FORBIDDEN: Final[dict[str, str]] = {
     r"\bmend(ed|ing|s)?\b": "fixed",
     r"\brubbish\b": "malformed input",
     r"\bartefacts?\b": "artifact",
-    r"(?<!`)\b(is|are) none\b(?!`)": "is not a valid ...",
+    r"(?<!`)(?<![Tt]here )\b(is|are) none\b(?!`)": "is not a valid ...",
     r"\blengths? of (the|a|its|their|one) gradients?\b|\bgradient's length\b": "gradient norm",
     r"\bby hand\b": "manually; in your own loop",
     r"\bjudg(e|ed|es|ing)\b": "check, checked",

@@ -2,19 +2,19 @@
 
     TrueloopError
     ├── Misuse              the command or a setting is wrong; nothing was run (exit code 4)
-    │   ├── UnknownRule     a code or name that no rule has
-    │   ├── NoSuchScript    the script or module to run is not there
-    │   ├── NotARun         a folder that holds no recorded run, or a damaged one
+    │   ├── UnknownRule     an unknown rule code or name
+    │   ├── NoSuchScript    the script or module to run does not exist
+    │   ├── NotARun         a folder without a recorded run, or with a damaged one
     │   ├── BadRecipe       a recipe that cannot be trained: all its mistakes at once
-    │   ├── BadCheckpoint   a checkpoint that is damaged, incomplete, or not to be trusted
-    │   ├── BadArtifact     an exported model that is damaged, of a later format, or made for another runtime
-    │   └── BadData         data that cannot be learned from: file, row, what is wrong
-    ├── CannotExport        a target cannot take the model, or answers otherwise than it; nothing is left of it (exit
-    code 1) ├── CannotSave          a checkpoint could not be written; the earlier ones are whole (exit code 5) ├──
-    Apart               the processes of a run have not met in time (exit code 6) └── MissingExtra        a feature
-    needs a package that is not installed; the message is the command to type
+    │   ├── BadCheckpoint   a damaged, incomplete or untrusted checkpoint
+    │   ├── BadArtifact     an exported model that is damaged, too new, or made for a different runtime
+    │   └── BadData         unusable data: file, row, reason
+    ├── CannotExport        the target does not support the model, or its outputs differ (exit code 1)
+    ├── CannotSave          a checkpoint could not be written; earlier ones are still valid (exit code 5)
+    ├── Apart               the processes of a run did not connect in time (exit code 6)
+    └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
 
-What a script raises itself is never wrapped: it leaves trueloop as it left the script.
+An exception of the user's script is never wrapped: it leaves trueloop unchanged.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class Misuse(TrueloopError):
 
 
 class UnknownRule(Misuse):
-    """A code or name that no rule has."""
+    """An unknown rule code or name."""
 
 
 class NoSuchScript(Misuse):
-    """The script or module to run is not there."""
+    """The script or module to run does not exist."""
 
 
 class NotARun(Misuse):
-    """A folder that holds no recorded run, or a damaged one."""
+    """A folder without a recorded run, or with a damaged one."""
 
 
 class BadRecipe(Misuse):
@@ -68,27 +68,27 @@ class BadRecipe(Misuse):
 
 
 class BadData(Misuse):
-    """Data that cannot be learned from: which file, which row, what is wrong."""
+    """Unusable data: file, row, reason."""
 
 
 class BadCheckpoint(Misuse):
-    """A checkpoint that is damaged, incomplete, or not to be trusted."""
+    """A damaged, incomplete or untrusted checkpoint."""
 
 
 class BadArtifact(Misuse):
-    """An exported model that is damaged, of a later format, or made for another runtime."""
+    """An exported model that is damaged, too new, or made for a different runtime."""
 
 
 class CannotExport(TrueloopError):
-    """A target cannot take the model, or the exported one answers otherwise; nothing is left of it."""
+    """The target does not support the model, or its outputs differ; no artifact is left."""
 
 
 class CannotSave(TrueloopError):
-    """A checkpoint could not be written; the earlier ones are whole."""
+    """A checkpoint could not be written; earlier ones are still valid."""
 
 
 class Apart(TrueloopError):
-    """The processes of a run have not met in time."""
+    """The processes of a run did not connect in time."""
 
 
 class MissingExtra(TrueloopError):

@@ -1,4 +1,4 @@
-"""What a rule says."""
+"""The result of a rule."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Finding:
     diff: str = ""
     """A unified diff that `patch -p0` applies, where the fix can be written mechanically."""
     source: str = ""
-    """The user's line, as it stands in the file."""
+    """The user's source line."""
     first_step: int = 0
     count: int = 1
     """How often it was seen at this place."""

@@ -1,10 +1,10 @@
-"""What may listen to a run of ours, and what it is told: numbers, never live objects. No torch.
+"""Callbacks of a training run. They get numbers, never live objects. No torch.
 
     class Stopwatch(Hook):
         def logged(self, row: Row) -> None:
             print(row.step, row.values["loss"])
 
-A hook overrides what it needs. The loop needs none: what every run does is written out in `engine/train.py`.
+A hook overrides the methods it needs. The loop itself needs none: `engine/train.py` is written out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is about to run."""
+    """The run that is about to start."""
 
     name: str
     model: str
@@ -31,16 +31,16 @@ class Start:
     total_steps: int
     steps_per_epoch: int
     from_step: int
-    """0 for a new run; where a resumed one goes on."""
+    """0 for a new run; the step at which a resumed run continues."""
     notes: tuple[str, ...]
-    """What was decided and why: 'data: resident on cpu (14.9 MB)'."""
+    """Decisions and their reasons: 'data: resident on cpu (14.9 MB)'."""
     folder: str = ""
     """The run's folder: runs/NAME."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of metrics."""
+    """One row of metrics."""
 
     kind: Literal["train", "valid", "test", "layers"]
     step: int
@@ -52,90 +52,87 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """An evaluation that is below the run's baseline, or no better than a constant answer."""
+    """An evaluation below the run's baseline, or no better than a constant prediction."""
 
     kind: Literal["baseline", "constant"]
     step: int
     metric: str
     value: float
     expected: float
-    """What it was held against."""
+    """The value it was compared with."""
     noise: float
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run of ours ended."""
+    """How a training run ended."""
 
     reason: Literal["finished", "early-stopped", "signal", "nonfinite", "collapsed", "failed", "hung"]
     step: int
     message: str = ""
-    """One sentence for a person; empty when it simply finished."""
+    """One sentence for the user; empty for a normal end."""
     best: float | None = None
     best_step: int | None = None
     best_checkpoint: str = ""
-    """Where it lies; empty: there is none."""
+    """Its path; empty if there is none."""
     metric: str = ""
     test: Mapping[str, float] | None = None
     signal: int = 0
 
 
-class Hook(ABC):  # noqa: B024 - every method may be left as it is
+class Hook(ABC):  # noqa: B024 - no method is required
     """Override what you need."""
 
     def started(self, start: Start) -> None:
         """Before the first step."""
 
     def heard(self, event: Event) -> None:
-        """A fact that rules may judge."""
+        """An event for the rules."""
 
     def logged(self, row: Row) -> None:
         """Metrics of training, validation or test; statistics of layers."""
 
     def saved(self, step: int, path: str) -> None:
-        """A checkpoint is whole on disk."""
+        """A checkpoint is complete on disk."""
 
     def noted(self, sentence: str) -> None:
-        """Something a person should know: a step was skipped, the run went back to a checkpoint."""
+        """A remark for the user: a step was skipped, the run returned to a checkpoint."""
 
     def collapsed(self, collapse: Collapse) -> None:
-        """The run has fallen below its baseline: it stops, or is marked, as the recipe says."""
+        """The run fell below its baseline: it stops or is marked, as the recipe says."""
 
     def ended(self, ending: Ending) -> None:
         """After the last step, whatever the reason."""
 
 
 class Hooks(Hook):
-    """Several as one, told in their order."""
+    """Several hooks as one, called in order."""
 
     def __init__(self, *members: Hook) -> None:
         self.members = members
 
-    def started(self, start: Start) -> None:
+    def _all(self, method: str, *arguments: object) -> None:
         for member in self.members:
-            member.started(start)
+            getattr(member, method)(*arguments)
+
+    def started(self, start: Start) -> None:
+        self._all("started", start)
 
     def heard(self, event: Event) -> None:
-        for member in self.members:
-            member.heard(event)
+        self._all("heard", event)
 
     def logged(self, row: Row) -> None:
-        for member in self.members:
-            member.logged(row)
+        self._all("logged", row)
 
     def saved(self, step: int, path: str) -> None:
-        for member in self.members:
-            member.saved(step, path)
+        self._all("saved", step, path)
 
     def noted(self, sentence: str) -> None:
-        for member in self.members:
-            member.noted(sentence)
+        self._all("noted", sentence)
 
     def collapsed(self, collapse: Collapse) -> None:
-        for member in self.members:
-            member.collapsed(collapse)
+        self._all("collapsed", collapse)
 
     def ended(self, ending: Ending) -> None:
-        for member in self.members:
-            member.ended(ending)
+        self._all("ended", ending)

@@ -1,9 +1,9 @@
-"""A run on disk: what it was, what it said, what was found.
+"""A recorded run on disk.
 
     DIR/run.json        the script, versions, machine, how it ended
     DIR/events.jsonl    one event a line: {"event": "Backward", "step": 3, ...}
 
-Events are facts, so a recorded run can be judged again later by newer rules, on a machine without torch.
+Events are facts, so newer rules can check a recorded run again, on a machine without torch.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from trueloop.event import EVENTS, Event
 __all__ = ["Recorder", "event_from", "event_to", "read_events", "read_run"]
 
 FORMAT: Final = 1
-"""Raised when a recording can no longer be read by an older trueloop."""
+"""Incremented when older versions can no longer read a recording."""
+
+
+_RECORD: Final = "`trueloop check --record DIR SCRIPT`"
 
 
 def event_to(event: Event) -> dict[str, Any]:
-    """What a line of events.jsonl holds: strict JSON, so that other tools can read it too."""
+    """An event as a line of events.jsonl: strict JSON, so that other tools can read it."""
     return {"event": type(event).__name__, **_plain(dataclasses.asdict(event))}
 
 
 def event_from(data: dict[str, Any]) -> Event:
-    """The event a line of events.jsonl holds. Unknown names raise KeyError: they come from a newer trueloop."""
+    """The event of a line of events.jsonl. Unknown names raise KeyError: a newer trueloop wrote them."""
     fields = dict(data)
     built = _build(EVENTS[fields.pop("event")], fields)
     assert isinstance(built, Event)
@@ -41,7 +44,7 @@ def event_from(data: dict[str, Any]) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no nan and no inf: they are written as words."""
+    """JSON has no NaN and Inf: they are written as strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -55,7 +58,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _build(kind: Any, value: Any) -> Any:
-    """JSON back into what the annotation says: tuples, nested dataclasses, nan, None."""
+    """JSON converted to the annotated type: tuples, nested dataclasses, NaN, None."""
     if value is None:
         return None
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -72,23 +75,23 @@ def _build(kind: Any, value: Any) -> Any:
 
 
 class Recorder:
-    """Writes a run while it happens; line by line, so that a crash loses nothing."""
+    """Writes a run line by line while it happens, so that a crash loses nothing."""
 
     def __init__(self, folder: Path) -> None:
         if (folder / "events.jsonl").exists():
-            raise Misuse(f"{folder} holds a recorded run already. Nothing was run: choose another folder for --record.")
+            raise Misuse(
+                f"{folder} already holds a recorded run. Nothing was run: choose a different folder for --record."
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._events: TextIO = (folder / "events.jsonl").open(
-                "w", encoding="utf-8", errors="backslashreplace", buffering=1
-            )
+            file = folder / "events.jsonl"
+            self._events: TextIO = file.open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
         except OSError as error:
-            raise Misuse(
-                f"{folder} cannot be written ({error.strerror}). Nothing was run: choose another folder for --record."
-            ) from None
+            cure = "Nothing was run: choose a different folder for --record."
+            raise Misuse(f"{folder} cannot be written ({error.strerror}). {cure}") from None
         self.folder = folder.absolute()
         self.failure = ""
-        """Why the recording ended before the run did (a full disk); empty while all is well."""
+        """Why the recording ended early (a full disk); empty otherwise."""
 
     def write(self, event: Event) -> None:
         line = json.dumps(event_to(event), allow_nan=False) + "\n"
@@ -103,7 +106,7 @@ class Recorder:
         self._try(lambda: (self.folder / "run.json").write_text(text, encoding="utf-8"))
 
     def _try(self, write: Callable[[], object]) -> None:
-        """A disk that is full must not end somebody's training: the recording ends instead, and the report says so."""
+        """A full disk must not end the training: the recording ends instead, and the report says so."""
         try:
             write()
         except OSError as error:
@@ -117,15 +120,11 @@ class Recorder:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """What run.json says; empty if the run was killed before it could be written."""
+    """The contents of run.json; empty if the run was killed before it was written."""
     if not folder.is_dir():
-        raise NotARun(
-            f"There is no folder {folder}. Nothing was judged: `trueloop check --record {folder} SCRIPT` makes a recorded run."
-        )
+        raise NotARun(f"There is no folder {folder}. Nothing was checked: record a run with {_RECORD}.")
     if not (folder / "events.jsonl").is_file():
-        raise NotARun(
-            f"{folder} holds no recorded run (no events.jsonl). Nothing was judged: `trueloop check --record DIR SCRIPT` makes one."
-        )
+        raise NotARun(f"{folder} has no events.jsonl. Nothing was checked: record a run with {_RECORD}.")
     file = folder / "run.json"
     if not file.is_file():
         return {}
@@ -133,24 +132,23 @@ def read_run(folder: Path) -> dict[str, Any]:
         about = json.loads(file.read_text(encoding="utf-8"))
         recorded = int(about.get("format", FORMAT))
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise NotARun(
-            f"{file} is damaged ({error}). Nothing was judged: record the run again, or remove that file to judge without it."
-        ) from None
+        cure = "record the run again, or delete this file to check without it"
+        raise NotARun(f"{file} is damaged ({error}). Nothing was checked: {cure}.") from None
     if recorded > FORMAT:
         raise NotARun(
             f"{folder} was recorded by a newer trueloop (format {recorded}, this one reads {FORMAT}). "
-            "Nothing was judged: pip install -U trueloop"
+            "Nothing was checked: pip install -U trueloop"
         )
     return dict(about)
 
 
 def read_events(folder: Path) -> Iterator[Event]:
-    """The events of a recorded run, in their order. A last line that was cut off by a kill is left out."""
+    """The events of a recorded run, in order. An incomplete last line (a killed run) is skipped."""
     file = folder / "events.jsonl"
     try:
         lines = file.open(encoding="utf-8")
     except OSError as error:
-        raise NotARun(f"{file} cannot be read ({error.strerror}). Nothing was judged.") from None
+        raise NotARun(f"{file} cannot be read ({error.strerror}). Nothing was checked.") from None
     with lines:
         for number, line in enumerate(_decoded(lines, file), 1):
             try:
@@ -165,13 +163,13 @@ def _decoded(lines: TextIO, file: Path) -> Iterator[str]:
     try:
         yield from lines
     except UnicodeDecodeError as error:
-        raise NotARun(f"{file} is damaged ({error.reason}). Nothing was judged: record the run again.") from None
+        raise NotARun(f"{file} is damaged ({error.reason}). Nothing was checked: record the run again.") from None
 
 
 def _damage(file: Path, number: int, error: Exception) -> str:
     if isinstance(error, ValueError):
-        return f"{file}:{number} is damaged ({error}). Nothing was judged: record the run again."
+        return f"{file}:{number} is damaged ({error}). Nothing was checked: record the run again."
     return (
-        f"{file}:{number} holds an event that this trueloop does not know ({error}): another version recorded it. "
-        "Nothing was judged: judge with that version (run.json names it), or record the run again."
+        f"{file}:{number} holds an unknown event ({error}), recorded by a different version of trueloop. "
+        "Nothing was checked: use that version (run.json names it), or record the run again."
     )
