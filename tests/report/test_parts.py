@@ -35,7 +35,8 @@ DOCUMENT = Document(
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [
-        (None, "text", ""), (True, "flag", "yes"), (1234567, "count", "1,234,567"), (0.123456, "real", "0.1235"), ((3, 4), "shape", "3x4"),
+        (None, "text", ""), (True, "flag", "yes"), (1234567, "count", "1,234,567"), (0.123456, "real", "0.1235"),
+        ((3, 4), "shape", "3x4"),
         ((), "shape", "scalar"), (("a", "b"), "name", "a, b"), (math.nan, "real", "nan"), ("a\x07", "text", "a\\x07"),
     ],
 )  # fmt: skip

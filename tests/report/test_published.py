@@ -42,7 +42,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     mirror = os.environ.get("TRUELOOP_MIRROR", "")
     if not mirror:
         pytest.skip(
-            "the published schema is not here: `make reports MIRROR=folder` reads it from a checkout of oasis-tcs/sarif-spec"
+            "no published schema: `make reports MIRROR=folder` reads it from a checkout of oasis-tcs/sarif-spec"
         )
     into = tmp_path_factory.mktemp("schema")
     try:

@@ -49,7 +49,8 @@ def test_the_page_of_exit_codes_names_each_of_them() -> None:
         (Outcome("cut"), "The run was ended early, as requested."),
         (
             Outcome("interrupted", 130),
-            "The run was interrupted (KeyboardInterrupt); the report covers the steps before that. Exit code 130 is the script's own.",
+            "The run was interrupted (KeyboardInterrupt); the report covers the steps before that. "
+            "Exit code 130 is the script's own.",
         ),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_log_whose_reader_has_gone_does_not_end_the_run(tmp_path: Path) -> Non
     talking.stderr.close()
     assert talking.wait(timeout=60) == 0
     assert complaint.splitlines() == [
-        "trueloop: the log cannot be written any more (Broken pipe). The run goes on. Its metrics are in runs/digits.",
+        "trueloop: the log can no longer be written (Broken pipe). The run continues. Its metrics are in runs/digits.",
         "trained to the end",
     ]
 

@@ -21,7 +21,7 @@ from trueloop.recipe.recipe import Recipe
 from trueloop.track import trackers
 from trueloop.track.mlflow import Mlflow
 from trueloop.track.tensorboard import TensorBoard
-from trueloop.track.trackers import TRACKERS, Secondary, check_trackers, open_trackers
+from trueloop.track.trackers import TRACKERS, FailSafe, check_trackers, open_trackers
 from trueloop.track.wandb import Wandb
 
 RECIPE = {"name": "digits", "lr": 0.003, "betas": [0.9, 0.999]}
@@ -78,7 +78,7 @@ def test_a_folder_called_like_a_package_is_not_the_package(monkeypatch: pytest.M
 def test_with_its_package_tensorboard_writes(tmp_path: Path) -> None:
     hooks, notes = open_trackers(["tensorboard"], tmp_path, RECIPE, never)
     (hook,) = hooks
-    assert isinstance(hook, Secondary)
+    assert isinstance(hook, FailSafe)
     assert isinstance(hook.hook, TensorBoard)
     assert notes == []
     told(hook, [trained(50)])
@@ -105,7 +105,7 @@ class Failing(Hook):
 def test_a_tracker_that_fails_says_so_once_and_the_run_goes_on() -> None:
     said: list[str] = []
     failing = Failing()
-    told(Secondary("mlflow", failing, said.append), [trained(50), trained(100), trained(150)])
+    told(FailSafe("mlflow", failing, said.append), [trained(50), trained(100), trained(150)])
     assert failing.rows == 2
     assert said == [
         "mlflow failed and gets no more metrics (ConnectionError: no route to host). The run's folder has them all."
@@ -131,7 +131,7 @@ def test_everything_is_passed_on_while_it_works() -> None:
         def ended(self, ending: Ending) -> None:
             heard.append("ended")
 
-    hook = Secondary("x", Listening(), never)
+    hook = FailSafe("x", Listening(), never)
     hook.started(start())
     hook.logged(trained(50))
     hook.saved(50, "there")

@@ -13,8 +13,7 @@ from trueloop.usercode.source import shown_path
 
 __all__ = ["as_words", "evidence_line", "lines_around", "where"]
 
-LONGEST: Final = 160
-"""Characters of one value in a report for people; the JSON report has all of it."""
+LONGEST: Final = 160  # characters of one value in a report for people; the JSON report has all of it
 
 
 def as_words(evidence: Mapping[str, object]) -> dict[str, str]:

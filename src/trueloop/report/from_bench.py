@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from trueloop.report.units import bytes_of, seconds_of
 from trueloop.results.bench import Bench, Form
 from trueloop.results.check import counted
-from trueloop.results.document import Axis, Bars, Column, Document, Item, Items, Part, Plot, Series, Table
+from trueloop.results.document import Axis, Bars, Column, Document, Item, Items, Part, Plot, Series, Table, columns
 
 __all__ = ["document"]
 
-COLUMNS = (
-    Column("form"), Column("p50", "number"), Column("p95", "number"), Column("p99", "number"),
-    Column("samples/s", "number"), Column("speed", "number"), Column("calls", "number"), Column("median", "bar"),
-)  # fmt: skip
+COLUMNS: Final = (*columns("form", "p50", "p95", "p99", "samples/s", "speed", "calls"), Column("median", "bar"))
 
 
 def document(bench: Bench) -> Document:

@@ -7,15 +7,13 @@ from typing import Any, Final
 
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 from trueloop.results.check import counted
-from trueloop.results.document import Column, Document, Item, Items, Part, Table, Text
+from trueloop.results.document import Document, Item, Items, Part, Table, Text, columns
 from trueloop.results.plan import Figure, Plan, Row, Scaled
 
 __all__ = ["document"]
 
-HEADS: Final = (
-    "weights", "grads", "optimizer", "activations", "work", "total", "fits", "sent", "bus time", "exposed", "speed",
-    "efficiency",
-)  # fmt: skip
+MEMORY: Final = ("weights", "grads", "optimizer", "activations", "work", "total", "fits")
+SPEED: Final = ("sent", "bus time", "exposed", "speed", "efficiency")
 NOTE: Final = (
     "Bytes are of one GPU; sent: per step; bus time: of what is sent; exposed: the part not hidden behind compute; "
     "speed: relative to one GPU; ~ depends on an assumption."
@@ -39,11 +37,10 @@ def document(plan: Plan) -> Document:
 
 
 def _parts(plan: Plan) -> Iterator[Part]:
-    columns = (Column("way", "name"), *(Column(head, "number") for head in HEADS))
     best = frozenset() if plan.chosen is None else frozenset({plan.chosen})
     rows = tuple((row.way.name, *_numbers(row)) for row in plan.rows)
     if rows:
-        yield Table("", columns, rows, NOTE, best)
+        yield Table("", columns("way", *MEMORY, *SPEED), rows, NOTE, best)
     if plan.refused:
         yield Items("Not possible", tuple(Item(each.way.name, each.why) for each in plan.refused))
     chosen = plan.recommended
@@ -75,11 +72,10 @@ def _marked(figure: Figure, text: str) -> str:
 
 
 def _scaling(plan: Plan) -> Table:
-    heads = ("GPUs", "batch", "memory of one GPU", "bus time", "speed", "efficiency")
+    heads = columns("GPUs", "batch", "memory of one GPU", "bus time", "speed", "efficiency")
     here = frozenset(number for number, each in enumerate(plan.scaling) if each.gpus == plan.gpus)
-    columns = tuple(Column(head, "number") for head in heads)
     hint = "the same way, and the same share of the batch on each GPU"
-    return Table("More GPUs", columns, tuple(map(_scaled, plan.scaling)), best=here, hint=hint)
+    return Table("More GPUs", heads, tuple(map(_scaled, plan.scaling)), best=here, hint=hint)
 
 
 def _scaled(each: Scaled) -> tuple[Any, ...]:

@@ -9,42 +9,24 @@ from typing import Any, Final
 
 from trueloop.report.evidence import as_words, where
 from trueloop.report.units import bytes_of, rate_of, seconds_of
+from trueloop.results import document as doc
 from trueloop.results.check import counted
-from trueloop.results.document import (
-    Axis,
-    Card,
-    Code,
-    Column,
-    Document,
-    Facts,
-    Lane,
-    Lanes,
-    Part,
-    Plot,
-    Segment,
-    Series,
-    Table,
-    Text,
-)
 from trueloop.results.profile import PHASES, Advice, Compiled, Memory, Profile, Steps
 from trueloop.usercode.source import line_of
 
 __all__ = ["document"]
 
-ROWS: Final = 10
-"""Operations and modules that are shown; the JSON report has all."""
-COLORS: Final = {
-    "data": 3, "copy": 7, "forward": 2, "backward": 0, "optimizer": 5, "communication": 4, "device": 6, "python": 1,
-    "saving": 8, "evaluating": 9, "kernels": 0,
-}  # fmt: skip
+ROWS: Final = 10  # operations and modules that are shown; the JSON report has all
+COLORS: Final = dict(zip((*PHASES, "kernels"), (3, 7, 2, 0, 5, 4, 6, 1, 8, 9, 0), strict=True))
+"""Phase -> its color in the palette."""
 
 
-def document(profile: Profile) -> Document:
+def document(profile: Profile) -> doc.Document:
     machine, bound = profile.machine, profile.bound
     threads = f"{counted(machine.threads, 'thread')} of {counted(machine.cores, 'core')}"
     device = threads if machine.device == "cpu" else machine.device
     headline = bound.sentence.split(":")[0] if bound else "nothing to report: no training step was seen"
-    return Document(
+    return doc.Document(
         title=f"{profile.subject}: {headline}",
         parts=tuple(_parts(profile)),
         notes=profile.notes,
@@ -53,7 +35,7 @@ def document(profile: Profile) -> Document:
     )
 
 
-def _parts(profile: Profile) -> Iterator[Part]:
+def _parts(profile: Profile) -> Iterator[doc.Part]:
     if profile.steps is not None:
         yield from _verdict(profile)
         yield from _step(profile, profile.steps)
@@ -63,26 +45,26 @@ def _parts(profile: Profile) -> Iterator[Part]:
         yield from _memory(profile.memory) if profile.memory else ()
         yield from _compiler(profile.compiled) if profile.compiled else ()
         yield from _advice(profile.advice)
-    yield from (Code(failure, title="trueloop itself failed") for failure in profile.failures)
+    yield from (doc.Code(failure, title="trueloop itself failed") for failure in profile.failures)
 
 
-def _verdict(profile: Profile) -> Iterator[Part]:
+def _verdict(profile: Profile) -> Iterator[doc.Part]:
     if profile.bound is not None:
-        yield Text(profile.bound.sentence, label="verdict", tone="warning")
+        yield doc.Text(profile.bound.sentence, label="verdict", tone="warning")
         if evidence := as_words(profile.bound.evidence):
-            yield Facts("", evidence, inline=True)
+            yield doc.Facts("", evidence, inline=True)
 
 
-def _step(profile: Profile, steps: Steps) -> Iterator[Part]:
+def _step(profile: Profile, steps: Steps) -> Iterator[doc.Part]:
     rate = f", {profile.batch / steps.seconds:,.0f} samples/s" if profile.batch and steps.seconds else ""
     hint = f"{counted(steps.count, 'step')}: median {seconds_of(steps.median)}, p95 {seconds_of(steps.p95)}{rate}"
     phases = [(phase, words, steps.phases[phase]) for phase, words in PHASES.items() if steps.phases.get(phase)]
     ends = list(accumulate(seconds for _, _, seconds in phases))
     segments = tuple(
-        Segment(words, end - seconds, end, f"{seconds_of(seconds)}, {steps.share(phase):.0%}", COLORS[phase])
+        doc.Segment(words, end - seconds, end, f"{seconds_of(seconds)}, {steps.share(phase):.0%}", COLORS[phase])
         for (phase, words, seconds), end in zip(phases, ends, strict=True)
     )
-    yield Lanes(f"A step takes {seconds_of(steps.seconds)}", (Lane("", segments),), hint=hint)
+    yield doc.Lanes(f"A step takes {seconds_of(steps.seconds)}", (doc.Lane("", segments),), hint=hint)
     more: dict[str, str] = {}
     for words, count, seconds in (
         ("evaluations", steps.evaluations, steps.evaluating),
@@ -93,37 +75,29 @@ def _step(profile: Profile, steps: Steps) -> Iterator[Part]:
     if (busy := profile.busy_share) is not None and profile.host is not None:
         more["device"] = f"the device computes in {busy:.0%} of the step, {profile.host.launches:,.0f} kernels"
     if more:
-        yield Facts("", more)
+        yield doc.Facts("", more)
     if profile.lines:
         rows = tuple(
             (f"{line.share:.0%}", where(line.place), line_of(line.place).strip(), PHASES[line.phase])
             for line in profile.lines[:ROWS]
         )
-        heads = (Column("seen", "number"), Column("line", "name"), Column("source"), Column("phase"))
-        yield Table("Lines", heads, rows, hint="share of the sampled steps in which the line was running")
+        heads = (doc.Column("seen", "number"), doc.Column("line", "name"), doc.Column("source"), doc.Column("phase"))
+        yield doc.Table("Lines", heads, rows, hint="share of the sampled steps in which the line was running")
     if profile.timeline:
         yield _timeline(profile)
 
 
-def _timeline(profile: Profile) -> Lanes:
+def _timeline(profile: Profile) -> doc.Lanes:
     words = {str(phase): text for phase, text in PHASES.items()}
-    lanes = tuple(
-        Lane(
-            name,
-            tuple(
-                Segment(words.get(each.name, each.name), each.start, each.end, seconds_of(each.end - each.start),
-                        COLORS.get(each.name, 8))
-                for each in profile.timeline
-                if each.lane == name
-            ),
-        )
-        for name in ("host", "device", "copy")
-        if any(each.lane == name for each in profile.timeline)
-    )  # fmt: skip
-    return Lanes("Timeline of a few steps", lanes, unit="s", show="page")
+    lanes: dict[str, list[doc.Segment]] = {"host": [], "device": [], "copy": []}
+    for each in profile.timeline:
+        name, color, length = words.get(each.name, each.name), COLORS.get(each.name, 8), each.end - each.start
+        lanes[each.lane].append(doc.Segment(name, each.start, each.end, seconds_of(length), color))
+    shown = tuple(doc.Lane(name, tuple(segments)) for name, segments in lanes.items() if segments)
+    return doc.Lanes("Timeline of a few steps", shown, unit="s", show="page")
 
 
-def _work(profile: Profile, steps: Steps) -> Iterator[Part]:
+def _work(profile: Profile, steps: Steps) -> Iterator[doc.Part]:
     work, ceilings = profile.work, profile.ceilings
     if work is None or ceilings is None:
         return
@@ -139,11 +113,11 @@ def _work(profile: Profile, steps: Steps) -> Iterator[Part]:
         facts["reached"] = f"{reached}, {profile.mfu:.1%} of the ceiling for {profile.precision} (MFU)"
     if work.roof:
         facts["at the ceilings"] = f"the step would take {seconds_of(work.roof)}"
-    yield Facts("Work", facts, hint=f"{work.source}; ceilings measured on this machine")
+    yield doc.Facts("Work", facts, hint=f"{work.source}; ceilings measured on this machine")
     yield from _roofline(profile, steps)
 
 
-def _roofline(profile: Profile, steps: Steps) -> Iterator[Plot]:
+def _roofline(profile: Profile, steps: Steps) -> Iterator[doc.Plot]:
     """FLOPs per byte across, FLOPs per second up: the machine's roof, the operations, and the step."""
     work, ceilings = profile.work, profile.ceilings
     if work is None or ceilings is None or not ceilings.bandwidth or not work.bytes or not work.flops:
@@ -156,11 +130,11 @@ def _roofline(profile: Profile, steps: Steps) -> Iterator[Plot]:
     step = (work.intensity, work.flops / steps.seconds)
     low, high = min([0.1, step[0], *(dot[1] for dot in dots)]), max([1000.0, step[0], *(dot[1] for dot in dots)])
     roofs = [
-        Series(f"{name} {rate_of(top, 'FLOP/s')}", _roof(low, high, ceilings.bandwidth, top), 8)
+        doc.Series(f"{name} {rate_of(top, 'FLOP/s')}", _roof(low, high, ceilings.bandwidth, top), 8)
         for name, top in ceilings.flops.items()
     ]
     longest = max((dot[3] for dot in dots), default=0.0) or 1.0
-    measured = Series(
+    measured = doc.Series(
         "operations",
         tuple(dot[1:3] for dot in dots),
         0,
@@ -170,9 +144,9 @@ def _roofline(profile: Profile, steps: Steps) -> Iterator[Plot]:
         sizes=tuple(3 + 7 * sqrt(dot[3] / longest) for dot in dots),
     )
     title = f"the step: {step[0]:.3g} FLOP per byte, {rate_of(step[1], 'FLOP/s')}"
-    own = Series("the step", (step,), 3, line=False, dots=True, titles=(title,), sizes=(5.0,))
-    x, y = Axis("FLOP per byte", "log"), Axis("FLOP/s", "log", "FLOP/s")
-    yield Plot("Roofline", (*roofs, measured, own), x, y, show="page")
+    own = doc.Series("the step", (step,), 3, line=False, dots=True, titles=(title,), sizes=(5.0,))
+    x, y = doc.Axis("FLOP per byte", "log"), doc.Axis("FLOP/s", "log", "FLOP/s")
+    yield doc.Plot("Roofline", (*roofs, measured, own), x, y, show="page")
 
 
 def _roof(low: float, high: float, bandwidth: float, top: float) -> tuple[tuple[float, float], ...]:
@@ -180,13 +154,12 @@ def _roof(low: float, high: float, bandwidth: float, top: float) -> tuple[tuple[
     return (low, min(low * bandwidth, top)), (bend, min(bend * bandwidth, top)), (high, min(high * bandwidth, top))
 
 
-def _operations(profile: Profile) -> Iterator[Part]:
+def _operations(profile: Profile) -> Iterator[doc.Part]:
     total = sum(each.seconds for each in profile.operations)
     if not total:
         return
     source = "on the device" if profile.busy_share is not None else "by PyTorch's profiler, which itself costs time"
-    kinds = ("calls", "own time", "share", "speed", "traffic")
-    heads = (Column("operation"), *(Column(name, "number") for name in kinds))
+    heads = doc.columns("operation", "calls", "own time", "share", "speed", "traffic")
     rows = tuple(
         (
             each.name,
@@ -198,14 +171,13 @@ def _operations(profile: Profile) -> Iterator[Part]:
         )
         for each in profile.operations[:ROWS]
     )
-    yield Table("Operations", heads, rows, hint=f"own time per step, {source}")
+    yield doc.Table("Operations", heads, rows, hint=f"own time per step, {source}")
 
 
-def _modules(profile: Profile) -> Iterator[Part]:
+def _modules(profile: Profile) -> Iterator[doc.Part]:
     if not profile.modules:
         return
-    kinds = ("forward", "backward", "FLOP, forward", "kept for backward", "parameters")
-    heads = (Column("module"), *(Column(name, "number") for name in kinds))
+    heads = doc.columns("module", "forward", "backward", "FLOP, forward", "kept for backward", "parameters")
     rows = tuple(
         (
             f"{each.name or '(the model)'} {each.kind}",
@@ -217,10 +189,10 @@ def _modules(profile: Profile) -> Iterator[Part]:
         )
         for each in profile.modules[:ROWS]
     )
-    yield Table("Modules", heads, rows, hint="time of their own operations, without submodules")
+    yield doc.Table("Modules", heads, rows, hint="time of their own operations, without submodules")
 
 
-def _memory(memory: Memory) -> Iterator[Part]:
+def _memory(memory: Memory) -> Iterator[doc.Part]:
     sizes = {
         "parameters": (memory.parameters, 0),
         "gradients": (memory.gradients, 5),
@@ -230,16 +202,16 @@ def _memory(memory: Memory) -> Iterator[Part]:
     }
     ends = list(accumulate(size for size, _ in sizes.values()))
     predicted = tuple(
-        Segment(name, end - size, end, bytes_of(size), color)
+        doc.Segment(name, end - size, end, bytes_of(size), color)
         for (name, (size, color)), end in zip(sizes.items(), ends, strict=True)
         if size
     )
-    lanes = [Lane("predicted", predicted)]
+    lanes = [doc.Lane("predicted", predicted)]
     peak = ""
     if memory.measured is not None:
-        lanes.append(Lane("measured", (Segment("peak", 0, memory.measured, bytes_of(memory.measured), 1),)))
+        lanes.append(doc.Lane("measured", (doc.Segment("peak", 0, memory.measured, bytes_of(memory.measured), 1),)))
         peak = f"; measured peak {bytes_of(memory.measured)}, {memory.how}"
-    yield Lanes("Memory", tuple(lanes), hint=f"predicted {bytes_of(memory.predicted)}{peak}")
+    yield doc.Lanes("Memory", tuple(lanes), hint=f"predicted {bytes_of(memory.predicted)}{peak}")
     facts: dict[str, Any] = {
         "workspace and batches": memory.workspace,
         "fragmentation": memory.fragmentation,
@@ -250,23 +222,23 @@ def _memory(memory: Memory) -> Iterator[Part]:
     if memory.moment:
         shown["the peak is in"] = PHASES[memory.moment] + (f", in {memory.module}" if memory.module else "")
     if shown:
-        yield Facts("", shown)
+        yield doc.Facts("", shown)
 
 
-def _compiler(compiled: Compiled) -> Iterator[Part]:
+def _compiler(compiled: Compiled) -> Iterator[doc.Part]:
     counts = f"{counted(len(compiled.breaks), 'graph break')}, {counted(len(compiled.recompiles), 'recompile')}"
     hint = f"{counted(compiled.graphs, 'graph')}, {counts}, {compiled.seconds:.1f} s"
     kinds = (("break", compiled.breaks), ("recompile", compiled.recompiles))
     rows = tuple((kind, where(note.place) or "?", note.what) for kind, notes in kinds for note in notes[:ROWS])
-    heads = (Column("event"), Column("where", "name"), Column("why"))
-    yield Table("Compiler", heads, rows, hint=hint) if rows else Text(f"Compiler: {hint}")
+    heads = (doc.Column("event"), doc.Column("where", "name"), doc.Column("why"))
+    yield doc.Table("Compiler", heads, rows, hint=hint) if rows else doc.Text(f"Compiler: {hint}")
 
 
-def _advice(advice: tuple[Advice, ...]) -> Iterator[Part]:
+def _advice(advice: tuple[Advice, ...]) -> Iterator[doc.Part]:
     if not advice:
-        yield Text("Nothing that would gain more than 5 % was found.", title="What to change")
+        yield doc.Text("Nothing that would gain more than 5 % was found.", title="What to change")
     for number, each in enumerate(advice):
-        yield Card(
+        yield doc.Card(
             heading=each.what,
             message=f"computed from: {each.computed_from}",
             tone="good",

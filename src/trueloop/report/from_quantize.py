@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.report.units import bytes_of, seconds_of
-from trueloop.results.document import Column, Document, Facts, Part, Table, Text
+from trueloop.results.document import Column, Document, Facts, Part, Table, Text, columns
 from trueloop.results.quantize import Quantization, allowed_of, change_of
 
 __all__ = ["document"]
@@ -18,9 +18,13 @@ WHY: Final = {
     "": "",
 }
 COLUMNS: Final = (
-    Column("layer", "name"), Column("kind"), Column("float", "number"), Column("quantized", "number"),
-    Column("error", "number"), Column("", "bar"), Column("drop", "number"), Column(""),
-)  # fmt: skip
+    Column("layer", "name"),
+    Column("kind"),
+    *columns("float", "quantized", "error"),
+    Column("", "bar"),
+    Column("drop", "number"),
+    Column(""),
+)
 
 
 def document(made: Quantization) -> Document:

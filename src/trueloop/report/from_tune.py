@@ -9,19 +9,36 @@ from typing import Final
 
 from trueloop.report.units import bytes_of, seconds_of
 from trueloop.results.check import counted
-from trueloop.results.document import Axis, Column, Document, Item, Items, Part, Plot, Series, Table, Text, Tone
+from trueloop.results.document import (
+    Axis,
+    Column,
+    Document,
+    Item,
+    Items,
+    Part,
+    Plot,
+    Series,
+    Table,
+    Text,
+    Tone,
+    columns,
+)
 from trueloop.results.tune import Agreement, BatchSizes, Outcome, Trial, Tuning, front, words_of
 
 __all__ = ["document", "trial_line"]
 
 TONES: Final[Mapping[Outcome, Tone]] = {
-    "reference": "", "kept": "good", "no gain": "", "refused": "error", "failed": "error", "unproved": "warning",
+    "reference": "",
+    "kept": "good",
+    "no gain": "",
+    "refused": "error",
+    "failed": "error",
+    "unproved": "warning",
     "reported": "advice",
-}  # fmt: skip
+}
 WORDS: Final[Mapping[Outcome, str]] = {"refused": "REFUSED", "reported": "not chosen", "unproved": "not verified"}
 SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-WIDEST: Final = 60
-"""Letters of a variant's name; the JSON report has all."""
+WIDEST: Final = 60  # letters of a variant's name; the JSON report has all
 
 
 def document(tuning: Tuning) -> Document:
@@ -90,8 +107,8 @@ def _parts(tuning: Tuning) -> Iterator[Part]:
 
 
 def _table(tuning: Tuning) -> Table:
-    kinds = ("samples/s", "speed", "step", "peak", "start")
-    heads = (Column("", "number"), Column("variant"), *(Column(name, "number") for name in kinds), Column("outcome"))
+    numbers = columns("variant", "samples/s", "speed", "step", "peak", "start")
+    heads = (Column("", "number"), *numbers, Column("outcome"))
     best = frozenset(number for number, trial in enumerate(tuning.trials) if trial.number == tuning.winner)
     note = "Speed is relative to the reference. Each trial alternates with the best before it; rates follow from that."
     return Table("", heads, tuple(_row(trial, tuning.winner) for trial in tuning.trials), note, best)

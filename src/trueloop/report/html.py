@@ -1,6 +1,6 @@
 """A document as one HTML file that opens offline: no scripts, no fonts, nothing fetched; light or dark.
 
-`style.css` is the style sheet of every page. Wide tables, code and charts scroll inside their own box, so a page fits 390 px.
+`style.css` is the style sheet of every page. Wide tables, code and charts scroll in their own box.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from trueloop.results.document import cell
 
 __all__ = ["render"]
 
-STYLE: Final = Path(__file__).with_name("style.css")
-"""Of every page."""
+STYLE: Final = Path(__file__).with_name("style.css")  # of every page
 PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>

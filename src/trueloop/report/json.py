@@ -13,8 +13,7 @@ from trueloop.results.plain import as_plain
 
 __all__ = ["Result", "render"]
 
-VERSION: Final = 1
-"""Raised when a key changes its meaning or is removed."""
+VERSION: Final = 1  # raised when a key changes its meaning or is removed
 
 
 class Result(Protocol):

@@ -14,7 +14,7 @@ from trueloop.results.document import cell
 
 __all__ = ["render"]
 
-SIGN: Final[dict[doc.Tone, str]] = {"good": "✅", "error": "❌", "warning": "⚠️", "advice": "💡", "": "▫️"}
+SIGN: Final = {"good": "✅", "error": "❌", "warning": "⚠️", "advice": "💡", "": "▫️"}
 
 _CODE_SPAN: Final = re.compile(r"(`[^`\n]+`)")
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")

@@ -1,9 +1,8 @@
-"""The report as a patch: every fix that can be written mechanically, in one unified diff that `patch -p0` applies.
+"""All fixes that can be written mechanically, as one unified diff that `patch -p0` applies.
 
-Each finding brings a diff against the file as it stands. Several of them for one file cannot simply follow one another
-(the lines that the second expects may have been changed by the first), so their edits are gathered and one diff per
-file is written. Of two edits to the same lines the more severe finding's is taken; applying the patch and checking
-again brings the other.
+Each finding has a diff against the file on disk. Several diffs of one file cannot simply be concatenated, because the
+first may change lines that the second expects, so their edits are merged into one diff per file. Where two edits touch
+the same lines, the more severe finding wins; applying the patch and checking again gives the other.
 """
 
 from __future__ import annotations
@@ -26,15 +25,14 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Lines first..last of the file as it stands (counted from 0, last excluded) become `lines`."""
+    """Lines first..last of the file on disk (from 0, last excluded) become `lines`."""
 
     first: int
     last: int
     lines: tuple[str, ...]
 
-    def meets(self, other: Change) -> bool:
-        """Do both touch the same lines, or write at the same spot? What one writes beside the lines of the other has
-        its own spot."""
+    def overlaps(self, other: Change) -> bool:
+        """Do both touch the same lines, or insert at the same place?"""
         if (self.first, self.last) == (other.first, other.last):
             return True
         return self.first < other.last and other.first < self.last
@@ -42,38 +40,40 @@ class Change:
 
 def render(verdict: Verdict) -> str:
     """The patch; empty when no finding has a diff."""
-    return "".join(_file_patch(name, changes) for name, changes in _gathered(verdict)[0].items())
+    return "".join(_file_patch(name, changes) for name, changes in _merged(verdict)[0].items())
 
 
 def remark(verdict: Verdict) -> str:
-    """What the patch leaves for people: one sentence."""
-    left_out = _gathered(verdict)[1]
-    whole = len(verdict.findings) + (verdict.crash is not None)
-    said = f"{counted(len(_diffs(verdict)) - left_out, 'finding')} of {whole} can be patched"
+    """One sentence: how many findings the patch fixes."""
+    left_out = _merged(verdict)[1]
+    total = len(verdict.findings) + (verdict.crash is not None)
+    text = f"{counted(len(_diffs(verdict)) - left_out, 'finding')} of {total} can be patched"
     if left_out:
-        said += f"; {counted(left_out, 'more patch', 'more patches')} would touch the same lines: apply this one and check again"
-    return said
+        more = counted(left_out, "more patch", "more patches")
+        text += f"; {more} would touch the same lines: apply this one and check again"
+    return text
 
 
-def _gathered(verdict: Verdict) -> tuple[dict[str, list[Change]], int]:
-    """The changes per file, and how many findings had to wait because an earlier one touches the same lines."""
+def _merged(verdict: Verdict) -> tuple[dict[str, list[Change]], int]:
+    """The changes per file, and the number of findings left out because an earlier one touches the same lines."""
     files: dict[str, list[Change]] = {}
     left_out = 0
     for diff in _diffs(verdict):
         for name, wanted in _changes(diff):
             taken = files.setdefault(name, [])
             fresh = [change for change in wanted if change not in taken]
-            if any(change.meets(other) for change in fresh for other in taken):
+            if any(change.overlaps(other) for change in fresh for other in taken):
                 left_out += 1
             else:
                 taken.extend(fresh)
-    return {
-        name: sorted(changes, key=lambda c: (c.first, c.last)) for name, changes in files.items() if changes
-    }, left_out
+    ordered = {
+        name: sorted(made, key=lambda change: (change.first, change.last)) for name, made in files.items() if made
+    }
+    return ordered, left_out
 
 
 def _diffs(verdict: Verdict) -> list[str]:
-    """What made the script crash comes first: nothing else can be seen to work before that is mended."""
+    """The crash comes first: nothing else can be checked before it is fixed."""
     crash = [verdict.crash.diff] if verdict.crash is not None else []
     return [diff for diff in (*crash, *(finding.diff for finding in verdict.findings)) if diff]
 
@@ -87,7 +87,7 @@ def _changes(diff: str) -> Iterator[tuple[str, list[Change]]]:
 
 
 def _joined(diff: str) -> list[str]:
-    """Lines of a diff; one that is marked as having no newline in the file loses it here."""
+    """Lines of a diff; the newline is removed where the file has none."""
     lines: list[str] = []
     for line in StringIO(diff):
         if line == _NO_NEWLINE:

@@ -1,4 +1,4 @@
-"""Pictures as PNG files, written by hand: eight bits, three colours, no filter. Nothing to install."""
+"""Pictures as PNG files, without a library: eight bits, three colors, no filter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from trueloop.results.document import Picture, Tile
 
 __all__ = ["GAP", "contact_sheet", "png"]
 
-GAP: Final = 2
-"""White pixels between two tiles."""
+GAP: Final = 2  # white pixels between two tiles
 SMALLEST: Final = 64
-"""Pixels that the longer side of a tile has at least in a file: eight by eight points are too small to look at."""
+"""Pixels of the longer side of a tile, at least: 8x8 pixels are too small to see."""
 SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 
 
@@ -30,7 +29,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def contact_sheet(picture: Picture) -> Tile:
-    """All tiles in one, row by row, each made large enough to look at."""
+    """All tiles in one picture, row by row, each enlarged."""
     tiles = [enlarged(tile) for tile in picture.tiles]
     across = max(1, min(len(tiles), round(len(tiles) ** 0.5 * 1.5)))
     wide, high = max(tile.width for tile in tiles) + GAP, max(tile.height for tile in tiles) + GAP
@@ -46,7 +45,7 @@ def contact_sheet(picture: Picture) -> Tile:
 
 
 def enlarged(tile: Tile) -> Tile:
-    """Each pixel as a square, until the longer side is long enough."""
+    """Each pixel as a square, until the longer side has `SMALLEST` pixels."""
     times = -(-SMALLEST // max(tile.width, tile.height))
     if times <= 1:
         return tile

@@ -18,8 +18,7 @@ __all__ = ["COLORS", "bars_svg", "color_of", "lanes_svg", "plot_svg"]
 
 Point = tuple[float, float]
 
-WIDTH: Final = 720.0
-"""Points across; the page scales them to its width."""
+WIDTH: Final = 720.0  # points across; the page scales them to its width
 HEIGHT: Final = 300.0
 LEFT: Final = 92.0
 RIGHT: Final = 16.0
@@ -27,22 +26,17 @@ TOP: Final = 14.0
 BOTTOM: Final = 44.0
 ROW: Final = 22.0
 LANE: Final = 40.0
-LABELS: Final = 190.0
-"""Points at the left of bars, at most, for their labels."""
-NUMBERS: Final = 84.0
-"""Points at the right of bars, for their values."""
+LABELS: Final = 190.0  # points at the left of bars, at most, for their labels
+NUMBERS: Final = 84.0  # points at the right of bars, for their values
 REACH: Final = 4.0
 """Times the longest bar that a whisker may reach: one slow call in a hundred must not squeeze all bars."""
-COLORS: Final = 10
-"""Colors of the page's style, --c0 to --c9."""
+COLORS: Final = 10  # colors of the page's style, --c0 to --c9
 POINTS: Final = 300
 """Points of a line that are drawn: more cannot be distinguished at this width, and the page stays small."""
-MARKS: Final = 12
-"""Non-finite values of a line that are marked one by one."""
+MARKS: Final = 12  # non-finite values of a line that are marked one by one
 LOG_FROM: Final = 30.0
 """An `auto` axis is logarithmic from this ratio of largest to smallest value: else the end of a loss is a flat line."""
-TINY: Final = 1e-300
-"""Below it, a logarithm is at the end of what floats can hold."""
+TINY: Final = 1e-300  # below it, a logarithm is at the end of what floats can hold
 
 
 def color_of(color: int | Tone) -> str:

@@ -17,23 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["SIGN", "Live", "letters", "print_document", "render"]
 
-SIGN: Final[dict[doc.Tone, str]] = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", "": " "}
-STYLE: Final[dict[doc.Tone, str]] = {
-    "good": "bold green", "error": "bold red", "warning": "bold yellow", "advice": "bold cyan", "": "bold",
-}  # fmt: skip
+SIGN: Final = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", "": " "}
+STYLE: Final = {"good": "bold green", "error": "bold red", "warning": "bold yellow", "advice": "bold cyan", "": "bold"}
 COLUMN_STYLE: Final = {"name": "cyan", "shape": "green", "bar": "green"}
-LABEL: Final = 11
-"""Columns of the labels of a card: why, fix, evidence."""
-LONGEST_BAR: Final = 40
-"""Letters of the longest bar."""
-COLUMN_BAR: Final = 20
-"""Letters of the longest bar inside a table."""
-EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-"""Eighths of a letter, for the end of a bar."""
-WIDEST_TILE: Final = 28
-"""Pixels across of a tile in the terminal: four of them fit side by side."""
-TILES: Final = 8
-"""Pictures shown in the terminal; a page has them all."""
+LABEL: Final = 11  # columns of the labels of a card: why, fix, evidence
+LONGEST_BAR: Final = 40  # letters of the longest bar
+COLUMN_BAR: Final = 20  # letters of the longest bar inside a table
+EIGHTHS: Final = " ▏▎▍▌▋▊▉"  # eighths of a letter, for the end of a bar
+WIDEST_TILE: Final = 28  # pixels across of a tile in the terminal: four of them fit side by side
+TILES: Final = 8  # pictures shown in the terminal; a page has them all
 PLOT_WIDTH: Final = 60
 PLOT_HEIGHT: Final = 10
 
@@ -62,8 +54,7 @@ class Live:
 
     def __init__(self, to: TextIO, *, color: bool, verbose: bool = False) -> None:
         self.console, self.verbose = console_for(to, color=color), verbose
-        self._spaced = False
-        """The last line is empty."""
+        self._spaced = False  # the last line is empty
 
     def show(self, part: doc.Part) -> None:
         if part.show == "page" or (part.show == "verbose" and not self.verbose):
@@ -287,6 +278,13 @@ def _shrunk(tile: doc.Tile) -> doc.Tile:
 
 
 _PRINTERS: Final[dict[type, Callable[[Console, Any], None]]] = {
-    doc.Text: _text, doc.Code: _code, doc.Facts: _facts, doc.Table: _table, doc.Bars: _bars, doc.Lanes: _lanes,
-    doc.Plot: _plot, doc.Items: _items, doc.Picture: _picture,
-}  # fmt: skip
+    doc.Text: _text,
+    doc.Code: _code,
+    doc.Facts: _facts,
+    doc.Table: _table,
+    doc.Bars: _bars,
+    doc.Lanes: _lanes,
+    doc.Plot: _plot,
+    doc.Items: _items,
+    doc.Picture: _picture,
+}

@@ -1,7 +1,7 @@
 """An exported model, described completely. No torch here.
 
     artifact = read_artifact(folder)          # export/folder.py: refuses damaged files, later formats, wrong runtimes
-    runner = runner_of(artifact)              # export/catalogue.py: the verified file, opened; runner_of(artifact, "cuda")
+    runner = runner_of(artifact)              # export/catalogue.py: verifies and opens it; runner_of(artifact, "cuda")
     outputs = runner.run([images])            # arrays in the order of artifact.inputs -> of artifact.outputs
     answer_of(artifact, outputs[0][0].tolist())    # {"class": "sneaker", "number": 7, "probability": 0.98, ...}
 
@@ -9,8 +9,8 @@ FOLDER/artifact.json    this value, sealed by its own hash
        model.pt2 | model.onnx | model.pte | model.safetensors | model.pt
        CARD.md          the same for people
 
-Inputs are raw samples, as `preprocessing` says; the transform of a recipe (`Splits.prepare`) is part of the program where
-`preprocessing["inside"]` is true. Outputs are raw logits; names and probabilities are computed here.
+Inputs are raw samples, as `preprocessing` says; the program includes the transform of a recipe (`Splits.prepare`)
+where `preprocessing["inside"]` is true. Outputs are raw logits; names and probabilities are computed here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from typing import Any, Final, Self
 __all__ = ["FILE", "FORMAT", "LICENCE", "Artifact", "Port", "Verification", "answer_of"]
 
 FILE: Final = "artifact.json"
-FORMAT: Final = 1
-"""Of artifact.json; later ones are refused."""
+FORMAT: Final = 1  # of artifact.json; later ones are refused
 LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})
 """To be filled in by the owner."""
 
@@ -36,10 +35,8 @@ class Port:
     """An input or output tensor."""
 
     name: str
-    dtype: str
-    """numpy's name: uint8, int64, float32."""
-    shape: tuple[int | None, ...]
-    """None: any size. The first dimension is the batch."""
+    dtype: str  # numpy's name: uint8, int64, float32
+    shape: tuple[int | None, ...]  # none: any size. The first dimension is the batch
     most: tuple[int | None, ...] = ()
     """The largest size of each dynamic dimension; None: no known limit. Empty: no limits."""
 
@@ -64,28 +61,18 @@ class Port:
 class Verification:
     """The exported program compared with the model, on real samples, in a separate process."""
 
-    split: str
-    """valid, test or train."""
+    split: str  # valid, test or train
     samples: int
-    batches: tuple[int, ...]
-    """Batch sizes, each tested once."""
-    lengths: tuple[int, ...]
-    """Sequence lengths, where they are dynamic."""
+    batches: tuple[int, ...]  # batch sizes, each tested once
+    lengths: tuple[int, ...]  # sequence lengths, where they are dynamic
     tolerance: float
-    max_error: float
-    """The largest difference between two outputs."""
-    scale: float
-    """Factor of the tolerance: 1, or the largest output of a regression."""
-    disagreements: int
-    """Different predictions, without ties."""
-    ties: int
-    """Different predictions where two logits are within the tolerance of each other."""
-    metrics: Mapping[str, tuple[float, float]]
-    """Name -> (model, exported program)."""
-    runtime: str
-    """onnxruntime 1.20.1."""
-    first_differing: str = ""
-    """The first layer whose outputs differ; empty: none."""
+    max_error: float  # the largest difference between two outputs
+    scale: float  # factor of the tolerance: 1, or the largest output of a regression
+    disagreements: int  # different predictions, without ties
+    ties: int  # different predictions where two logits are within the tolerance of each other
+    metrics: Mapping[str, tuple[float, float]]  # name -> (model, exported program)
+    runtime: str  # onnxruntime 1.20.1
+    first_differing: str = ""  # the first layer whose outputs differ; empty: none
 
     @property
     def passed(self) -> bool:
@@ -103,15 +90,11 @@ class Verification:
 class Artifact:
     """What artifact.json says."""
 
-    folder: Path
-    """Not part of the file."""
+    folder: Path  # not part of the file
     name: str
-    target: str
-    """pt2 | aoti | onnx | executorch | safetensors | torchscript."""
-    files: Mapping[str, Mapping[str, Any]]
-    """File -> bytes and sha256; the first one is the model."""
-    versions: Mapping[str, str]
-    """trueloop, python, torch."""
+    target: str  # pt2 | aoti | onnx | executorch | safetensors | torchscript
+    files: Mapping[str, Mapping[str, Any]]  # file -> bytes and sha256; the first one is the model
+    versions: Mapping[str, str]  # trueloop, python, torch
     runtime: Mapping[str, str]
     """package, version, which part of the version must match (match: major | minor); machine, if it must match. For
     machine code also device (cpu | cuda), and the name (gpu) and capability of a GPU, which must match."""
@@ -123,8 +106,7 @@ class Artifact:
     """kind: image | tokens | table | tensors, what the caller must do, and `inside`: does the program do the rest?"""
     run: Mapping[str, Any]
     """id, step, checkpoint, weights, recipe, metrics, readiness; origin and facts, to build the model again."""
-    verification: Verification | None = None
-    """None: only during the export."""
+    verification: Verification | None = None  # none: only during the export
     notes: tuple[str, ...] = ()
     licence: Mapping[str, str] = field(default_factory=lambda: dict(LICENCE))
 
@@ -170,7 +152,7 @@ def _port(plain: Mapping[str, Any]) -> Port:
 
 
 def answer_of(artifact: Artifact, scores: Any) -> dict[str, Any]:
-    """The prediction for one sample, from its first output as lists of numbers; the metric counts the same prediction."""
+    """The prediction for one sample, from its first output as lists; the metric counts the same prediction."""
     match artifact.task:
         case "multiclass":
             return _one_of_many(scores, artifact.classes)

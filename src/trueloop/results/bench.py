@@ -27,8 +27,7 @@ class Pace:
     p50: float
     p95: float
     p99: float
-    per_second: float
-    """Samples per second, over all calls."""
+    per_second: float  # samples per second, over all calls
 
     @classmethod
     def of(cls, batch: int, seconds: Sequence[float]) -> Pace:
@@ -40,18 +39,12 @@ class Pace:
 class Form:
     """The model in one runtime."""
 
-    name: str
-    """eager, compiled, onnx, int8-static-onnx ..."""
-    runtime: str
-    """onnxruntime 1.20.1."""
-    bytes: int
-    """Of the model's file; 0: no file."""
-    paces: tuple[Pace, ...] = ()
-    """By batch size; fewer if it failed."""
-    opened: float = 0.0
-    """Seconds from the start of its process to its first answer: loading, compiling, the first call."""
-    failed: str = ""
-    """Why numbers are missing; empty: none are."""
+    name: str  # eager, compiled, onnx, int8-static-onnx
+    runtime: str  # onnxruntime 1.20.1
+    bytes: int  # of the model's file; 0: no file
+    paces: tuple[Pace, ...] = ()  # by batch size; fewer if it failed
+    opened: float = 0.0  # seconds from the start of its process to its first answer: loading, compiling, the first call
+    failed: str = ""  # why numbers are missing; empty: none are
 
     def pace(self, batch: int) -> Pace | None:
         return next((pace for pace in self.paces if pace.batch == batch), None)
@@ -63,10 +56,8 @@ class Bench:
 
     forms: tuple[Form, ...]
     batches: tuple[int, ...]
-    machine: Mapping[str, Any]
-    """Processor, cores, threads in use, versions; device: cpu or cuda:0 (the GPU's name)."""
-    seconds: float
-    """Per form and batch size."""
+    machine: Mapping[str, Any]  # processor, cores, threads in use, versions; device: cpu or cuda:0 (the GPU's name)
+    seconds: float  # per form and batch size
     rounds: int
     notes: tuple[str, ...] = ()
 

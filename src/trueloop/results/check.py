@@ -39,8 +39,7 @@ class Outcome:
     reason: Literal["finished", "cut", "exception", "interrupted", "exit", "hung"]
     """cut: ended early by --steps or --fail-fast; hung: ended by trueloop, because the ranks waited for each other."""
     exit_code: int = 0
-    exception: str = ""
-    """`RuntimeError: mat1 and mat2 ...`, or what interrupted the script, in one line."""
+    exception: str = ""  # `RuntimeError: mat1 and mat2 ...`, or what interrupted the script, in one line
 
     def sentence(self) -> str:
         """How the script ended, as opposed to what was found; empty when it simply finished."""
@@ -68,14 +67,11 @@ class Watched:
     script: str
     steps: int
     backwards: int
-    batches: int
-    """Calls of models."""
-    epochs: int
-    """Passes over loaders."""
+    batches: int  # calls of models
+    epochs: int  # passes over loaders
     models: tuple[str, ...]
     optimizers: tuple[str, ...]
-    rules: int
-    """Rules that applied: they had the events they need."""
+    rules: int  # rules that applied: they had the events they need
     unwatched_steps: int = 0
     seconds: float = 0.0
 
@@ -113,8 +109,7 @@ class Tally:
         self.counts: Counter[type[Event]] = Counter()
         self.models: dict[str, None] = {}
         self.optimizers: dict[str, None] = {}
-        self.home: Place | None = None
-        """Where the first model is defined, or built."""
+        self.home: Place | None = None  # where the first model is defined, or built
         self.steps = 0
         self.unwatched_steps = 0
 
@@ -154,17 +149,12 @@ class Tally:
 class CrashExplanation:
     """What the exception that ended the script means, in the user's terms."""
 
-    kind: str
-    """`layer-shape`, `in-place` ...: the file of trueloop/crash that recognized it."""
-    message: str
-    """One sentence with this run's names and numbers."""
-    details: tuple[str, ...]
-    """Where each part came from."""
+    kind: str  # `layer-shape`, `in-place` ...: the file of trueloop/crash that recognized it
+    message: str  # one sentence with this run's names and numbers
+    details: tuple[str, ...]  # where each part came from
     fix: str
-    place: Place | None
-    """The line to change where that is known, otherwise the user's line that crashed."""
-    diff: str = ""
-    """A unified diff that `patch -p0` applies, where the fix can be written mechanically."""
+    place: Place | None  # the line to change where that is known, otherwise the user's line that crashed
+    diff: str = ""  # A unified diff that `patch -p0` applies, where the fix can be written mechanically
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +167,14 @@ class Verdict:
     """What watching cost, as a share (0.04: four percent): of an unwatched step if measured, else of the run."""
     overhead_measured: bool = False
     """True: watched steps against unwatched ones of this run; False: the time spent inside the observers."""
-    allowed: int = 0
-    """Findings that the user has allowed by a comment or a setting."""
-    failures: tuple[str, ...] = ()
-    """Tracebacks of trueloop's own failures."""
+    allowed: int = 0  # findings that the user has allowed by a comment or a setting
+    failures: tuple[str, ...] = ()  # tracebacks of trueloop's own failures
     reported_elsewhere: bool = False
     """Another rank of the same run prints the report; this one only keeps its exit code."""
-    notes: tuple[str, ...] = ()
-    """What else a reader must know: 'the report of rank 1 is missing: its process died'."""
-    crash: CrashExplanation | None = None
-    """What the script's own exception means, if it is of a known kind."""
-    facts: tuple[Event, ...] = ()
-    """What this rank reports about itself, for the rules that compare ranks."""
-    summary: str = ""
-    """The closing line where no run was watched; empty: it is built from the numbers above."""
+    notes: tuple[str, ...] = ()  # what else a reader must know: 'the report of rank 1 is missing: its process died'
+    crash: CrashExplanation | None = None  # what the script's own exception means, if it is of a known kind
+    facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks
+    summary: str = ""  # the closing line where no run was watched; empty: it is built from the numbers above
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), default=None)

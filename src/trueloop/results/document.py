@@ -12,10 +12,22 @@ from typing import Any, Final, Literal
 
 from trueloop.event import Place
 
-__all__ = [
-    "Axis", "Bars", "Card", "Code", "Column", "Document", "Facts", "Item", "Items", "Kind", "Lane", "Lanes", "Link",
-    "Part", "Picture", "Plot", "Segment", "Series", "Show", "Table", "Text", "Tile", "Tone", "cell",
-]  # fmt: skip
+__all__ = ["Axis", "Bars", "Card", "Code", "Column", "Document", "Facts", "Item", "Items", "Kind", "Lane", "Lanes"]
+__all__ += [
+    "Link",
+    "Part",
+    "Picture",
+    "Plot",
+    "Segment",
+    "Series",
+    "Show",
+    "Table",
+    "Text",
+    "Tile",
+    "Tone",
+    "cell",
+    "columns",
+]
 
 Kind = Literal["name", "text", "shape", "count", "real", "flag", "number", "bar"]
 """How a column is written: name and text as they are, shape as 3x4, count with commas, real to four digits, flag as yes
@@ -27,8 +39,7 @@ Show = Literal["always", "page", "verbose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    hint: str = ""
-    """Beside the title."""
+    hint: str = ""  # beside the title
     show: Show = "always"
 
 
@@ -66,15 +77,18 @@ class Column:
     kind: Kind = "text"
 
 
+def columns(name: str, *numbers: str) -> tuple[Column, ...]:
+    """A first column of text, and columns of numbers."""
+    return Column(name), *(Column(number, "number") for number in numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Table(_Shown):
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
-    note: str = ""
-    """One sentence below the table."""
-    best: frozenset[int] = frozenset()
-    """Rows that stand out."""
+    note: str = ""  # one sentence below the table
+    best: frozenset[int] = frozenset()  # rows that stand out
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +98,10 @@ class Bars(_Shown):
     title: str
     labels: tuple[str, ...]
     values: tuple[float, ...]
-    texts: tuple[str, ...] = ()
-    """The value as text, where a plain number is not enough."""
+    texts: tuple[str, ...] = ()  # the value as text, where a plain number is not enough
     whiskers: tuple[tuple[float, ...], ...] = ()
     """Per bar, further values to mark beyond its end: the 95th and the 99th percentile."""
-    colors: tuple[int, ...] = ()
-    """Per bar, a number in the palette."""
+    colors: tuple[int, ...] = ()  # per bar, a number in the palette
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +125,9 @@ class Axis:
     label: str = ""
     scale: Literal["linear", "log", "auto"] = "linear"
     """auto: logarithmic where the largest value is many times the smallest."""
-    unit: str = ""
-    """Of the numbers beside it: B, s, x (times), FLOP/s; empty: plain numbers."""
-    ticks: tuple[float, ...] = ()
-    """Empty: round numbers are chosen."""
-    zero: bool = False
-    """The axis begins at zero."""
+    unit: str = ""  # of the numbers beside it: B, s, x (times), FLOP/s; empty: plain numbers
+    ticks: tuple[float, ...] = ()  # empty: round numbers are chosen
+    zero: bool = False  # the axis begins at zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +139,10 @@ class Series:
     color: int | Tone = 0
     line: bool = True
     dots: bool = False
-    labels: tuple[str, ...] = ()
-    """One short text per dot; a plot with labels is also drawn in the terminal."""
-    titles: tuple[str, ...] = ()
-    """One text per dot, shown on hover."""
-    sizes: tuple[float, ...] = ()
-    """Radius of each dot."""
-    mark: tuple[float, float] | None = None
-    """A point to emphasize: the best."""
+    labels: tuple[str, ...] = ()  # one short text per dot; a plot with labels is also drawn in the terminal
+    titles: tuple[str, ...] = ()  # one text per dot, shown on hover
+    sizes: tuple[float, ...] = ()  # radius of each dot
+    mark: tuple[float, float] | None = None  # A point to emphasize: the best
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +160,7 @@ class Segment:
     name: str
     start: float
     end: float
-    text: str
-    """Its size, as text."""
+    text: str  # its size, as text
     color: int = 0
 
 
@@ -172,8 +176,7 @@ class Lanes(_Shown):
 
     title: str
     lanes: tuple[Lane, ...]
-    unit: str = ""
-    """Of the scale below them; empty: no scale."""
+    unit: str = ""  # of the scale below them; empty: no scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +188,9 @@ class Card(_Shown):
     tone: Tone = ""
     badge: str = ""
     place: Place | None = None
-    source: str = ""
-    """The user's line at that place."""
+    source: str = ""  # the user's line at that place
     fix: str = ""
-    more: str = ""
-    """What to type to read more: `trueloop explain GRD101`."""
+    more: str = ""  # what to type to read more: `trueloop explain GRD101`
     rows: tuple[tuple[str, str], ...] = ()
     """(label, text) between the message and the fix: what a crash comes from, likely causes."""
     details: tuple[tuple[str, str], ...] = ()
@@ -211,10 +212,8 @@ class Item:
     text: str
     tone: Tone = ""
     links: tuple[Link, ...] = ()
-    command: str = ""
-    """What to type about it."""
-    badge: str = ""
-    """A label that Markdown leaves out, because the sign of the tone says enough."""
+    command: str = ""  # what to type about it
+    badge: str = ""  # A label that Markdown leaves out, because the sign of the tone says enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +232,12 @@ Part = Text | Code | Facts | Table | Bars | Picture | Plot | Lanes | Card | Item
 class Document:
     title: str
     parts: tuple[Part, ...]
-    notes: tuple[str, ...] = ()
-    """What a reader should know: a prefix to remove, non-finite values."""
+    notes: tuple[str, ...] = ()  # what a reader should know: a prefix to remove, non-finite values
     subtitle: str = ""
     tone: Tone = ""
-    closing: tuple[str, ...] = ()
-    """The last lines; the first of them is the verdict."""
-    lead: bool = True
-    """The terminal prints title and subtitle above the parts; False: the closing lines are enough."""
-    name: str = ""
-    """Of the browser's tab; empty: the title."""
+    closing: tuple[str, ...] = ()  # the last lines; the first of them is the verdict
+    lead: bool = True  # the terminal prints title and subtitle above the parts; False: the closing lines are enough
+    name: str = ""  # of the browser's tab; empty: the title
 
     def plain(self) -> dict[str, Any]:
         parts = [{"kind": type(part).__name__.lower(), "title": part.title, **_plain(part)} for part in self.parts]

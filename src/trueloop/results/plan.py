@@ -1,4 +1,4 @@
-"""The result of `plan`: facts of a model, the ways to spread its training over GPUs, and the best of them. No torch here.
+"""The result of `plan`: facts of a model, ways to spread its training over GPUs, and the best of them. No torch.
 
 Each number is a `Figure`: it says whether it was computed, measured or assumed, and how.
 """
@@ -28,24 +28,15 @@ class Kept:
     """Bytes that a forward keeps for its backward; per sample, unless stated otherwise."""
 
     per_sample: float
-    fixed: float = 0.0
-    """For any batch: copies of weights in the dtype of autocast."""
-    in_blocks: float = 0.0
-    """The part of `per_sample` that blocks keep."""
-    largest_block: float = 0.0
-    """Of one block: allocated again while activation checkpointing recomputes it."""
-    block_inputs: float = 0.0
-    """Inputs of the blocks: all that activation checkpointing keeps."""
-    split: float = 0.0
-    """The part of `in_blocks` that tensor parallelism splits: everything but the residual stream."""
-    largest_tensor: float = 0.0
-    """The largest output of the forward: its gradient needs the same size."""
-    scores: float = 0.0
-    """Of a fused linear + cross entropy: all logits, if they were held at once."""
-    scores_most: float = 0.0
-    """Not per sample: bytes of logits that it holds at once."""
-    scores_fixed: float = 0.0
-    """Not per sample: its copy of the weight."""
+    fixed: float = 0.0  # for any batch: copies of weights in the dtype of autocast
+    in_blocks: float = 0.0  # the part of `per_sample` that blocks keep
+    largest_block: float = 0.0  # of one block: allocated again while activation checkpointing recomputes it
+    block_inputs: float = 0.0  # inputs of the blocks: all that activation checkpointing keeps
+    split: float = 0.0  # the part of `in_blocks` that tensor parallelism splits: everything but the residual stream
+    largest_tensor: float = 0.0  # the largest output of the forward: its gradient needs the same size
+    scores: float = 0.0  # of a fused linear + cross entropy: all logits, if they were held at once
+    scores_most: float = 0.0  # not per sample: bytes of logits that it holds at once
+    scores_fixed: float = 0.0  # not per sample: its copy of the weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +44,23 @@ class ModelFacts:
     """Of a recipe's model, independent of hardware."""
 
     name: str
-    numbers: int
-    """Elements of all parameters."""
-    learning: int
-    """Elements of trainable parameters."""
+    numbers: int  # elements of all parameters
+    learning: int  # elements of trainable parameters
     parameter_bytes: int
     gradient_bytes: int
-    state_bytes: int
-    """Of the optimizer and of an EMA of the weights."""
+    state_bytes: int  # of the optimizer and of an EMA of the weights
     buffer_bytes: int
-    blocks: int
-    """Repeated blocks: the unit of sharding and of activation checkpointing."""
-    largest_block: int
-    """Elements."""
-    outside: int
-    """Elements outside of blocks."""
-    splittable: int
-    """Elements of block matrices, which tensor parallelism splits."""
-    stream: float
-    """Elements of a block's input, per sample, on average."""
+    blocks: int  # repeated blocks: the unit of sharding and of activation checkpointing
+    largest_block: int  # elements
+    outside: int  # elements outside of blocks
+    splittable: int  # elements of block matrices, which tensor parallelism splits
+    stream: float  # elements of a block's input, per sample, on average
     kept: Kept
-    flops: float
-    """Per sample, forward and backward."""
+    flops: float  # per sample, forward and backward
     flops_forward: float
-    flops_blocks: float
-    """Of the blocks' forward."""
-    how: str
-    """How activations and FLOPs were counted."""
-    state_how: str = ""
-    """How the optimizer state was counted."""
+    flops_blocks: float  # of the blocks' forward
+    how: str  # how activations and FLOPs were counted
+    state_how: str = ""  # how the optimizer state was counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +69,7 @@ class Way:
 
     kind: Kind
     recompute: bool = False
-    tensor: int = 1
-    """GPUs that share each layer."""
+    tensor: int = 1  # GPUs that share each layer
 
     @property
     def name(self) -> str:
@@ -136,25 +114,17 @@ class Row:
     """A possible way, with its numbers; memory and traffic are of one GPU."""
 
     way: Way
-    replicas: int
-    """Shares that a batch is split into."""
-    share: int
-    """Samples of a step per replica."""
+    replicas: int  # shares that a batch is split into
+    share: int  # samples of a step per replica
     memory: Memory
     fits: bool
-    bus: Figure
-    """Bytes that a GPU sends per step."""
+    bus: Figure  # bytes that a GPU sends per step
     wire_seconds: Figure
-    exposed: Figure
-    """Seconds of communication not hidden behind compute."""
-    step: Figure
-    """Seconds, including exposed communication."""
-    speedup: Figure
-    """Over one GPU."""
-    speedup_unhidden: Figure
-    """The same if no communication were hidden behind the backward."""
-    efficiency: Figure
-    """Speedup divided by the number of GPUs."""
+    exposed: Figure  # seconds of communication not hidden behind compute
+    step: Figure  # seconds, including exposed communication
+    speedup: Figure  # over one GPU
+    speedup_unhidden: Figure  # the same if no communication were hidden behind the backward
+    efficiency: Figure  # speedup divided by the number of GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +152,15 @@ class Plan:
     subject: str
     facts: ModelFacts
     gpus: int
-    memory: float
-    """Bytes of one GPU."""
-    bandwidth: float
-    """Bytes per second that a GPU can send."""
+    memory: float  # bytes of one GPU
+    bandwidth: float  # bytes per second that a GPU can send
     batch: int
     accumulate: int
     precision: str
     optimizer: str
     rows: tuple[Row, ...]
     refused: tuple[Refused, ...]
-    chosen: int | None
-    """Index of the chosen row; None: no way fits."""
+    chosen: int | None  # index of the chosen row; None: no way fits
     reasons: tuple[str, ...]
     assumed: tuple[str, ...]
     scaling: tuple[Scaled, ...] = ()

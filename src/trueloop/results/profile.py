@@ -12,10 +12,8 @@ from typing import Any, Final, Literal
 
 from trueloop.event import Place
 
-__all__ = [
-    "PHASES", "Advice", "Bound", "Ceilings", "Compiled", "CompilerNote", "Host", "HotLine", "Kind", "Loading",
-    "Machine", "Memory", "ModuleCost", "Operation", "Phase", "Profile", "Span", "Steps", "Updating", "Work",
-]  # fmt: skip
+__all__ = ["PHASES", "Advice", "Bound", "Ceilings", "Compiled", "CompilerNote", "Host", "HotLine", "Kind", "Loading"]
+__all__ += ["Machine", "Memory", "ModuleCost", "Operation", "Phase", "Profile", "Span", "Steps", "Updating", "Work"]
 
 Phase = Literal[
     "data", "copy", "forward", "backward", "optimizer", "communication", "device", "python", "saving", "evaluating"
@@ -39,12 +37,10 @@ PHASES: Final[Mapping[Phase, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    device: str
-    """cpu, or cuda:0."""
+    device: str  # cpu, or cuda:0
     name: str
     cores: int
-    threads: int
-    """Of torch."""
+    threads: int  # of torch
     torch: str
     python: str
     ranks: int = 1
@@ -55,15 +51,12 @@ class Steps:
     """Steps timed without any profiler."""
 
     count: int
-    seconds: float
-    """The trimmed mean; the phases add up to it."""
+    seconds: float  # the trimmed mean; the phases add up to it
     median: float
     p95: float
     phases: Mapping[Phase, float]
-    evaluations: int = 0
-    """Steps after an evaluation, left out above where there are others; the same for saves."""
-    evaluating: float = 0.0
-    """Seconds of all of them together."""
+    evaluations: int = 0  # steps after an evaluation, left out above where there are others; the same for saves
+    evaluating: float = 0.0  # seconds of all of them together
     saves: int = 0
     saving: float = 0.0
 
@@ -76,62 +69,47 @@ class Host:
     """The host during the steps under PyTorch's profiler, as shares of each phase: the profiler itself costs time."""
 
     steps: int
-    inside: Mapping[Phase, float]
-    """Share of each phase inside torch operations; the rest is Python."""
-    launches: float = 0.0
-    """Kernels on the device."""
-    busy: float | None = None
-    """Seconds in which the device computed; None without a device."""
-    copying: float = 0.0
-    """Seconds in which the device only received data from the host."""
-    exchanging: float = 0.0
-    """Seconds in which this rank only exchanged data with others."""
+    inside: Mapping[Phase, float]  # share of each phase inside torch operations; the rest is Python
+    launches: float = 0.0  # kernels on the device
+    busy: float | None = None  # seconds in which the device computed; None without a device
+    copying: float = 0.0  # seconds in which the device only received data from the host
+    exchanging: float = 0.0  # seconds in which this rank only exchanged data with others
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     name: str
     calls: float
-    seconds: float
-    """Own time, without the operations it calls: on the device, where there is one."""
+    seconds: float  # own time, without the operations it calls: on the device, where there is one
     flops: int = 0
     bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCost:
-    name: str
-    """In the model: encoder.0; empty for the model itself."""
+    name: str  # in the model: encoder.0; empty for the model itself
     kind: str
     forward: float
-    backward: float
-    """Seconds of its own operations, without submodules."""
+    backward: float  # seconds of its own operations, without submodules
     flops: int = 0
-    activations: int = 0
-    """Bytes kept for the backward."""
-    parameters: int = 0
-    """Own bytes."""
+    activations: int = 0  # bytes kept for the backward
+    parameters: int = 0  # own bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """The work of one step, counted operation by operation."""
 
-    operations: int
-    """Without views."""
+    operations: int  # without views
     flops: int
-    bytes: int
-    """Read and written, if nothing stays in a cache."""
-    roof: float = 0.0
-    """Seconds at this machine's ceilings: for each operation the longer of compute and memory traffic."""
+    bytes: int  # read and written, if nothing stays in a cache
+    roof: float = 0.0  # seconds at this machine's ceilings: for each operation the longer of compute and memory traffic
     flops_by_type: Mapping[str, int] = field(default_factory=dict)
     pointwise: int = 0
     pointwise_bytes: int = 0
-    fused_bytes: int = 0
-    """The bytes left if neighboring ones were fused: their first reads and last writes."""
+    fused_bytes: int = 0  # the bytes left if neighboring ones were fused: their first reads and last writes
     convolutions: int = 0
-    source: str = "counted"
-    """estimated: by PyTorch's profiler, because the model is compiled."""
+    source: str = "counted"  # estimated: by PyTorch's profiler, because the model is compiled
 
     @property
     def intensity(self) -> float:
@@ -142,19 +120,13 @@ class Work:
 class Ceilings:
     """The highest rates measured on this machine."""
 
-    flops: Mapping[str, float]
-    """Per second, by dtype: float32, tf32, bfloat16, float16."""
-    bandwidth: float
-    """Bytes per second of the device's memory."""
-    launch: float
-    """Seconds of one small operation."""
-    flops_all_cores: float = 0.0
-    """Float32, one thread per core."""
-    pinned: float = 0.0
-    """Bytes per second from pinned memory to the device."""
+    flops: Mapping[str, float]  # per second, by dtype: float32, tf32, bfloat16, float16
+    bandwidth: float  # bytes per second of the device's memory
+    launch: float  # seconds of one small operation
+    flops_all_cores: float = 0.0  # float32, one thread per core
+    pinned: float = 0.0  # bytes per second from pinned memory to the device
     pageable: float = 0.0
-    cold: float = 0.0
-    """Extra seconds of a small operation after the loop was idle: cold caches, a lower clock."""
+    cold: float = 0.0  # extra seconds of a small operation after the loop was idle: cold caches, a lower clock
     cold_share: float = 0.0
     """With a device: the share of the host's work that is due to caches emptied by copying a batch."""
 
@@ -171,21 +143,15 @@ class Memory:
     gradients: int
     optimizer: int
     buffers: int
-    activations: int
-    """Kept for the backward, counted in one forward."""
+    activations: int  # kept for the backward, counted in one forward
     measured: int | None = None
     """The peak: of the allocator on CUDA, else of live tensors, counted operation by operation."""
-    how: str = ""
-    """How the peak was measured."""
-    moment: Phase | None = None
-    """The phase of the peak."""
+    how: str = ""  # how the peak was measured
+    moment: Phase | None = None  # the phase of the peak
     module: str = ""
-    workspace: int = 0
-    """The rest of the peak: temporaries, batches, workspaces of libraries."""
-    fragmentation: int = 0
-    """Reserved by the allocator at the peak and not in use."""
-    process: int = 0
-    """The peak of the process on the host."""
+    workspace: int = 0  # the rest of the peak: temporaries, batches, workspaces of libraries
+    fragmentation: int = 0  # reserved by the allocator at the peak and not in use
+    process: int = 0  # the peak of the process on the host
     capacity: int = 0
 
     @property
@@ -213,14 +179,11 @@ class Loading:
 
     workers: int
     pinned: bool
-    samples: int
-    """0: unknown."""
+    samples: int  # 0: unknown
     batch_size: int
     batch_bytes: int
-    computed: float
-    """Share of the waiting in which the main process built the batch."""
-    place: Place | None
-    """Where it is built, else where the pass over it begins."""
+    computed: float  # share of the waiting in which the main process built the batch
+    place: Place | None  # where it is built, else where the pass over it begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +193,7 @@ class Updating:
     name: str
     fused: bool
     foreach: bool
-    fusable: bool
-    """torch has a fused version for this device."""
+    fusable: bool  # torch has a fused version for this device
     tensors: int
     place: Place | None
 
@@ -247,12 +209,10 @@ class HotLine:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    lane: str
-    """host, device or copy."""
+    lane: str  # host, device or copy
     name: str
     start: float
-    end: float
-    """Seconds from the first."""
+    end: float  # seconds from the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +229,10 @@ class Advice:
     """A change, and its predicted gain."""
 
     what: str
-    gain: float
-    """Times the samples per second."""
-    computed_from: str
-    """The formula, with this run's numbers."""
+    gain: float  # times the samples per second
+    computed_from: str  # the formula, with this run's numbers
     key: str
-    """For programs: workers, resident, pin, read, fused, compile, graph, precision, batch, lift, threads, accumulate."""
+    """workers, resident, pin, read, fused, compile, graph, precision, batch, lift, threads, accumulate."""
     place: Place | None = None
 
 
@@ -282,8 +240,7 @@ class Advice:
 class Profile:
     subject: str
     machine: Machine
-    steps: Steps | None
-    """None: no training step was seen."""
+    steps: Steps | None  # none: no training step was seen
     host: Host | None = None
     operations: tuple[Operation, ...] = ()
     modules: tuple[ModuleCost, ...] = ()
@@ -299,8 +256,7 @@ class Profile:
     advice: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-    batch: int = 0
-    """Batch size, where known."""
+    batch: int = 0  # batch size, where known
 
     def plain(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "bound"}

@@ -1,6 +1,6 @@
 """The result of `probe`: what was claimed of a training, what was measured, and whether the claim holds.
 
-    proofs.json    {"format": 1, "subject": "digits", "proofs": [{"claim": "overfit-one-batch", "result": "holds", ...}]}
+    proofs.json    {"format": 1, "subject": "digits", "proofs": [{"claim": "resume", "result": "holds", ...}]}
 
 A claim that could not be tested is `unproved`, with the reason, and never counts as one that holds. No torch here.
 """
@@ -25,8 +25,7 @@ from trueloop.usercode.source import line_of
 
 __all__ = ["FILE", "Cause", "Proof", "Proofs", "read_proofs", "write_proofs"]
 
-FILE: Final = "proofs.json"
-"""In the folder of a run."""
+FILE: Final = "proofs.json"  # in the folder of a run
 FORMAT: Final = 1
 
 Result = Literal["holds", "fails", "unproved"]
@@ -44,21 +43,15 @@ class Cause:
 class Proof:
     """One tested claim."""
 
-    claim: str
-    """Its name: overfit-one-batch."""
+    claim: str  # its name: overfit-one-batch
     result: Result
-    measured: str
-    """One sentence with numbers: what was measured, or why nothing could be."""
-    healthy: str
-    """What is measured where the claim holds."""
+    measured: str  # one sentence with numbers: what was measured, or why nothing could be
+    healthy: str  # what is measured where the claim holds
     evidence: Mapping[str, object] = field(default_factory=dict)
-    causes: tuple[Cause, ...] = ()
-    """Likely causes of a failure, the most likely first."""
-    place: Place | None = None
-    """The user's line, where there is one."""
+    causes: tuple[Cause, ...] = ()  # likely causes of a failure, the most likely first
+    place: Place | None = None  # the user's line, where there is one
     seconds: float = 0.0
-    when: float = 0.0
-    """Seconds since 1970."""
+    when: float = 0.0  # seconds since 1970
 
     def finding(self) -> Finding:
         """A failed claim as a finding."""
@@ -80,15 +73,11 @@ class Proof:
 class Proofs:
     """All tested claims of one recipe, run or script."""
 
-    subject: str
-    """As the user named it."""
+    subject: str  # as the user named it
     proofs: tuple[Proof, ...]
-    failures: tuple[str, ...] = ()
-    """Tracebacks of trueloop's own failures."""
-    script_code: int = 0
-    """The exit code of a script that failed by itself, so that no claim could be tested."""
-    left_out: tuple[str, ...] = ()
-    """Claims that need a recipe and cannot be tested on a script."""
+    failures: tuple[str, ...] = ()  # tracebacks of trueloop's own failures
+    script_code: int = 0  # the exit code of a script that failed by itself, so that no claim could be tested
+    left_out: tuple[str, ...] = ()  # claims that need a recipe and cannot be tested on a script
 
     def of(self, result: Result) -> tuple[Proof, ...]:
         return tuple(proof for proof in self.proofs if proof.result == result)

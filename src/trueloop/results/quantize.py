@@ -8,10 +8,8 @@ from typing import Any, Final
 
 __all__ = ["ALLOWED", "Layer", "Quantization", "Speed", "allowed_of", "change_of", "drop_of"]
 
-ALLOWED: Final = 0.01
-"""One point of a share (accuracy 0.91 -> 0.90), or one hundredth of another metric (a loss)."""
-SHARES: Final = frozenset(("accuracy", "f1", "r2"))
-"""Metrics whose best value is 1: a point is a hundredth of that."""
+ALLOWED: Final = 0.01  # one point of a share (accuracy 0.91 -> 0.90), or one hundredth of another metric (a loss)
+SHARES: Final = frozenset(("accuracy", "f1", "r2"))  # metrics whose best value is 1: a point is a hundredth of that
 
 
 def drop_of(metric: str, higher_is_better: bool, before: float, after: float) -> float:
@@ -37,17 +35,12 @@ class Layer:
     """A supported layer, quantized alone, all others in float."""
 
     name: str
-    kind: str
-    """Linear, Conv2d ..."""
-    before: int
-    """Bytes of its weight."""
+    kind: str  # linear, Conv2d
+    before: int  # bytes of its weight
     after: int
-    error: float
-    """Relative RMS error of the model's outputs."""
-    drop: float
-    """Of the metric; see `drop_of`."""
-    kept: str = ""
-    """Why it stays in float: asked | larger | costly; empty: quantized."""
+    error: float  # relative RMS error of the model's outputs
+    drop: float  # of the metric; see `drop_of`
+    kept: str = ""  # why it stays in float: asked | larger | costly; empty: quantized
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +61,7 @@ class Speed:
 class Quantization:
     """A scheme applied to a run's model."""
 
-    name: str
-    """Of the recipe."""
+    name: str  # of the recipe
     scheme: str
     target: str
     metric: str
@@ -78,22 +70,16 @@ class Quantization:
     after: float
     max_drop: float
     split: str
-    samples: int
-    """Validation samples of the metric."""
-    calibrated: int
-    """Training samples for calibration or training; 0: the scheme needs none."""
-    size_before: int
-    """Bytes of all weights, as a weights file holds them."""
+    samples: int  # validation samples of the metric
+    calibrated: int  # training samples for calibration or training; 0: the scheme needs none
+    size_before: int  # bytes of all weights, as a weights file holds them
     size_after: int
     layers: tuple[Layer, ...]
-    error: float
-    """As `Layer.error`, all layers quantized."""
-    others: tuple[str, ...] = ()
-    """Layers with weights that the scheme does not support: they stay in float."""
+    error: float  # as `Layer.error`, all layers quantized
+    others: tuple[str, ...] = ()  # layers with weights that the scheme does not support: they stay in float
     notes: tuple[str, ...] = ()
     speeds: tuple[Speed, ...] = ()
-    files: tuple[int, int] = (0, 0)
-    """Bytes of the exported file: float, quantized; zeros: not measured."""
+    files: tuple[int, int] = (0, 0)  # bytes of the exported file: float, quantized; zeros: not measured
 
     @property
     def drop(self) -> float:

@@ -16,16 +16,13 @@ from statistics import median
 from string import Formatter
 from typing import Any, Final, Literal
 
-__all__ = [
-    "SECTIONS", "VERDICTS", "Figure", "Readiness", "Shown", "Statement", "Status", "condensed", "middle_of", "stated",
-    "verdict_of",
-]  # fmt: skip
+__all__ = ["SECTIONS", "VERDICTS", "Figure", "Readiness", "Shown", "Statement", "Status", "condensed", "middle_of"]
+__all__ += ["stated", "verdict_of"]
 
 Status = Literal["good", "note", "risk", "missing", "bad"]
 """note: a neutral fact. missing: nothing was recorded or tested that could answer it."""
 Verdict = Literal["ready", "ready with risks", "not ready"]
-VERDICTS: Final[tuple[Verdict, ...]] = ("not ready", "ready with risks", "ready")
-"""From the worst to the best."""
+VERDICTS: Final[tuple[Verdict, ...]] = ("not ready", "ready with risks", "ready")  # from the worst to the best
 SECTIONS: Final = (
     "model",
     "data",
@@ -96,12 +93,9 @@ class Statement:
     text: str
     links: tuple[str, ...] = ()
     """Addresses of the evidence, relative to the note: metrics.jsonl:12#accuracy, run.json#machine.torch."""
-    shown: tuple[Shown, ...] = ()
-    """Every figure of the text, in order."""
-    command: str = ""
-    """What to type: to produce missing evidence, or to reduce a risk."""
-    essential: bool = False
-    """Without it the verdict is `not ready`."""
+    shown: tuple[Shown, ...] = ()  # every figure of the text, in order
+    command: str = ""  # what to type: to produce missing evidence, or to reduce a risk
+    essential: bool = False  # without it the verdict is `not ready`
 
     def and_see(self, *links: str) -> Statement:
         """With more evidence, from which no figure comes."""
@@ -153,8 +147,7 @@ def _keys(link: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    subject: str
-    """As the user named it."""
+    subject: str  # as the user named it
     statements: tuple[Statement, ...]
 
     @property
@@ -174,17 +167,14 @@ class Readiness:
 
     def closing(self) -> str:
         """'31 lines: 18 good, 2 risks, 4 missing, 7 facts'."""
-        words: dict[Status, str] = {
-            "bad": "bad", "risk": "at risk", "missing": "missing", "good": "good", "note": "plain facts",
-        }  # fmt: skip
-        counts = {word: len(self.of(status)) for status, word in words.items()}
-        return (
-            f"{len(self.statements)} lines: {', '.join(f'{count} {word}' for word, count in counts.items() if count)}"
-        )
+        statuses: tuple[Status, ...] = ("bad", "risk", "missing", "good", "note")
+        words = {"risk": "at risk", "note": "plain facts"}
+        counts = ((len(self.of(status)), words.get(status, status)) for status in statuses)
+        return f"{len(self.statements)} lines: {', '.join(f'{count} {word}' for count, word in counts if count)}"
 
 
 def verdict_of(statements: Sequence[Statement]) -> Verdict:
-    """not ready: a statement is bad, or an essential one (validation, checkpoint, a planned end) is missing, or there are
+    """not ready: a statement is bad, an essential one (validation, checkpoint, a planned end) is missing, or there are
     none. ready with risks: any other is a risk or missing. ready: every statement is good or a plain fact."""
     if not statements or any(map(_is_severe, statements)):
         return "not ready"

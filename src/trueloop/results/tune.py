@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
-__all__ = [
-    "OBJECTIVES", "Agreement", "BatchSizes", "Changes", "Idle", "Objective", "Outcome", "Pace", "Place", "Trial",
-    "Tuning", "front", "read_tuning", "words_of",
-]  # fmt: skip
+__all__ = ["OBJECTIVES", "Agreement", "BatchSizes", "Changes", "Idle", "Objective", "Outcome", "Pace", "Place"]
+__all__ += ["Trial", "Tuning", "front", "read_tuning", "words_of"]
 
 Objective = Literal["throughput", "memory", "latency"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("throughput", "memory", "latency")
@@ -43,12 +41,10 @@ def _word(value: object) -> str:
 class Place:
     """The machine of the measurements: results are valid only there."""
 
-    device: str
-    """cpu | cuda | mps"""
+    device: str  # cpu | cuda | mps
     name: str
     cores: int
-    memory: int
-    """Bytes: of the device, or of the machine."""
+    memory: int  # bytes: of the device, or of the machine
     torch: str
     trueloop: str
 
@@ -60,36 +56,29 @@ class Pace:
     samples_per_second: float
     step_seconds: float
     peak_bytes: int
-    start_seconds: float
-    """Until the first metrics: reading, building, compiling, warm-up."""
+    start_seconds: float  # until the first metrics: reading, building, compiling, warm-up
     windows: int
-    spread: float
-    """Half the interquartile range of the windows, as a share of the median."""
+    spread: float  # half the interquartile range of the windows, as a share of the median
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A trial compared with the reference: same batches, same initial weights, no dropout; and the metric over seeds."""
+    """A trial compared with the reference: same batches and initial weights, no dropout; the metric over seeds."""
 
     steps: int
-    loss_apart: float
-    """The largest difference of the loss curves, as a share of the loss."""
-    loss_allowed: float
-    """A multiple of the reference's own difference after one rounding of its weights."""
+    loss_apart: float  # the largest difference of the loss curves, as a share of the loss
+    loss_allowed: float  # A multiple of the reference's own difference after one rounding of its weights
     cosine: float
     """The smallest over layers, between gradients at the same weights, at the first step and after the last."""
     cosine_allowed: float
     layer: str
-    length: float
-    """The gradient norm divided by that of the reference."""
+    length: float  # the gradient norm divided by that of the reference
     metric: str
     reference: tuple[float, ...]
     """The metric of the reference after a short training, per seed; empty: no validation data."""
     measured: tuple[float, ...]
-    metric_allowed: float
-    """How much worse the mean may be within noise."""
-    failures: tuple[str, ...] = ()
-    """One sentence per failed comparison; empty: it is the same training."""
+    metric_allowed: float  # how much worse the mean may be within noise
+    failures: tuple[str, ...] = ()  # one sentence per failed comparison; empty: it is the same training
 
     @property
     def same(self) -> bool:
@@ -102,18 +91,13 @@ class Trial:
 
     number: int
     knob: str
-    changes: Changes
-    """Everything that differs from the user's recipe."""
-    added: Changes
-    """What this trial adds to the best so far."""
+    changes: Changes  # everything that differs from the user's recipe
+    added: Changes  # what this trial adds to the best so far
     outcome: Outcome
-    said: str = ""
-    """Why it failed or was refused, in a sentence."""
+    said: str = ""  # why it failed or was refused, in a sentence
     pace: Pace | None = None
-    gain: float = 0.0
-    """Over the best at that time, by the objective; measured in interleaved windows."""
-    speed: float = 0.0
-    """Times the samples per second of the reference."""
+    gain: float = 0.0  # over the best at that time, by the objective; measured in interleaved windows
+    speed: float = 0.0  # times the samples per second of the reference
     agreement: Agreement | None = None
 
 
@@ -129,38 +113,28 @@ class Idle:
 class BatchSizes:
     """What larger batches would gain. They change the training, so they are reported, not chosen."""
 
-    tried: tuple[tuple[int, float, int], ...]
-    """(batch, samples per second, peak bytes)"""
-    knee: int
-    """From here, doubling the batch gains less than 10 %."""
-    largest: int
-    """The largest that fits, estimated from how the peak grows; at most the number of samples."""
-    measured: bool
-    """Was the largest really run?"""
-    limit: str
-    """memory, or the number of samples."""
+    tried: tuple[tuple[int, float, int], ...]  # (batch, samples per second, peak bytes)
+    knee: int  # from here, doubling the batch gains less than 10 %
+    largest: int  # the largest that fits, estimated from how the peak grows; at most the number of samples
+    measured: bool  # was the largest really run?
+    limit: str  # memory, or the number of samples
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    subject: str
-    """As the user named it."""
+    subject: str  # as the user named it
     place: Place
     objective: Objective
     trials: tuple[Trial, ...]
-    winner: int
-    """Number of the chosen trial."""
+    winner: int  # number of the chosen trial
     idle: tuple[Idle, ...] = ()
     batches: BatchSizes | None = None
     notes: tuple[str, ...] = ()
     budget: float = 0.0
     seconds: float = 0.0
-    when: float = 0.0
-    """Seconds since 1970."""
-    cached: bool = False
-    """Read from the cache, not measured now."""
-    fixed: Changes = field(default_factory=dict)
-    """Set by the user: no knob may change it."""
+    when: float = 0.0  # seconds since 1970
+    cached: bool = False  # read from the cache, not measured now
+    fixed: Changes = field(default_factory=dict)  # set by the user: no knob may change it
 
     @property
     def reference(self) -> Trial:

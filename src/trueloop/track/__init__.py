@@ -1,1 +1,1 @@
-"""HOW A RUN OF OURS IS FOLLOWED: each file a hook that shows or keeps what the loop tells. No torch."""
+"""HOW A RUN IS FOLLOWED: hooks that show or keep what the training loop reports. No torch."""

@@ -1,4 +1,4 @@
-"""Who shows a run: the bar for a person at a terminal, plain lines for everybody else."""
+"""How a run is shown: a progress bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["choose_display"]
 
 
 def choose_display(to: TextIO | None = None) -> Hook:
-    """NO_COLOR takes the colours away, not the bar; TERM=dumb takes the bar away, since it cannot be drawn over."""
+    """NO_COLOR removes the colors, not the bar; with TERM=dumb nothing can be redrawn, so there is no bar."""
     to = to or sys.stdout
     if not to.isatty() or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         return PlainLog(to)
-    from trueloop.track.progress_bar import ProgressBar  # a tenth of a second: only for who can see it
+    from trueloop.track.progress_bar import ProgressBar  # importing rich takes a tenth of a second
 
     return ProgressBar(to)

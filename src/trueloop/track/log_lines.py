@@ -11,8 +11,7 @@ from trueloop.report.units import duration, number
 
 __all__ = ["CURVES", "closing", "metrics", "opening", "speed"]
 
-CURVES: Final = "curves.html"
-"""The page of curves, in the run's folder."""
+CURVES: Final = "curves.html"  # the page of curves, in the run's folder
 _OWN_WORDS: Final = ("samples_per_second", "data_wait", "memory_mb", "gradient_norm", "seconds")
 """Values of a training row that `speed` prints, or that only the files keep."""
 

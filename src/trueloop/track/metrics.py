@@ -1,11 +1,9 @@
-"""`metrics.jsonl` in the run's folder: one row a line, always there, read by `runs`, `compare`, the curves and people's
-own tools.
+"""`metrics.jsonl` in the run's folder: one row per line, read by `runs`, `compare`, the curves and other tools.
 
     {"kind": "train", "step": 50, "epoch": 2.6316, "loss": 0.8912, "lr": 0.003, ..., "seconds": 0.41}
     {"kind": "valid", "step": 57, "epoch": 3.0, "best": true, "accuracy": 0.96, "loss": 0.141, "seconds": 0.47}
 
-`seconds` is the time that the run has trained for, breaks between a stop and a resume left out. A number that JSON does
-not have (nan, inf) is written as a word.
+`seconds` is the training time without breaks between a stop and a resume. NaN and Inf are written as strings.
 """
 
 from __future__ import annotations
@@ -25,14 +23,12 @@ __all__ = ["FILE", "MetricsFile", "current_rows", "last_row", "read_rows"]
 
 FILE: Final = "metrics.jsonl"
 _TAIL: Final = 1 << 20
-"""Bytes at the end of a file in which its last row is looked for: statistics of many layers take some hundred
-thousand."""
+"""Bytes at the end of a file that are searched for its last row: statistics of many layers take some 100 kB."""
 
 
 @final
 class MetricsFile(Hook):
-    """Appends; a resumed run first drops the rows that it will write again. A row that cannot be written ends the run:
-    CannotSave."""
+    """Appends; a resumed run first drops the rows that it will write again. Raises CannotSave."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -40,7 +36,7 @@ class MetricsFile(Hook):
         self._begun = time.monotonic()
 
     def started(self, start: Start) -> None:
-        # A test comes last and stands at the step of the best weights: whatever goes on will test again.
+        # A test row has the step of the best weights, and a resumed run tests again.
         kept = (
             [row for row in read_rows(self.path.parent) if row.step <= start.from_step and row.kind != "test"]
             if start.from_step
@@ -50,10 +46,10 @@ class MetricsFile(Hook):
         self._begun = time.monotonic() - seconds
         aside = self.path.with_suffix(".writing")
         try:
-            # Aside, then renamed: a kill in between must not take the rows of hours.
+            # Write aside, then rename: a kill in between must not lose the rows of hours.
             aside.write_bytes(b"".join(_line(row) for row in kept))
             aside.replace(self.path)
-            # Without a buffer: what was refused once (a full disk) is not tried again when the file is closed.
+            # Unbuffered: a failed write (a full disk) is not tried again when the file is closed.
             self._file = self.path.open("ab", buffering=0)
         except OSError as error:
             raise self._refusal(error) from None
@@ -80,13 +76,12 @@ class MetricsFile(Hook):
 
 def _line(row: Row) -> bytes:
     best = {"best": True} if row.best else {}
-    return (
-        json.dumps({"kind": row.kind, "step": row.step, "epoch": round(row.epoch, 4), **best, **_finite(row)}) + "\n"
-    ).encode()
+    fields = {"kind": row.kind, "step": row.step, "epoch": round(row.epoch, 4), **best, **_finite(row)}
+    return f"{json.dumps(fields)}\n".encode()
 
 
 def _finite(row: Row) -> dict[str, Any]:
-    """JSON has no nan and no inf: they are written as words."""
+    """JSON has no NaN and no Inf: they are written as strings."""
     return {name: value if math.isfinite(value) else str(value) for name, value in row.values.items()}
 
 
@@ -97,8 +92,7 @@ def _row(data: Any) -> Row:
 
 
 def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
-    """All rows, or those of some kinds. What a kill left of a last line is left out; damage elsewhere raises
-    NotARun."""
+    """All rows, or only some kinds. An incomplete last line is left out; damage elsewhere raises NotARun."""
     path = folder / FILE
     wanted = tuple(f'{{"kind": "{kind}"'.encode() for kind in kinds)
     try:
@@ -120,7 +114,7 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
 
 
 def last_row(folder: Path) -> Row | None:
-    """The newest whole row, without reading the others."""
+    """The newest complete row, without reading the others."""
     try:
         with (folder / FILE).open("rb") as file:
             size = file.seek(0, 2)
@@ -133,14 +127,13 @@ def last_row(folder: Path) -> Row | None:
             row = _row(json.loads(line))
         except (ValueError, KeyError, TypeError):
             continue
-        if row.kind != "test":  # stands at the step of the best weights, not where the run is
+        if row.kind != "test":  # its step is that of the best weights, not of the run
             return row
     return None
 
 
 def current_rows(rows: Iterator[Row]) -> list[Row]:
-    """Without the rows that a run took back: one that returned to an earlier checkpoint logs some steps a second
-    time."""
+    """Without superseded rows: a run that returned to an earlier checkpoint logs some steps twice."""
     kept: dict[str, list[Row]] = {}
     for row in rows:
         same = kept.setdefault(row.kind, [])

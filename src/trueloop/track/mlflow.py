@@ -1,4 +1,4 @@
-"""Metrics to MLflow. Where they go is its own setting: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME."""
+"""Metrics to MLflow, configured by MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from trueloop.hook import Ending, Hook, Row, Start
 
 __all__ = ["Mlflow"]
 
-IDENTITY: Final = "mlflow-id"
-"""File in the run's folder: under which name a resumed run finds its curves again."""
-LONGEST: Final = 500
-"""Characters that every MLflow takes as a parameter's value."""
+IDENTITY: Final = "mlflow-id"  # file in the run's folder: under which name a resumed run finds its curves again
+LONGEST: Final = 500  # characters that every MLflow takes as a parameter's value
 STATUS: Final = {"finished": "FINISHED", "early-stopped": "FINISHED", "signal": "KILLED"}
 
 

@@ -19,7 +19,7 @@ __all__ = ["PlainLog"]
 
 @final
 class PlainLog(Hook):
-    """Where it writes may vanish (`| head`, a full disk): the run goes on without it, and says so once on stderr."""
+    """Its output may fail (`| head`, a full disk): the run continues without it, and says so once on stderr."""
 
     def __init__(self, to: TextIO | None = None) -> None:
         self.to: TextIO | None = to or sys.stdout
@@ -33,7 +33,7 @@ class PlainLog(Hook):
             self._say(line)
 
     def logged(self, row: Row) -> None:
-        if row.kind in ("layers", "test"):  # too much for a line; told at the end
+        if row.kind in ("layers", "test"):  # too much for a line; `closing` prints the test
             return
         if row.kind == "train":
             where = f"step {row.step:>{len(str(self.total))}}/{self.total}  epoch {row.epoch:5.1f}"
@@ -59,7 +59,7 @@ class PlainLog(Hook):
     def _lose(self, stream: TextIO, error: OSError) -> None:
         self.to = None
         if stream is sys.stdout:
-            # Python would complain once more when it flushes at its end.
+            # Python would complain again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         kept = f" Its metrics are in {self.folder}." if self.folder else ""
-        sys.stderr.write(f"trueloop: the log cannot be written any more ({error.strerror}). The run goes on.{kept}\n")
+        sys.stderr.write(f"trueloop: the log can no longer be written ({error.strerror}). The run continues.{kept}\n")

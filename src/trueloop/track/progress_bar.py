@@ -1,10 +1,9 @@
-"""A progress bar for a person at a terminal: two lines that are drawn over, and above them what is worth keeping.
+"""A progress bar for a terminal: two lines that are redrawn, and above them the lines worth keeping.
 
     digits ━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────  62%  step 470/760  epoch 24.7  0:04 left
            loss 0.0123  accuracy 0.9850  1,740 samples/s  data 1%  412 MB
 
-It is drawn when the loop logs, at most a few times a second, and never by a thread of its own: it costs the steps
-nothing.
+It is drawn when the loop logs, at most a few times per second, and not by a thread: it costs the steps nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ from trueloop.track.log_lines import closing, metrics, opening, speed
 
 __all__ = ["ProgressBar"]
 
-PAUSE: Final = 0.25
-"""Seconds between two drawings: faster is not read, and each takes about a millisecond."""
-LONGEST: Final = 40
-"""Columns of the bar itself, at most."""
+PAUSE: Final = 0.25  # seconds between two drawings: faster is not read, and each takes about a millisecond
+LONGEST: Final = 40  # columns of the bar itself, at most
 
 
 @final
 class ProgressBar(Hook):
-    """Shown from `started` to `ended`; notes that come earlier or later are printed as they are."""
+    """Shown from `started` to `ended`; notes outside of that are printed as they are."""
 
     def __init__(
         self, to: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic, width: int | None = None
@@ -45,8 +42,7 @@ class ProgressBar(Hook):
         self.valid: Row | None = None
         self.begun = self.drawn = clock()
         self.first: tuple[int, float] | None = None
-        """Step and time of the first row: the first steps are slow (compilers, caches) and say little about the
-        rest."""
+        """Step and time of the first row: the first steps are slow (compilers, caches) and are not extrapolated."""
 
     def started(self, start: Start) -> None:
         self.start, self.begun = start, self.clock()
@@ -64,9 +60,8 @@ class ProgressBar(Hook):
                 self._draw()
         elif row.kind == "valid":
             self.valid = row
-            self._print(
-                "  ".join([f"valid  step {row.step}", *metrics(row)]), "", "  best" if row.best else "", "green"
-            )
+            text = "  ".join([f"valid  step {row.step}", *metrics(row)])
+            self._print(text, "", "  best" if row.best else "", "green")
 
     def noted(self, sentence: str) -> None:
         self._print(sentence, "yellow")
@@ -77,14 +72,13 @@ class ProgressBar(Hook):
             self.live = None
         folder = self.start.folder if self.start else ""
         for line in closing(ending, folder, self.clock() - self.begun):
-            self._print(
-                line, "red" if line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed") else ""
-            )
+            bad = line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed")
+            self._print(line, "red" if bad else "")
 
-    # -- ink --
+    # -- drawing --
 
     def _print(self, *parts: str) -> None:
-        """(text, style) after one another; above the bar while there is one."""
+        """(text, style) side by side; above the bar while there is one."""
         line = Text.assemble(*zip(parts[::2], parts[1::2], strict=True))
         self._try(lambda: self.console.print(line, soft_wrap=True))
 
@@ -94,7 +88,7 @@ class ProgressBar(Hook):
             self._try(self.live.refresh)
 
     def _try(self, draw: Callable[[], None]) -> None:
-        """A terminal that was closed does not end the run; nobody is left to be told."""
+        """A closed terminal does not end the run."""
         try:
             draw()
         except OSError:
@@ -105,28 +99,28 @@ class ProgressBar(Hook):
             return Group()
         start, row = self.start, self.row
         share = min(1.0, row.step / max(1, start.total_steps))
-        said = f"{100 * share:4.0f}%  step {row.step:,}/{start.total_steps:,}  epoch {row.epoch:.1f}  {self._left(row.step)}".rstrip()
-        room = self.console.width - len(start.name) - len(said) - 2
+        step = f"step {row.step:,}/{start.total_steps:,}"
+        text = f"{100 * share:4.0f}%  {step}  epoch {row.epoch:.1f}  {self._left(row.step)}".rstrip()
+        room = self.console.width - len(start.name) - len(text) - 2
         bar = self._bar(share, min(LONGEST, room)) if room >= 5 else Text()
-        first = Text.assemble((start.name, "bold"), " ", bar, " ", said, no_wrap=True, overflow="ellipsis")
+        first = Text.assemble((start.name, "bold"), " ", bar, " ", text, no_wrap=True, overflow="ellipsis")
         facts = [f"loss {number(row.values.get('loss', 0.0))}", *self._reached(), *speed(row)]
         second = Text(" " * (len(start.name) + 1) + "  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")
         return Group(first, second)
 
     def _bar(self, share: float, width: int) -> Text:
-        """What is done and what is not differ in shape, not only in colour."""
+        """Done and not done differ in shape, not only in color."""
         done, rest = ("━", "─") if self.console.encoding.startswith("utf") else ("#", "-")
         filled = round(share * width)
         return Text.assemble((done * filled, "cyan"), (rest * (width - filled), "dim"))
 
     def _reached(self) -> list[str]:
         """The last validation: its first metric that is not the loss, or the loss."""
-        if self.valid is None:
+        if self.valid is None or not self.valid.values:
             return []
         values = {name: value for name, value in self.valid.values.items() if name != "loss"} or self.valid.values
-        return [
-            f"{'' if name != 'loss' else 'valid '}{name} {number(value)}" for name, value in list(values.items())[:1]
-        ]
+        name, value = next(iter(values.items()))
+        return [f"{'valid ' if name == 'loss' else ''}{name} {number(value)}"]
 
     def _left(self, step: int) -> str:
         if self.start is None or self.first is None or step <= self.first[0]:

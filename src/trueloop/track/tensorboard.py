@@ -1,7 +1,7 @@
-"""Metrics as TensorBoard reads them: `tensorboard --logdir runs` draws all runs over one another.
+"""Metrics for TensorBoard: `tensorboard --logdir runs` draws all runs.
 
-Written by tensorboard's own record format and messages, one event a row, at once and without a thread: rows are rare.
-A resumed run opens another file whose first event takes back what the earlier ones hold after the checkpoint's step.
+Written in tensorboard's own record format, one event per row, without a thread: rows are rare. A resumed run opens
+a new file whose first event voids the earlier ones after the checkpoint's step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["TensorBoard"]
 
 FOLDER: Final = "tensorboard"
 VERSION: Final = "brain.Event:2"
-"""The version from which on readers obey a session's start: what stands at or after its step is void."""
+"""From this version, readers void everything at or after the step of a session's start."""
 
 
 @final
@@ -29,21 +29,21 @@ class TensorBoard(Hook):
         self._events, self._summaries, self._records = event_pb2, summary_pb2, RecordWriter
         self._writer: Any = None
         self._reached: dict[str, int] = {}
-        """The last step of each kind of row: a run that goes back to a checkpoint comes by again."""
+        """The last step of each kind of row: a run that returns to a checkpoint logs steps again."""
 
     def started(self, start: Start) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Readers take the files in the order of their names: the second of now, then a number for those that share it.
+        # Readers take the files in the order of their names: the time in seconds, then a number.
         number = len(list(self.folder.iterdir()))
         path = self.folder / f"events.out.tfevents.{int(time.time()):010d}.{number:04d}"
         self._writer = self._records(path.open("wb", buffering=0))
         self._write(file_version=VERSION)
         if number:
-            self._take_back(start.from_step + 1)
+            self._void_from(start.from_step + 1)
 
     def logged(self, row: Row) -> None:
         if row.step <= self._reached.get(row.kind, -1):
-            self._take_back(row.step)
+            self._void_from(row.step)
             self._reached.clear()
         self._reached[row.kind] = row.step
         values = [
@@ -57,7 +57,7 @@ class TensorBoard(Hook):
             self._writer.close()
             self._writer = None
 
-    def _take_back(self, step: int) -> None:
+    def _void_from(self, step: int) -> None:
         self._write(step=step, session_log=self._events.SessionLog(status=self._events.SessionLog.START))
 
     def _write(self, **what: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where metrics also go, by name. The run's folder always has them all, so that a tracker which fails ends itself, not
+"""Additional places for metrics, by name. The run's folder always has all metrics, so a tracker that fails does not end
 the run."""
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from trueloop.errors import BadRecipe, MissingExtra, did_you_mean
 from trueloop.event import Event
 from trueloop.hook import Ending, Hook, Row, Start
 
-__all__ = ["TRACKERS", "Secondary", "check_trackers", "open_trackers"]
+__all__ = ["TRACKERS", "FailSafe", "check_trackers", "open_trackers"]
 
 TRACKERS: Final = ("tensorboard", "wandb", "mlflow")
-"""Each is a file beside this one, the package it needs, and an extra of trueloop."""
+"""Each is a module beside this one, the package it needs, and an extra of trueloop."""
 
 
 def check_trackers(names: Iterable[str]) -> None:
-    """Before anything runs: unknown names, and packages that were asked for and are not here."""
+    """Before anything runs: unknown names, and requested packages that are not installed."""
     for name in names:
         if name not in TRACKERS:
-            raise BadRecipe(
-                f"There is no tracker {name!r}.{did_you_mean(name, TRACKERS)} Nothing was run. There are: {', '.join(TRACKERS)}."
-            )
+            hint = f"{did_you_mean(name, TRACKERS)} Nothing was run. Available: {', '.join(TRACKERS)}."
+            raise BadRecipe(f"There is no tracker {name!r}.{hint}")
         if name != "tensorboard" and not _installed(name):
             raise MissingExtra(f"The tracker {name} needs a package. Nothing was run: pip install 'trueloop[{name}]'")
 
@@ -32,18 +31,16 @@ def check_trackers(names: Iterable[str]) -> None:
 def open_trackers(
     names: Iterable[str], folder: Path, recipe: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[list[Hook], list[str]]:
-    """(the trackers, what a person should know about them). TensorBoard is on by default, so that its absence is a
-    note, not an error."""
+    """(trackers, notes). TensorBoard is on by default, so without its package there is a note, not an error."""
     check_trackers(names := tuple(names))
     notes: list[str] = []
     hooks: list[Hook] = []
     for name in names:
         if name == "tensorboard" and not _installed(name):
-            notes.append(
-                "tensorboard is not installed: metrics go to the run's folder only (pip install 'trueloop[tensorboard]')"
-            )
-            continue
-        hooks.append(Secondary(name, _opened(name, folder, recipe), say))
+            hint = "pip install 'trueloop[tensorboard]'"
+            notes.append(f"tensorboard is not installed: metrics are only in the run's folder ({hint})")
+        else:
+            hooks.append(FailSafe(name, _open(name, folder, recipe), say))
     return hooks, notes
 
 
@@ -53,7 +50,7 @@ def _installed(name: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def _opened(name: str, folder: Path, recipe: Mapping[str, Any]) -> Hook:
+def _open(name: str, folder: Path, recipe: Mapping[str, Any]) -> Hook:
     if name == "tensorboard":
         from trueloop.track.tensorboard import TensorBoard
 
@@ -68,38 +65,37 @@ def _opened(name: str, folder: Path, recipe: Mapping[str, Any]) -> Hook:
 
 
 @final
-class Secondary(Hook):
-    """Passes everything on until it fails once: then it says so, and is silent."""
+class FailSafe(Hook):
+    """Forwards everything until the tracker fails once: then it reports that, and stops forwarding."""
 
     def __init__(self, name: str, hook: Hook, say: Callable[[str], None]) -> None:
         self.name, self.say = name, say
         self.hook: Hook | None = hook
 
     def started(self, start: Start) -> None:
-        self._pass_on(lambda hook: hook.started(start))
+        self._forward(lambda hook: hook.started(start))
 
     def heard(self, event: Event) -> None:
-        self._pass_on(lambda hook: hook.heard(event))
+        self._forward(lambda hook: hook.heard(event))
 
     def logged(self, row: Row) -> None:
-        self._pass_on(lambda hook: hook.logged(row))
+        self._forward(lambda hook: hook.logged(row))
 
     def saved(self, step: int, path: str) -> None:
-        self._pass_on(lambda hook: hook.saved(step, path))
+        self._forward(lambda hook: hook.saved(step, path))
 
     def noted(self, sentence: str) -> None:
-        self._pass_on(lambda hook: hook.noted(sentence))
+        self._forward(lambda hook: hook.noted(sentence))
 
     def ended(self, ending: Ending) -> None:
-        self._pass_on(lambda hook: hook.ended(ending))
+        self._forward(lambda hook: hook.ended(ending))
 
-    def _pass_on(self, tell: Callable[[Hook], None]) -> None:
+    def _forward(self, call: Callable[[Hook], None]) -> None:
         if self.hook is None:
             return
         try:
-            tell(self.hook)
-        except Exception as error:  # noqa: BLE001 - somebody else's service: whatever it raises must not cost hours of training
+            call(self.hook)
+        except Exception as error:  # noqa: BLE001 - a service's failure must not cost hours of training
             self.hook = None
-            self.say(
-                f"{self.name} failed and gets no more metrics ({type(error).__name__}: {error}). The run's folder has them all."
-            )
+            why = f"{type(error).__name__}: {error}"
+            self.say(f"{self.name} failed and gets no more metrics ({why}). The run's folder has them all.")

@@ -1,4 +1,4 @@
-"""Metrics to Weights & Biases. How to reach it is theirs: `wandb login`, WANDB_PROJECT, WANDB_MODE=offline."""
+"""Metrics to Weights & Biases, configured by `wandb login`, WANDB_PROJECT and WANDB_MODE=offline."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from trueloop.hook import Ending, Hook, Row, Start
 
 __all__ = ["Wandb"]
 
-IDENTITY: Final = "wandb-id"
-"""File in the run's folder: under which name a resumed run finds its curves again."""
+IDENTITY: Final = "wandb-id"  # file in the run's folder: under which name a resumed run finds its curves again
 
 
 @final
@@ -37,8 +36,7 @@ class Wandb(Hook):
         kept.write_text(f"{self._run.id}\n", encoding="utf-8")
 
     def logged(self, row: Row) -> None:
-        # It takes steps in their order only. What a resumed run logs again has the same numbers, so that leaving it out
-        # loses nothing.
+        # wandb takes steps in order only. A resumed run logs the same numbers again, so skipping them loses nothing.
         if self._run is None or (row.step < self._run.step and row.kind != "test"):
             return
         if row.kind == "test":
