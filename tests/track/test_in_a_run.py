@@ -167,7 +167,7 @@ def test_a_full_disk_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
     reason, message, endings = in_child(work)
     assert (reason, endings) == ("failed", 1)
     assert f"{tmp_path / 'tiny' / 'metrics.jsonl'} could not be written (File too large)." in message
-    assert f"`trueloop resume {tmp_path / 'tiny'}` goes on once there is room." in message
+    assert f"`trueloop resume {tmp_path / 'tiny'}` continues it." in message
     about: dict[str, Any] = json.loads((tmp_path / "tiny" / "run.json").read_text(encoding="utf-8"))
     assert about["status"] == "running"  # which could not be changed any more: the list says 'killed'
     assert summary_of(tmp_path / "tiny").status == "killed"
