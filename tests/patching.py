@@ -1,4 +1,4 @@
-"""A script mended by a diff, with the real `patch`, and checked again."""
+"""A script fixed by a diff, with the real `patch`, and checked again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conftest import Checked, check_script
 from trueloop.finding import Severity
 
-__all__ = ["apply", "assert_mended"]
+__all__ = ["apply", "assert_fixed"]
 
 
 def apply(folder: Path, text: str, diff: str, ranks: int = 1) -> Checked:
@@ -26,7 +26,7 @@ def loud(result: Checked) -> Counter[str]:
     return Counter(finding.name for finding in result.findings if finding.severity > Severity.ADVICE)
 
 
-def assert_mended(before: Checked, after: Checked, rule: str, diff: str, gone: int = 1) -> None:
+def assert_fixed(before: Checked, after: Checked, rule: str, diff: str, gone: int = 1) -> None:
     assert after.verdict.outcome.reason == "finished", f"{diff}\n{after.output}"
     assert not after.verdict.failures, f"{diff}\n{after.verdict.failures}"
     left = [finding for finding in after.findings if finding.name == rule]

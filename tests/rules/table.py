@@ -1,4 +1,4 @@
-"""The cross-table: which rules spoke on the scripts of which rule's page. Only cells that are not empty are shown."""
+"""The cross-table: which rules reported on the scripts of which rule's page, without empty cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["cross_table"]
 
 
 def cross_table(spoken: Iterable[tuple[str, list[str]]], rules: int) -> list[str]:
-    """From (whose page, who spoke) of each script: a line for each page, and one for all."""
+    """From (page, reporting rules) of each script: a line for each page, and one for all."""
     scripts: Counter[str] = Counter()
     cells: dict[str, Counter[str]] = defaultdict(Counter)
     for page, names in spoken:
@@ -18,12 +18,10 @@ def cross_table(spoken: Iterable[tuple[str, list[str]]], rules: int) -> list[str
     lines = []
     for page in sorted(scripts):
         others = ", ".join(f"{name} {count}" for name, count in sorted(cells[page].items()) if name != page)
-        lines.append(
-            f"{page:36} {cells[page][page]:3} of {scripts[page]:3} scripts{f', marked there too: {others}' if others else ''}"
-        )
+        also = f", also marked there: {others}" if others else ""
+        lines.append(f"{page:36} {cells[page][page]:3} of {scripts[page]:3} scripts{also}")
     total = sum(scripts.values())
     foreign = sum(count for page, row in cells.items() for name, count in row.items() if name != page)
-    lines.append(
-        f"{total} scripts x {rules} rules = {total * rules:,} chances to speak out of turn; {foreign} cells off the diagonal"
-    )
+    checks = f"{total} scripts x {rules} rules = {total * rules:,} checks"
+    lines.append(f"{checks}; {foreign} cells off the diagonal")
     return lines

@@ -1,7 +1,6 @@
-"""Each rule's page: it fires at every marked line, and nowhere else; and no other rule speaks uninvited, not even with
-advice.
+"""Each rule's page: the rule reports every marked line and nothing else, and no other rule reports, not even advice.
 
-What every rule said on every script is gathered into a cross-table, shown after the tests (tests/rules/table.py).
+A cross-table of all findings on all scripts is printed after the tests (tests/rules/table.py).
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ from trueloop.finding import Severity
 from trueloop.rules.catalogue import all_rules
 
 LOOKALIKES = 3
-"""Healthy scripts that an error rule must stay silent on, at least."""
+"""Minimum number of healthy scripts for a rule of severity error."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
-def test_the_rule_speaks_where_it_is_marked_and_no_rule_speaks_elsewhere(
-    example: Example, record_property: pytest.FixtureRequest
-) -> None:
+def test_marked_lines_are_reported_and_no_others(example: Example, record_property: pytest.FixtureRequest) -> None:
     result = checked(example)
-    record_property("spoken", (example.rule, sorted({finding.name for finding in result.findings})))  # type: ignore[operator]
+    reported = sorted({finding.name for finding in result.findings})
+    record_property("spoken", (example.rule, reported))  # type: ignore[operator]
     assert not result.verdict.failures, "\n".join(result.verdict.failures)
     assert result.verdict.outcome.reason in example.ends.split("|"), result.output
     expected = example.expected()

@@ -1,5 +1,4 @@
-"""Code near the pages' where a careless diff would break the script or hide another bug: the diff is right, or there is
-none."""
+"""Variants of the pages where a careless diff would break the script or hide a bug: the diff is correct or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from textwrap import dedent, indent
 import pytest
 
 from tests.conftest import check_script
-from tests.patching import apply, assert_mended
+from tests.patching import apply, assert_fixed
 
 HEAD = """\
 import torch
@@ -132,7 +131,7 @@ print(torch.load("numbers.pt"))
 model = nn.Linear(4, 1)
 for epoch in range(2):
     for _ in range(4):
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # anew
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # in every step
         x = torch.randn(8, 4)
         optimizer.zero_grad()
         F.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
@@ -266,7 +265,7 @@ def test_the_diff_is_right(rule: str, text: str, tmp_path: Path) -> None:
     before = check_script(tmp_path, HEAD + text)
     (finding,) = [finding for finding in before.findings if finding.name == rule]
     assert finding.diff
-    assert_mended(before, apply(tmp_path, HEAD + text, finding.diff), rule, finding.diff)
+    assert_fixed(before, apply(tmp_path, HEAD + text, finding.diff), rule, finding.diff)
 
 
 @pytest.mark.parametrize(("rule", "text"), cases(BY_HAND))

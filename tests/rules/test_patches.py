@@ -1,5 +1,4 @@
-"""Every diff that a rule offers for its own broken scripts, applied by the real `patch`: the finding goes, and nothing
-else comes."""
+"""Every diff that a rule offers for its own broken scripts, applied by `patch`: it removes the finding and adds none."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ import pytest
 
 from tests.conftest import Checked, check_script
 from tests.pages import EXAMPLES, Example, checked
-from tests.patching import apply, assert_mended
+from tests.patching import apply, assert_fixed
 from trueloop.finding import Finding
 from trueloop.report.patch import render
 
 BROKEN = [example for example in EXAMPLES if example.broken and not example.cuda]
-MENDING = (
+WITH_DIFF = (
     "accumulation-not-averaged",
     "backward-under-autocast",
     "best-weights-not-copied",
@@ -55,7 +54,7 @@ MENDING = (
     "wrapper-bypassed",
 )
 """Rules that write diffs."""
-BY_HAND = {
+NO_DIFF = {
     "accumulation-not-averaged: Broken: one batch split into parts, with a scaler",
     "backward-under-autocast: Broken: a region opened far away, around a function that trains",
     "clipped-before-unscale: Broken: by value, at the end of a window, unscaled one line too late",
@@ -86,7 +85,7 @@ BY_HAND = {
     "wrapper-bypassed: Broken: layers set free after wrapping",
     "wrapper-bypassed: Broken: the name of the plain model is used on",
 }
-"""Their scripts that are too entangled for a mechanical change: there the finding must not offer one."""
+"""Their scripts that are too complex for a mechanical change: the finding must not offer a diff."""
 
 
 def own(example: Example, result: Checked) -> list[Finding]:
@@ -94,27 +93,27 @@ def own(example: Example, result: Checked) -> list[Finding]:
 
 
 def strange(text: str) -> str:
-    """The same script with tabs, with the line ends of Windows, and with none at its end."""
+    """The same script with tabs, CRLF line ends, and no newline at the end."""
     tabbed = re.sub(r"^(?: {4})+", lambda spaces: "\t" * (len(spaces[0]) // 4), text, flags=re.MULTILINE)
     return tabbed.rstrip("\n").replace("\n", "\r\n")
 
 
 @pytest.mark.parametrize("example", BROKEN, ids=lambda e: e.name)
-def test_each_diff_mends_the_script(example: Example, tmp_path: Path) -> None:
+def test_each_diff_fixes_the_script(example: Example, tmp_path: Path) -> None:
     before = checked(example)
     for finding in own(example, before):
         if finding.diff:
-            assert_mended(
+            assert_fixed(
                 before, apply(tmp_path, example.text, finding.diff, ranks=example.ranks), example.rule, finding.diff
             )
 
 
-@pytest.mark.parametrize("example", [e for e in BROKEN if e.rule in MENDING], ids=lambda e: e.name)
-def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
+@pytest.mark.parametrize("example", [e for e in BROKEN if e.rule in WITH_DIFF], ids=lambda e: e.name)
+def test_the_patch_of_all_findings_fixes_a_script_with_tabs_and_crlf(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    linecache.clearcache()  # another test's train.py
+    linecache.clearcache()  # train.py of a different test
     text = strange(example.text)
     before = check_script(tmp_path, text, ranks=example.ranks)
     assert {f.place.line for f in own(example, before) if f.place} == {
@@ -122,24 +121,24 @@ def test_the_patch_of_all_findings_mends_a_script_of_tabs_and_other_line_ends(
     }
     verdict = replace(before.verdict, findings=tuple(own(example, before)))
     diff = render(verdict)
-    assert bool(diff) == (f"{example.rule}: {example.title}" not in BY_HAND)
+    assert bool(diff) == (f"{example.rule}: {example.title}" not in NO_DIFF)
     if diff:
-        assert_mended(
+        assert_fixed(
             before, apply(tmp_path, text, diff, ranks=example.ranks), example.rule, diff, gone=len(verdict.findings)
         )
-        mended = (tmp_path / "train.py").read_bytes()
-        assert mended.count(b"\n") == mended.count(b"\r\n")
-        assert not mended.endswith(b"\n")
+        fixed = (tmp_path / "train.py").read_bytes()
+        assert fixed.count(b"\n") == fixed.count(b"\r\n")
+        assert not fixed.endswith(b"\n")
 
 
-@pytest.mark.parametrize("rule", MENDING)
-def test_a_rule_that_can_writes_a_diff_wherever_it_is_safe(rule: str) -> None:
+@pytest.mark.parametrize("rule", WITH_DIFF)
+def test_a_rule_writes_a_diff_wherever_it_is_safe(rule: str) -> None:
     offered = {f"{e.rule}: {e.title}": all(f.diff for f in own(e, checked(e))) for e in BROKEN if e.rule == rule}
     assert any(offered.values())
     assert {name for name, written in offered.items() if not written} == {
-        name for name in BY_HAND if name.startswith(f"{rule}:")
+        name for name in NO_DIFF if name.startswith(f"{rule}:")
     }
 
 
 def test_every_rule_that_writes_a_diff_is_listed() -> None:
-    assert {e.rule for e in BROKEN if any(f.diff for f in own(e, checked(e)))} == set(MENDING)
+    assert {e.rule for e in BROKEN if any(f.diff for f in own(e, checked(e)))} == set(WITH_DIFF)

@@ -34,19 +34,45 @@ THERE = Place("gone.py", 20, "train")
 FILE = "/runs/last.pt"
 KEPT = Contents(weights=4, optimizers=1, counters=(SavedCounter("epoch", 3),))
 RESUMED = Resumed(
-    step=0, place=HERE, file=FILE, model="Net", optimizer=0, name="Adam", optimizer_place=None, fresh=True, stateful=True,
-    key=("optimizer",), parameters_with_state=4, steps_before=120, same_settings=True, rate_moved=False, contents=KEPT, schedules=(), scaler_used=False,
-    scaler_restored=False, random_restored=False,
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    file=FILE,
+    model="Net",
+    optimizer=0,
+    name="Adam",
+    optimizer_place=None,
+    fresh=True,
+    stateful=True,
+    key=("optimizer",),
+    parameters_with_state=4,
+    steps_before=120,
+    same_settings=True,
+    rate_moved=False,
+    contents=KEPT,
+    schedules=(),
+    scaler_used=False,
+    scaler_restored=False,
+    random_restored=False,
+)
 WRITTEN = FileWritten(step=5, place=THERE, file=FILE, contents=KEPT, direct=True)
 OPENED = FileLoaded(
     step=0, place=HERE, file=FILE, unsafe=True, direct=True, written_by_run=False, unsafe_classes=(), fully_read=True
 )
 COSINE = ScheduleAtResume(schedule=1, name="CosineAnnealingLR", last_epoch=0, user_defined=False)
 STEPPED = ScheduleStepped(
-    step=1, place=THERE, schedule=1, name="CosineAnnealingLR", index=0, length=8, optimizer_steps=1, skipped_by_scaler=False,
-    seen_from_start=True, learning_rates=(0.1,), optimizer=0, explicit=False,
-)  # fmt: skip
+    step=1,
+    place=THERE,
+    schedule=1,
+    name="CosineAnnealingLR",
+    index=0,
+    length=8,
+    optimizer_steps=1,
+    skipped_by_scaler=False,
+    seen_from_start=True,
+    learning_rates=(0.1,),
+    optimizer=0,
+    explicit=False,
+)
 END = RunEnded(step=9, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 
 
@@ -120,7 +146,7 @@ def test_it_is_not_reported_where_nothing_is_lost_or_nothing_goes_on(event: Resu
     assert not judged(OptimizerStateNotRestored, [event])
 
 
-def test_other_settings_are_reported_once_the_same_file_is_written_again() -> None:
+def test_different_settings_are_reported_once_the_same_file_is_written_again() -> None:
     other = replace(RESUMED, same_settings=False)
     (finding,) = judged(OptimizerStateNotRestored, [other, WRITTEN])
     assert finding.place == HERE
@@ -143,9 +169,7 @@ def test_other_settings_are_reported_once_the_same_file_is_written_again() -> No
         ('kept["epoch"] = 0', 0),
     ],
 )
-def test_other_settings_are_reported_if_the_counter_is_read_into_the_program(
-    line: str, count: int, tmp_path: Path
-) -> None:
+def test_different_settings_are_reported_if_the_counter_is_read(line: str, count: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(line.replace('{kept["epoch"]}', "{kept['epoch']}") + "\n", encoding="utf-8")
     event = replace(RESUMED, same_settings=False, place=Place(str(script), 1, "train"))
@@ -162,14 +186,14 @@ def test_a_file_that_goes_on_without_a_place_for_the_optimizer_is_reported_where
 
 
 @pytest.mark.parametrize("epoch", [0, 3], ids=["counted anew", "a setting"])
-def test_a_counter_that_does_not_go_on_is_another_training(epoch: int) -> None:
+def test_a_counter_that_does_not_continue_is_a_different_training(epoch: int) -> None:
     weights = replace(KEPT, optimizers=0)
     first = replace(WRITTEN, contents=replace(weights, counters=(SavedCounter("epoch", epoch),)))
     later = replace(WRITTEN, contents=replace(weights, counters=(SavedCounter("epoch", 9),)))
     assert not judged(OptimizerStateNotRestored, [replace(RESUMED, key=(), contents=weights), first, later])
 
 
-# -- the rest --
+# -- scheduler, scaler and random state --
 
 WITH_SCHEDULE = replace(RESUMED, fresh=False, schedules=(COSINE,), contents=replace(KEPT, schedules=1))
 
@@ -202,7 +226,7 @@ def test_a_rate_that_a_schedule_had_moved_is_enough_and_a_named_epoch_is_an_answ
     assert not judged(SchedulerOrRngNotRestored, [moved, replace(STEPPED, explicit=True), END])
 
 
-def test_scaler_and_random_state_are_told_together() -> None:
+def test_scaler_and_random_state_are_reported_together() -> None:
     event = replace(RESUMED, fresh=False, scaler_used=True, contents=replace(KEPT, random=True))
     (finding,) = judged(SchedulerOrRngNotRestored, [event])
     assert finding.evidence["restarted"] == ["the GradScaler", "torch's random generator"]

@@ -34,18 +34,56 @@ from trueloop.rules.rule import Rule
 HERE = Place("gone.py", 7, "train")
 THERE = Place("gone.py", 9, "Noisy.__init__")
 STEP = Stepped(
-    step=0, place=HERE, optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=1, backward_places=(HERE,),
-    most_at_one_place=1, averaged=False, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    optimizer=0,
+    name="SGD",
+    index=0,
+    gradients="new",
+    cleared=True,
+    backwards=1,
+    backward_places=(HERE,),
+    most_at_one_place=1,
+    averaged=False,
+    clipped=False,
+    closure=False,
+    learning_rates=(0.1,),
+    scale_free=False,
+)
 PASS = EpochStarted(step=0, place=HERE, loader=0, batches=4, passes=1)
-REHEARSED = DatasetRedrawn(
-    step=0, place=HERE, loader=0, dataset="Noisy", workers=2, persistent=False, samples=3, refused="", rewritten="", values=(),
-    rewritten_place=None, identical_across="workers", cause="generator", cause_name="Noisy.rng", cause_place=THERE,
-)  # fmt: skip
+REDRAWN = DatasetRedrawn(
+    step=0,
+    place=HERE,
+    loader=0,
+    dataset="Noisy",
+    workers=2,
+    persistent=False,
+    samples=3,
+    refused="",
+    rewritten="",
+    values=(),
+    rewritten_place=None,
+    identical_across="workers",
+    cause="generator",
+    cause_name="Noisy.rng",
+    cause_place=THERE,
+)
 PIXELS = FirstLayerInput(
-    step=1, place=HERE, model=0, name="Net", layer="conv (Conv2d)", shape=(16, 3, 8, 8), image=True, smallest=0.0, largest=254.0, integer_share=1.0,
-    typical=120.0, narrowest=None, widest=None, normalized_next=False,
-)  # fmt: skip
+    step=1,
+    place=HERE,
+    model=0,
+    name="Net",
+    layer="conv (Conv2d)",
+    shape=(16, 3, 8, 8),
+    image=True,
+    smallest=0.0,
+    largest=254.0,
+    integer_share=1.0,
+    typical=120.0,
+    narrowest=None,
+    widest=None,
+    normalized_next=False,
+)
 TABLE = replace(
     PIXELS, image=False, shape=(32, 3), largest=70_000.0, integer_share=0.3, narrowest=(2, 0.8), widest=(1, 16_000.0)
 )
@@ -54,7 +92,7 @@ SCORED = EvaluationPass(step=4, place=HERE, sizes=(8, 8, 8, 2), loss_place=HERE,
 SEED = SeedChecked(step=1, place=HERE, seeded=False, seeded_late=False, drawn=True, model="Net")
 
 
-def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
+def findings_of(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
     checker = Checker([rule])
     for event in events:
         checker.check(event)
@@ -62,7 +100,7 @@ def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
     return checker.findings()
 
 
-def unjudged(rule: type[Rule], events: Iterable[Event]) -> list[str]:
+def not_applicable(rule: type[Rule], events: Iterable[Event]) -> list[str]:
     checker = Checker([rule])
     for event in events:
         checker.check(event)
@@ -72,15 +110,15 @@ def unjudged(rule: type[Rule], events: Iterable[Event]) -> list[str]:
 # -- workers --
 
 
-def test_two_workers_that_draw_alike_are_told_at_the_generator() -> None:
-    [finding] = judged(WorkersShareASeed, [REHEARSED, PASS, STEP])
+def test_two_workers_with_equal_draws_are_reported_at_the_generator() -> None:
+    [finding] = findings_of(WorkersShareASeed, [REDRAWN, PASS, STEP])
     assert finding.place == THERE
     assert "Noisy.rng" in finding.message
 
 
 def test_a_loader_that_only_measures_is_left_alone() -> None:
     other = replace(PASS, loader=1)
-    assert not judged(WorkersShareASeed, [REHEARSED, PASS, other, STEP, STEP])
+    assert not findings_of(WorkersShareASeed, [REDRAWN, PASS, other, STEP, STEP])
 
 
 @pytest.mark.parametrize(
@@ -97,41 +135,41 @@ def test_a_loader_that_only_measures_is_left_alone() -> None:
         ("", 2, False, 3, False),
     ],
 )
-def test_it_speaks_when_the_draws_have_really_been_repeated(
+def test_it_reports_once_the_draws_have_repeated(
     alike: str, workers: int, persistent: bool, passes: int, spoken: bool
 ) -> None:
-    rehearsed = replace(REHEARSED, identical_across=alike, workers=workers, persistent=persistent)  # type: ignore[arg-type]
-    events = [rehearsed, *[event for _ in range(passes) for event in (PASS, STEP, STEP)]]
-    assert bool(judged(WorkersShareASeed, events)) == spoken
+    redrawn = replace(REDRAWN, workers=workers, persistent=persistent, identical_across=alike)  # type: ignore[arg-type]
+    events = [redrawn, *[event for _ in range(passes) for event in (PASS, STEP, STEP)]]
+    assert bool(findings_of(WorkersShareASeed, events)) == spoken
 
 
 @pytest.mark.parametrize("rule", [WorkersShareASeed, DatasetModifiedInPlace])
-def test_a_refused_rehearsal_is_said(rule: type[Rule]) -> None:
-    refused = replace(REHEARSED, identical_across="", cause="", refused="it took longer than 2 s", samples=0)
-    [because] = unjudged(rule, [refused, PASS, STEP])
+def test_a_dataset_that_cannot_be_tested_is_not_applicable(rule: type[Rule]) -> None:
+    refused = replace(REDRAWN, identical_across="", cause="", refused="it took longer than 2 s", samples=0)
+    [because] = not_applicable(rule, [refused, PASS, STEP])
     assert "took longer" in because
 
 
 # -- samples --
 
 
-def test_a_rewritten_sample_is_told_with_its_numbers() -> None:
-    [finding] = judged(
-        DatasetModifiedInPlace, [replace(REHEARSED, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)]
+def test_a_modified_sample_is_reported_with_its_values() -> None:
+    [finding] = findings_of(
+        DatasetModifiedInPlace, [replace(REDRAWN, rewritten="Images.x", values=(0.99, 0.0039), rewritten_place=THERE)]
     )
     assert finding.place == THERE
     assert "was 0.99 at one draw and 0.0039 at the next" in finding.message
-    assert not judged(DatasetModifiedInPlace, [REHEARSED])
+    assert not findings_of(DatasetModifiedInPlace, [REDRAWN])
 
 
-def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Path) -> None:
+def test_a_batch_modified_by_the_loop_is_reported_at_the_writing_line(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
         "for i, (x, y) in enumerate(loader):\n    z = x - 1\n    z *= 3\n    x[:, 0] *= 2\n    model(x)\n",
         encoding="utf-8",
     )
     event = BatchRewritten(3, Place(str(script), 1), 0, "Batches", "x", 1.0, 2.0)
-    [finding] = judged(DatasetModifiedInPlace, [event])
+    [finding] = findings_of(DatasetModifiedInPlace, [event])
     assert finding.place is not None
     assert finding.place.line == 4
 
@@ -156,7 +194,7 @@ def test_a_batch_that_the_loop_writes_into_is_told_where_it_writes(tmp_path: Pat
     ],
 )
 def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
-    assert bool(judged(InputsNotNormalized, [replace(PIXELS, **change)])) == spoken  # type: ignore[arg-type]
+    assert bool(findings_of(InputsNotNormalized, [replace(PIXELS, **change)])) == spoken  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -171,8 +209,8 @@ def test_raw_pixels(change: dict[str, object], spoken: bool) -> None:
     ],
 )
 def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
-    assert bool(judged(InputsNotNormalized, [replace(TABLE, narrowest=(2, narrow), widest=(1, wide))])) == spoken
-    assert not judged(
+    assert bool(findings_of(InputsNotNormalized, [replace(TABLE, narrowest=(2, narrow), widest=(1, wide))])) == spoken
+    assert not findings_of(
         InputsNotNormalized, [replace(TABLE, narrowest=(2, narrow), widest=(1, wide), normalized_next=True)]
     )
 
@@ -195,20 +233,20 @@ def test_columns_apart(narrow: float, wide: float, spoken: bool) -> None:
 )
 def test_labels_of_equal_inputs(repeated: int, agreed: int, expected: float, spoken: bool) -> None:
     event = replace(LABELS, repeated=repeated, agreed=agreed, expected=expected)
-    assert bool(judged(LabelsMisalignedWithInputs, [event])) == spoken
+    assert bool(findings_of(LabelsMisalignedWithInputs, [event])) == spoken
 
 
 def test_one_class_is_no_contradiction() -> None:
-    assert not judged(LabelsMisalignedWithInputs, [replace(LABELS, classes=1, agreed=100, expected=1.0)])
+    assert not findings_of(LabelsMisalignedWithInputs, [replace(LABELS, classes=1, agreed=100, expected=1.0)])
 
 
-def test_few_repeats_are_said_to_be_too_few() -> None:
-    [because] = unjudged(LabelsMisalignedWithInputs, [replace(LABELS, repeated=3, agreed=3)])
+def test_few_repeats_are_not_applicable() -> None:
+    [because] = not_applicable(LabelsMisalignedWithInputs, [replace(LABELS, repeated=3, agreed=3)])
     assert because.startswith("only 3 inputs")
 
 
-def test_loaders_apart_are_told_at_the_loss() -> None:
-    [finding] = judged(LabelsMisalignedWithInputs, [LoadersOutOfSync(2, HERE, 0, 1, 64, 2, THERE)])
+def test_separate_loaders_are_reported_at_the_loss() -> None:
+    [finding] = findings_of(LabelsMisalignedWithInputs, [LoadersOutOfSync(2, HERE, 0, 1, 64, 2, THERE)])
     assert finding.place == HERE
 
 
@@ -244,7 +282,7 @@ def test_means_of_means_are_read_in_the_source(tmp_path: Path, gather: str, resu
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(gather=gather, result=result), encoding="utf-8")
     call, gathered = Place(str(script), 4, "validate"), Place(str(script), 5, "validate")
-    findings = judged(
+    findings = findings_of(
         MetricAveragedOverBatches, [replace(SCORED, place=call, loss_place=gathered if "criterion" in gather else call)]
     )
     assert [finding.place.line for finding in findings if finding.place] == ([7] if spoken else [])
@@ -258,7 +296,8 @@ def test_only_a_smaller_last_batch_counts(tmp_path: Path, sizes: tuple[int, ...]
     script.write_text(LOOP.format(gather="total += loss.item()", result="total / len(valid)"), encoding="utf-8")
     call = Place(str(script), 4, "validate")
     assert (
-        bool(judged(MetricAveragedOverBatches, [replace(SCORED, sizes=sizes, place=call, loss_place=call)])) == spoken
+        bool(findings_of(MetricAveragedOverBatches, [replace(SCORED, sizes=sizes, place=call, loss_place=call)]))
+        == spoken
     )
 
 
@@ -270,7 +309,7 @@ def test_only_a_smaller_last_batch_counts(tmp_path: Path, sizes: tuple[int, ...]
     [(False, False, True, True), (False, False, False, False), (True, False, True, False), (True, True, True, True)],
 )
 def test_seedless(seeded: bool, late: bool, drawn: bool, spoken: bool) -> None:
-    assert bool(judged(NoSeedSet, [replace(SEED, seeded=seeded, seeded_late=late, drawn=drawn)])) == spoken
+    assert bool(findings_of(NoSeedSet, [replace(SEED, seeded=seeded, seeded_late=late, drawn=drawn)])) == spoken
 
 
 def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
@@ -278,14 +317,14 @@ def test_the_seed_is_offered_after_the_imports(tmp_path: Path) -> None:
     script.write_text(
         '"""Doc."""\nimport os\nimport torch\nfrom torch import nn\n\nnet = Net()\nimport sys\n', encoding="utf-8"
     )
-    [finding] = judged(NoSeedSet, [replace(SEED, place=Place(str(script), 6))])
+    [finding] = findings_of(NoSeedSet, [replace(SEED, place=Place(str(script), 6))])
     assert "from torch import nn\n \n+torch.manual_seed(0)\n" in finding.diff
     assert finding.place is not None
     assert finding.place.line == 6
 
 
-def test_no_seed_is_offered_where_torch_has_another_name(tmp_path: Path) -> None:
+def test_no_diff_where_torch_has_an_alias(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch as t\nnet = Net()\n", encoding="utf-8")
-    [finding] = judged(NoSeedSet, [replace(SEED, place=Place(str(script), 2))])
+    [finding] = findings_of(NoSeedSet, [replace(SEED, place=Place(str(script), 2))])
     assert not finding.diff

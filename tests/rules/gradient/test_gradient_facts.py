@@ -35,22 +35,58 @@ from trueloop.rules.rule import Rule
 HERE = Place("gone.py", 7, "train")
 THERE = Place("gone.py", 9, "train")
 STEP = Stepped(
-    step=0, place=THERE, optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=4, backward_places=(HERE,),
-    most_at_one_place=4, averaged=False, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
-)  # fmt: skip
+    step=0,
+    place=THERE,
+    optimizer=0,
+    name="SGD",
+    index=0,
+    gradients="new",
+    cleared=True,
+    backwards=4,
+    backward_places=(HERE,),
+    most_at_one_place=4,
+    averaged=False,
+    clipped=False,
+    closure=False,
+    learning_rates=(0.1,),
+    scale_free=False,
+)
 BACKWARD = Backward(
-    step=0, place=HERE, call=0, loss=1.0, root="MeanBackward0", mean=True, divided=False, scaled_by_amp=False, inside_step=False,
-    retained=True, nodes=10, spanned_steps=0, reached=2, optimized=2, broadcast=None, broadcast_place=None, loss_text="loss",
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    call=0,
+    loss=1.0,
+    root="MeanBackward0",
+    mean=True,
+    divided=False,
+    scaled_by_amp=False,
+    inside_step=False,
+    retained=True,
+    nodes=10,
+    spanned_steps=0,
+    reached=2,
+    optimized=2,
+    broadcast=None,
+    broadcast_place=None,
+    loss_text="loss",
+)
 MEASURED = GradientsMeasured(
-    step=0, place=THERE, optimizer=0, index=0, model="Net", layers=(), total=1.0, clipped=False, learning_rate=0.1,
-)  # fmt: skip
+    step=0,
+    place=THERE,
+    optimizer=0,
+    index=0,
+    model="Net",
+    layers=(),
+    total=1.0,
+    clipped=False,
+    learning_rate=0.1,
+)
 ALIVE = GraphsAlive(step=8, place=HERE, alive=8, made=9, oldest=0, training=True)
 CLIPPED = Clipped(step=1, place=HERE, function="clip_grad_norm_", limit=1.0, stale=True, optimizer=0, step_place=THERE)
 END = RunEnded(step=99, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 
 
-def judged(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
+def findings_of(rule: type[Rule], events: Iterable[Event]) -> list[Finding]:
     checker = Checker([rule])
     for event in events:
         checker.check(event)
@@ -65,7 +101,7 @@ def written(folder: Path, text: str) -> str:
     return str(script)
 
 
-# -- steps that find nothing --
+# -- steps without gradients --
 
 
 @pytest.mark.parametrize(
@@ -78,15 +114,15 @@ def written(folder: Path, text: str) -> str:
         (["same"], False),
     ],
 )
-def test_an_idle_optimizer_is_one_that_finds_gradients_at_other_times(
+def test_an_optimizer_with_gradients_at_other_times_is_idle(
     found: list[Literal["new", "same", "none"]], speaks: bool
 ) -> None:
     events = [event for gradients in found for event in (BACKWARD, replace(STEP, gradients=gradients))]
-    assert bool(judged(StepWithoutGradient, [*events, END])) is speaks
+    assert bool(findings_of(StepWithoutGradient, [*events, END])) is speaks
 
 
-def test_without_any_backward_in_between_it_is_told_though_it_was_fed_before() -> None:
-    assert judged(StepWithoutGradient, [BACKWARD, STEP, *[replace(STEP, gradients="none")] * 2, END])
+def test_without_a_backward_in_between_it_is_reported_despite_earlier_gradients() -> None:
+    assert findings_of(StepWithoutGradient, [BACKWARD, STEP, *[replace(STEP, gradients="none")] * 2, END])
 
 
 # -- accumulation --
@@ -111,8 +147,8 @@ def test_two_windows_are_enough_and_the_diff_divides_by_what_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, WINDOW)
-    assert not judged(AccumulationNotAveraged, windows(path, 1))
-    (finding,) = judged(AccumulationNotAveraged, windows(path, 2))
+    assert not findings_of(AccumulationNotAveraged, windows(path, 1))
+    (finding,) = findings_of(AccumulationNotAveraged, windows(path, 2))
     assert (finding.severity, finding.place) == (Severity.WARNING, Place(path, 3))
     assert "+    (loss / every).backward()" in finding.diff
 
@@ -122,33 +158,33 @@ def test_two_windows_are_enough_and_the_diff_divides_by_what_is_written(
     [{"averaged": True}, {"closure": True}, {"most_at_one_place": 1}, {"backward_places": (HERE, THERE)}],
     ids=lambda c: next(iter(c)),
 )
-def test_what_is_averaged_or_no_window_stays_silent(tmp_path: Path, changes: dict[str, object]) -> None:
-    assert not judged(AccumulationNotAveraged, windows(written(tmp_path, WINDOW), 6, **changes))
+def test_averaged_losses_and_no_window_are_not_reported(tmp_path: Path, changes: dict[str, object]) -> None:
+    assert not findings_of(AccumulationNotAveraged, windows(written(tmp_path, WINDOW), 6, **changes))
 
 
 def test_one_averaged_window_excuses_the_loop(tmp_path: Path) -> None:
     path = written(tmp_path, WINDOW)
-    assert not judged(AccumulationNotAveraged, [*windows(path, 1, averaged=True), *windows(path, 6)])
+    assert not findings_of(AccumulationNotAveraged, [*windows(path, 1, averaged=True), *windows(path, 6)])
 
 
 def test_windows_of_changing_length_are_episodes(tmp_path: Path) -> None:
     path = written(tmp_path, WINDOW)
     lengths = [windows(path, 1, most_at_one_place=length)[0] for length in (3, 7, 5, 9)]
-    assert not judged(AccumulationNotAveraged, lengths)
+    assert not findings_of(AccumulationNotAveraged, lengths)
 
 
 @pytest.mark.parametrize(("clipped", "severity"), [(False, Severity.ADVICE), (True, Severity.WARNING)])
 def test_adam_makes_it_an_advice_unless_clipped(tmp_path: Path, clipped: bool, severity: Severity) -> None:
     path = written(tmp_path, WINDOW)
-    (finding,) = judged(AccumulationNotAveraged, windows(path, 3, scale_free=True, clipped=clipped, name="AdamW"))
+    (finding,) = findings_of(AccumulationNotAveraged, windows(path, 3, scale_free=True, clipped=clipped, name="AdamW"))
     assert finding.severity is severity
 
 
-def test_without_a_window_in_the_source_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_window_in_the_source_nothing_is_reported(tmp_path: Path) -> None:
     unconditional = WINDOW.replace(
         "    if (i + 1) % every == 0:\n        optimizer", "    if True: pass\n    optimizer"
     )
-    assert not judged(AccumulationNotAveraged, windows(written(tmp_path, unconditional), 4))
+    assert not findings_of(AccumulationNotAveraged, windows(written(tmp_path, unconditional), 4))
 
 
 # -- clipping --
@@ -159,19 +195,19 @@ def late(steps: Iterable[int], **changes: object) -> list[Clipped]:
 
 
 def test_a_clip_after_two_steps_is_too_late() -> None:
-    assert not judged(ClippedAfterStep, late([1]))
-    assert not judged(ClippedAfterStep, late([1, 1, 1])), "parameter by parameter, after one step"
-    assert len(judged(ClippedAfterStep, late([1, 2]))) == 1
+    assert not findings_of(ClippedAfterStep, late([1]))
+    assert not findings_of(ClippedAfterStep, late([1, 1, 1])), "parameter by parameter, after one step"
+    assert len(findings_of(ClippedAfterStep, late([1, 2]))) == 1
 
 
 @pytest.mark.parametrize("limit", [float("inf"), 1e6])
 def test_a_limit_that_nothing_reaches_reads_the_norm(limit: float) -> None:
-    assert not judged(ClippedAfterStep, late(range(5), limit=limit))
-    assert judged(ClippedAfterStep, late(range(5), limit=9e5))
+    assert not findings_of(ClippedAfterStep, late(range(5), limit=limit))
+    assert findings_of(ClippedAfterStep, late(range(5), limit=9e5))
 
 
 def test_a_clip_that_is_useful_at_times_is_left_alone() -> None:
-    assert not judged(ClippedAfterStep, [*late([0], stale=False), *late(range(1, 9))])
+    assert not findings_of(ClippedAfterStep, [*late([0], stale=False), *late(range(1, 9))])
 
 
 def test_the_diff_moves_the_clip_before_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,10 +216,10 @@ def test_the_diff_moves_the_clip_before_the_step(tmp_path: Path, monkeypatch: py
         tmp_path,
         "for x in xs:\n    f(x).backward()\n    opt.step()\n    opt.zero_grad()\n    clip_grad_norm_(ps, 1.0)\n",
     )
-    (finding,) = judged(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 3)))
+    (finding,) = findings_of(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 3)))
     body = [line for line in finding.diff.splitlines() if line[0] in "+-" and line[1] not in "+-"]
     assert body == ["+    clip_grad_norm_(ps, 1.0)", "-    clip_grad_norm_(ps, 1.0)"]
-    (apart,) = judged(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 99)))
+    (apart,) = findings_of(ClippedAfterStep, late([1, 2], place=Place(path, 5), step_place=Place(path, 99)))
     assert apart.diff == ""
 
 
@@ -201,7 +237,7 @@ def falling(total: float, layers: int) -> list[float]:
 
 
 def vanishing(units: list[float], times: int = 4) -> list[Finding]:
-    return judged(VanishingGradients, [measured(units, index) for index in range(times)])
+    return findings_of(VanishingGradients, [measured(units, index) for index in range(times)])
 
 
 def test_a_fall_of_five_orders_over_five_layers() -> None:
@@ -218,7 +254,7 @@ def test_it_must_be_seen_four_times_in_a_row() -> None:
         measured(falling(1, 8), 1),
         *(measured(falling(6, 8), i) for i in (2, 25, 50)),
     ]
-    assert not judged(VanishingGradients, broken)
+    assert not findings_of(VanishingGradients, broken)
 
 
 def test_a_gate_falls_at_one_place() -> None:
@@ -247,7 +283,7 @@ def test_where_the_model_is_written_is_where_it_is_shown() -> None:
         compiled=False,
         defined=Place("net.py", 3),
     )
-    (finding,) = judged(VanishingGradients, [seen, *(measured(falling(6, 8), i) for i in range(4))])
+    (finding,) = findings_of(VanishingGradients, [seen, *(measured(falling(6, 8), i) for i in range(4))])
     assert finding.place == Place("net.py", 3)
 
 
@@ -255,14 +291,14 @@ def test_adam_moves_what_is_above_its_eps() -> None:
     for top, speaks in ((1e-3, True), (1e-1, False)):
         units = [unit * top / 1e-3 for unit in falling(6, 8)]
         events = [replace(STEP, scale_free=True), *(measured(units, i) for i in range(4))]
-        assert bool(judged(VanishingGradients, events)) is speaks
+        assert bool(findings_of(VanishingGradients, events)) is speaks
 
 
 # -- exploding --
 
 
 def lengths(*totals: float, **changes: object) -> list[Finding]:
-    return judged(ExplodingGradients, [measured([], i, total=total, **changes) for i, total in enumerate(totals)])
+    return findings_of(ExplodingGradients, [measured([], i, total=total, **changes) for i, total in enumerate(totals)])
 
 
 def test_three_measurements_a_thousand_times_the_usual() -> None:
@@ -284,12 +320,12 @@ def test_growth_through_the_whole_run() -> None:
     assert not lengths(*steady[:8], *[steady[7]] * 20), "settled"
 
 
-def test_clipped_and_non_finite_lengths_are_not_judged() -> None:
+def test_clipped_and_non_finite_norms_are_not_checked() -> None:
     assert not lengths(1, 1, 1, 1, 1e4, 1e4, 1e4, clipped=True)
     assert not lengths(1, 1, 1, 1, float("inf"), float("nan"), float("inf"))
 
 
-# -- graphs kept alive --
+# -- graphs that are never freed --
 
 KEEPING = """\
 for x in loader:
@@ -305,12 +341,12 @@ def growing(path: str, *counts: int, made: int = 0) -> list[GraphsAlive]:
     return [replace(ALIVE, place=place, step=count, alive=count, made=made or count + 1) for count in counts]
 
 
-def test_two_dozen_graphs_and_a_line_that_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_24_graphs_and_a_line_that_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, KEEPING)
-    assert not judged(GraphNeverFreed, growing(path, 8, 16))
-    assert not judged(GraphNeverFreed, growing(path, 30)), "one burst"
-    (finding,) = judged(GraphNeverFreed, growing(path, 8, 16, 24))
+    assert not findings_of(GraphNeverFreed, growing(path, 8, 16))
+    assert not findings_of(GraphNeverFreed, growing(path, 30)), "one burst"
+    (finding,) = findings_of(GraphNeverFreed, growing(path, 8, 16, 24))
     assert finding.place is not None
     assert finding.place.line == 5
     assert "+    history.append(loss.detach())" in finding.diff
@@ -318,9 +354,9 @@ def test_two_dozen_graphs_and_a_line_that_keeps_them(tmp_path: Path, monkeypatch
 
 def test_without_such_a_line_sixty_four_and_almost_all(tmp_path: Path) -> None:
     path = written(tmp_path, KEEPING.replace("append(loss)", "append(loss.item())"))
-    assert not judged(GraphNeverFreed, growing(path, 8, 16, 24, 32))
-    assert judged(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64))
-    assert not judged(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64, made=100))
+    assert not findings_of(GraphNeverFreed, growing(path, 8, 16, 24, 32))
+    assert findings_of(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64))
+    assert not findings_of(GraphNeverFreed, growing(path, 8, 16, 24, 32, 64, made=100))
 
 
 @pytest.mark.parametrize(
@@ -340,7 +376,7 @@ def test_without_such_a_line_sixty_four_and_almost_all(tmp_path: Path) -> None:
 )
 def test_which_lines_keep_a_graph(tmp_path: Path, kept: str, is_kept: bool) -> None:
     path = written(tmp_path, KEEPING.replace("history.append(loss)", kept))
-    assert bool(judged(GraphNeverFreed, growing(path, 8, 16, 24))) is is_kept
+    assert bool(findings_of(GraphNeverFreed, growing(path, 8, 16, 24))) is is_kept
 
 
 # -- graphs that span steps --
@@ -355,21 +391,21 @@ def chain(*spans: int, nodes: Iterable[int] = ()) -> list[Event]:
 
 
 def test_a_chain_is_reported_at_the_end_of_a_short_run() -> None:
-    assert judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5), END])
-    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4), END])
-    assert not judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 3, 4, 5)), "the run may still detach"
+    assert findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5), END])
+    assert not findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4), END])
+    assert not findings_of(BackwardThroughEarlierSteps, chain(0, 1, 2, 3, 4, 5)), "the run may still detach"
 
 
 def test_a_long_one_is_reported_at_once() -> None:
-    assert judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 64))
-    assert not judged(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 63))
+    assert findings_of(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 64))
+    assert not findings_of(BackwardThroughEarlierSteps, chain(0, 1, 2, 8, 16, 32, 63))
 
 
 def test_windows_start_over() -> None:
-    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 0, 1, 2, 3), END])
-    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 1, 1, 1, 1, 1, 1), END])
-    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, 0), END])
+    assert not findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 0, 1, 2, 3), END])
+    assert not findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 1, 1, 1, 1, 1, 1), END])
+    assert not findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, 0), END])
 
 
 def test_a_part_that_is_old_but_does_not_grow_is_a_view_taken_once() -> None:
-    assert not judged(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, nodes=[12] * 8), END])
+    assert not findings_of(BackwardThroughEarlierSteps, [*chain(0, 1, 2, 3, 4, 5, 6, 7, nodes=[12] * 8), END])

@@ -25,7 +25,7 @@ def compared(*written: ChangedWeight, place: Place = STEP) -> WeightsCompared:
     return WeightsCompared(step=1, place=place, optimizer=0, name="Adam", index=0, compared=3, changed=written)
 
 
-def said(*events: WeightsCompared) -> list[Finding]:
+def findings_of(*events: WeightsCompared) -> list[Finding]:
     checker = Checker([WeightsUpdatedOutsideOptimizer])
     for event in events:
         checker.check(event)
@@ -36,10 +36,10 @@ def said(*events: WeightsCompared) -> list[Finding]:
 @pytest.mark.parametrize("weight", [BY_GRADIENT, BY_DECAY])
 def test_it_takes_three_looks_that_all_show_it(weight: ChangedWeight) -> None:
     event = compared(weight)
-    assert len(said(*[event] * LOOKS)) == 1
-    assert not said(*[event] * (LOOKS - 1))
-    assert not said(compared(), *[event] * LOOKS)
-    assert not said(*[event] * (LOOKS - 1), compared(replace(weight, explained=False)))
+    assert len(findings_of(*[event] * LOOKS)) == 1
+    assert not findings_of(*[event] * (LOOKS - 1))
+    assert not findings_of(compared(), *[event] * LOOKS)
+    assert not findings_of(*[event] * (LOOKS - 1), compared(replace(weight, explained=False)))
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_it_takes_three_looks_that_all_show_it(weight: ChangedWeight) -> None:
     ],
     ids=["not explained", "uphill", "rounding", "the optimizer does not decay", "growth", "a norm"],
 )
-def test_what_is_no_step_and_no_second_decay_is_silent(weight: ChangedWeight) -> None:
-    assert not said(*[compared(weight)] * LOOKS)
+def test_other_changes_are_not_reported(weight: ChangedWeight) -> None:
+    assert not findings_of(*[compared(weight)] * LOOKS)
 
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
 def test_a_step_with_decay_of_its_own_is_a_step(share: float) -> None:
     weight = replace(BY_GRADIENT, gradient_share=share, weight_factor=-0.02)
-    assert "times their gradient" in said(*[compared(weight)] * LOOKS)[0].message
+    assert "times their gradient" in findings_of(*[compared(weight)] * LOOKS)[0].message
 
 
 @pytest.mark.parametrize(("other", "count"), [(-0.001009, 1), (-0.00102, 0)])
 def test_a_decay_has_one_factor(other: float, count: int) -> None:
     events = [compared(BY_DECAY), compared(replace(BY_DECAY, weight_factor=other)), compared(BY_DECAY)]
-    assert len(said(*events)) == count
-    assert len(said(*[compared(BY_DECAY, replace(BY_DECAY, weight_factor=other))] * LOOKS)) == count
+    assert len(findings_of(*events)) == count
+    assert len(findings_of(*[compared(BY_DECAY, replace(BY_DECAY, weight_factor=other))] * LOOKS)) == count
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_line_is_that_which_writes_if_there_is_one(lines: str, place: int, t
     script = tmp_path / "train.py"
     script.write_text(lines + "\n", encoding="utf-8")
     step = Place(str(script), len(lines.splitlines()), "train")
-    (finding,) = said(*[compared(BY_GRADIENT, place=step)] * LOOKS)
+    (finding,) = findings_of(*[compared(BY_GRADIENT, place=step)] * LOOKS)
     assert finding.place is not None
     assert finding.place.line == place
 

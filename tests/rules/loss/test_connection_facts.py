@@ -1,4 +1,4 @@
-"""loss-detached-from-parameters on facts written by hand: each threshold from both sides."""
+"""loss-detached-from-parameters on facts written by constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END = RunEnded(20, None, "finished", 1, 20, 0)
 LOST = ParameterAccount("encoder.weight", 24, True, True, False, True, True, None, (CUT,))
 
 
-def said(*events: Event) -> list[Finding]:
+def findings_of(*events: Event) -> list[Finding]:
     checker = Checker([LossDetachedFromParameters])
     for event in events:
         checker.check(event)
@@ -42,36 +42,36 @@ def accounted(
 
 
 @pytest.mark.parametrize(("times", "at_once", "at_the_end"), [(3, 1, 1), (2, 0, 1), (1, 0, 0)])
-def test_a_loss_that_reaches_nothing_is_told_after_three_steps_or_at_the_end_of_two(
+def test_a_detached_loss_is_reported_after_three_steps_or_at_the_end_of_two(
     times: int, at_once: int, at_the_end: int
 ) -> None:
     events = [backward(0), stepped("none")] * times
-    assert len(said(*events)) == at_once
-    assert len(said(*events, END)) == at_the_end
+    assert len(findings_of(*events)) == at_once
+    assert len(findings_of(*events, END)) == at_the_end
 
 
 def test_one_backward_that_reaches_something_or_cannot_be_followed_clears_the_loss() -> None:
     bare = [backward(0), stepped("none")] * 4
-    assert not said(backward(2), stepped("new"), *bare, END)
-    assert not said(backward(None), stepped("new"), *bare, END)
-    assert not said(backward(0), stepped("new"), *bare, END)
+    assert not findings_of(backward(2), stepped("new"), *bare, END)
+    assert not findings_of(backward(None), stepped("new"), *bare, END)
+    assert not findings_of(backward(0), stepped("new"), *bare, END)
 
 
-def test_it_is_told_at_the_only_cut_and_else_at_the_backward() -> None:
+def test_it_is_reported_at_the_only_cut_and_otherwise_at_the_backward() -> None:
     bare = [backward(0), stepped("none")]
-    (at_the_cut,) = said(*bare, *bare, accounted(2, cuts=(CUT,)), *bare)
-    (at_the_backward,) = said(*bare, *bare, accounted(2, cuts=(CUT, STEP)), *bare)
+    (at_the_cut,) = findings_of(*bare, *bare, accounted(2, cuts=(CUT,)), *bare)
+    (at_the_backward,) = findings_of(*bare, *bare, accounted(2, cuts=(CUT, STEP)), *bare)
     assert (at_the_cut.place, at_the_backward.place) == (CUT, BACKWARD)
 
 
 @pytest.mark.parametrize(("steps", "findings"), [(5, 1), (4, 0)])
-def test_a_part_without_a_gradient_is_told_after_five_steps(steps: int, findings: int) -> None:
-    found = said(backward(2), stepped("new"), accounted(steps, LOST))
+def test_a_part_without_a_gradient_is_reported_after_five_steps(steps: int, findings: int) -> None:
+    found = findings_of(backward(2), stepped("new"), accounted(steps, LOST))
     assert [finding.place for finding in found] == [CUT] * findings
 
 
-def test_a_part_is_only_told_if_a_line_explains_it_and_others_are_trained() -> None:
-    assert not said(accounted(5, replace(LOST, cuts=())))
-    assert not said(accounted(5, replace(LOST, ran_with_graph=False)))
-    assert not said(accounted(5, replace(LOST, held=False)))
-    assert not said(accounted(5, LOST, in_order=0))
+def test_a_part_is_reported_only_if_a_line_explains_it_and_others_are_trained() -> None:
+    assert not findings_of(accounted(5, replace(LOST, cuts=())))
+    assert not findings_of(accounted(5, replace(LOST, ran_with_graph=False)))
+    assert not findings_of(accounted(5, replace(LOST, held=False)))
+    assert not findings_of(accounted(5, LOST, in_order=0))

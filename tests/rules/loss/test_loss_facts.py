@@ -23,20 +23,64 @@ HERE = Place("gone.py", 7, "train")
 THERE = Place("gone.py", 3, "forward")
 
 LOSS = LossComputed(
-    step=0, place=HERE, function="cross_entropy", call=0, grad=True, reduction="mean", input_shape=(8, 3), target_shape=(8,),
-    input_dtype="float32", target_dtype="int64", input_range=(-2.0, 2.0), target_range=(0.0, 2.0), rows="scores",
-    preceding=("AddmmBackward0",), preceding_place=None, preceding_module="", target_integral=True, target_distinct=3, target_rows_sum_to_one=None,
+    step=0,
+    place=HERE,
+    function="cross_entropy",
+    call=0,
+    grad=True,
+    reduction="mean",
+    input_shape=(8, 3),
+    target_shape=(8,),
+    input_dtype="float32",
+    target_dtype="int64",
+    input_range=(-2.0, 2.0),
+    target_range=(0.0, 2.0),
+    rows="scores",
+    preceding=("AddmmBackward0",),
+    preceding_place=None,
+    preceding_module="",
+    target_integral=True,
+    target_distinct=3,
+    target_rows_sum_to_one=None,
     target_used_as_class=False,
     ignore_index=-100,
-)  # fmt: skip
+)
 BACKWARD = Backward(
-    step=0, place=HERE, call=0, loss=1.0, root="MeanBackward0", mean=True, divided=False, scaled_by_amp=False, inside_step=False,
-    retained=False, nodes=None, spanned_steps=None, reached=None, optimized=2, broadcast=None, broadcast_place=None, loss_text="loss",
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    call=0,
+    loss=1.0,
+    root="MeanBackward0",
+    mean=True,
+    divided=False,
+    scaled_by_amp=False,
+    inside_step=False,
+    retained=False,
+    nodes=None,
+    spanned_steps=None,
+    reached=None,
+    optimized=2,
+    broadcast=None,
+    broadcast_place=None,
+    loss_text="loss",
+)
 STEP = Stepped(
-    step=0, place=HERE, optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=1, backward_places=(HERE,),
-    most_at_one_place=1, averaged=False, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    optimizer=0,
+    name="SGD",
+    index=0,
+    gradients="new",
+    cleared=True,
+    backwards=1,
+    backward_places=(HERE,),
+    most_at_one_place=1,
+    averaged=False,
+    clipped=False,
+    closure=False,
+    learning_rates=(0.1,),
+    scale_free=False,
+)
 END = RunEnded(step=9, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 
 
@@ -85,9 +129,15 @@ def test_a_validation_loss_is_reported_only_if_the_training_loss_was_not() -> No
 
 BINARY = replace(
     LOSS,
-    function="binary_cross_entropy_with_logits", input_shape=(8, 1), target_shape=(8, 1), target_dtype="float32", target_range=(0.0, 1.0),
-    input_range=(0.01, 0.99), rows="unknown", target_distinct=2,
-)  # fmt: skip
+    function="binary_cross_entropy_with_logits",
+    input_shape=(8, 1),
+    target_shape=(8, 1),
+    target_dtype="float32",
+    target_range=(0.0, 1.0),
+    input_range=(0.01, 0.99),
+    rows="unknown",
+    target_distinct=2,
+)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +204,9 @@ def test_what_is_no_probability(change: dict[str, object], speaks: bool) -> None
         ({"target_shape": (8, 1), "target_integral": False}, None),
     ],
 )
-def test_a_distance_to_class_numbers(change: dict[str, object], severity: Severity | None) -> None:
-    event = replace(LOSS, function="mse_loss", target_dtype="float32", rows="unknown", **change)  # type: ignore[arg-type]
+def test_a_regression_loss_on_class_indices(change: dict[str, object], severity: Severity | None) -> None:
+    loss = replace(LOSS, function="mse_loss", target_dtype="float32", rows="unknown")
+    event = replace(loss, **change)  # type: ignore[arg-type]
     found = findings(RegressionLossOnClassLabels, event, event)
     assert [f.severity for f in found] == ([] if severity is None else [severity])
 
@@ -195,7 +246,7 @@ def test_shapes_that_cross(given: tuple[int, ...], target: tuple[int, ...], redu
         ((8, 1), (8, 3), False),
     ],
 )
-def test_a_loss_by_hand(prediction: tuple[int, ...], made: tuple[int, ...], speaks: bool) -> None:
+def test_a_custom_loss(prediction: tuple[int, ...], made: tuple[int, ...], speaks: bool) -> None:
     found = findings(ShapesBroadcastInLoss, replace(BACKWARD, broadcast=(prediction, made), broadcast_place=THERE))
     assert [f.place for f in found] == ([THERE] if speaks else [])
 
@@ -261,9 +312,24 @@ def run_of(*losses: float, players: int = 1, bootstrapped: bool = False) -> list
 
 
 FORWARD = Forward(
-    step=0, place=HERE, call=0, model=0, name="Net", training=True, grad=False, fate="graphless", active_dropouts=0, active_batch_norms=0,
-    idle_dropouts=0, idle_batch_norms=0, batch=8, scored=False, same_input=False, recalibration=False, eval_place=None,
-)  # fmt: skip
+    step=0,
+    place=HERE,
+    call=0,
+    model=0,
+    name="Net",
+    training=True,
+    grad=False,
+    fate="graphless",
+    active_dropouts=0,
+    active_batch_norms=0,
+    idle_dropouts=0,
+    idle_batch_norms=0,
+    batch=8,
+    scored=False,
+    same_input=False,
+    recalibration=False,
+    eval_place=None,
+)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +382,8 @@ def test_a_loss_that_climbed_explains_why_it_is_no_number() -> None:
 
 @pytest.mark.parametrize("origin", ["input", "weight", "layer", "loss", "unknown"])
 def test_every_origin_has_a_sentence_and_a_fix(origin: str) -> None:
-    event = NotFinite(3, HERE, "loss", "fc1 (Linear)", "log", (0.0, 1.0), "nan", origin, (0.1,))  # type: ignore[arg-type]
+    unknown = NotFinite(3, HERE, "loss", "fc1 (Linear)", "log", (0.0, 1.0), "nan", "unknown", (0.1,))
+    event = replace(unknown, origin=origin)  # type: ignore[arg-type]
     (found,) = findings(NanOrInf, event)
     assert found.message.startswith("The loss is nan at step 4: ")
     assert found.fix

@@ -1,4 +1,4 @@
-"""The thresholds of the mode rules, on both sides, on facts made by hand."""
+"""The thresholds of the mode rules, on both sides, on constructed events."""
 
 from __future__ import annotations
 
@@ -23,16 +23,33 @@ END = RunEnded(9, None, "finished", 0, 0, 0)
 def trained(backwards: int, **changes: object) -> Forward:
     """A forward in train mode that a backward went through."""
     facts = Forward(
-        step=backwards, place=TRAIN, call=0, model=0, name="Net", training=True, grad=True, fate="trained", active_dropouts=1,
-        active_batch_norms=0, idle_dropouts=0, idle_batch_norms=0, batch=8, scored=True, same_input=False, recalibration=False,
-        eval_place=None, backwards=backwards, passes=0,
-    )  # fmt: skip
+        step=backwards,
+        place=TRAIN,
+        call=0,
+        model=0,
+        name="Net",
+        training=True,
+        grad=True,
+        fate="trained",
+        active_dropouts=1,
+        active_batch_norms=0,
+        idle_dropouts=0,
+        idle_batch_norms=0,
+        batch=8,
+        scored=True,
+        same_input=False,
+        recalibration=False,
+        eval_place=None,
+        backwards=backwards,
+        passes=0,
+    )
     return replace(facts, **changes)  # type: ignore[arg-type]
 
 
 def measured(backwards: int, **changes: object) -> Forward:
     """A scored forward in train mode without a graph."""
-    return replace(trained(backwards), **{"place": VALID, "fate": "graphless", "grad": False, **changes})  # type: ignore[arg-type]
+    graphless = replace(trained(backwards), place=VALID, fate="graphless", grad=False)
+    return replace(graphless, **changes)  # type: ignore[arg-type]
 
 
 def found(rule: type[Rule], events: Iterable[Event]) -> list[int]:
@@ -53,7 +70,7 @@ def test_a_backward_between_two_calls_makes_them_two_passes() -> None:
     assert found(EvaluatedInTrainMode, [trained(0), measured(1), measured(2), trained(2)]) == []
 
 
-def test_a_model_that_is_never_trained_is_not_judged() -> None:
+def test_a_model_that_is_never_trained_is_not_checked() -> None:
     assert found(EvaluatedInTrainMode, [measured(0), measured(0)]) == []
     assert found(EvaluatedInTrainMode, [measured(0), measured(0), trained(0)]) == [20]
 
@@ -119,9 +136,18 @@ def test_in_train_mode_they_must_be_scored_and_not_a_training_line() -> None:
 
 def stepped(**changes: object) -> SteppedWhileEvaluating:
     event = SteppedWhileEvaluating(
-        step=3, place=TRAIN, model=0, name="Net", optimizer=0, forwards=1, idle_dropouts=1, idle_batch_norms=0, eval_place=VALID,
-        trained_before=True, all_parameters=True,
-    )  # fmt: skip
+        step=3,
+        place=TRAIN,
+        model=0,
+        name="Net",
+        optimizer=0,
+        forwards=1,
+        idle_dropouts=1,
+        idle_batch_norms=0,
+        eval_place=VALID,
+        trained_before=True,
+        all_parameters=True,
+    )
     return replace(event, **changes)  # type: ignore[arg-type]
 
 
@@ -152,13 +178,26 @@ def test_names_that_do_not(name: str) -> None:
     assert not says_monte_carlo(name)
 
 
-def test_a_healthy_run_is_judged_and_an_empty_one_is_not() -> None:
+def test_a_healthy_run_is_checked_and_an_empty_one_is_not_applicable() -> None:
     checker = Checker([TrainedInEvalMode])
     assert [code for code, _ in checker.not_applicable()] == ["MOD102"]
     checker.check(
         Stepped(
-            step=0, place=TRAIN, optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=1, backward_places=(),
-            most_at_one_place=1, averaged=True, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
+            step=0,
+            place=TRAIN,
+            optimizer=0,
+            name="SGD",
+            index=0,
+            gradients="new",
+            cleared=True,
+            backwards=1,
+            backward_places=(),
+            most_at_one_place=1,
+            averaged=True,
+            clipped=False,
+            closure=False,
+            learning_rates=(0.1,),
+            scale_free=False,
         )
-    )  # fmt: skip
+    )
     assert checker.not_applicable() == []

@@ -13,8 +13,8 @@ breaks when its classes move.
 
 Evidence
 --------
-The file, and the classes in it that only an unsafe load can read. If there are none, `weights_only=True` gives the same
-value.
+The file, and the classes in it that only an unsafe load can read. Without such classes, `weights_only=True`
+gives the same value.
 
 Use instead
 -----------

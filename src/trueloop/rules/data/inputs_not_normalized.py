@@ -39,8 +39,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["InputsNotNormalized"]
 
 BRIGHT: Final = 50
-"""Integers up to this may be counts, grades or colours of a palette; pixels of real images reach further in
-any batch."""
+"""Integers up to this may be counts, grades or palette colors; pixels of real images exceed it in any batch."""
 BYTE: Final = 255
 """The largest value of a byte."""
 WHOLE: Final = 0.99

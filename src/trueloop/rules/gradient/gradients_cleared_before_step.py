@@ -66,7 +66,7 @@ class GradientsClearedBeforeStep(Rule):
 
 
 def _zero_grad_line(backward: Place | None, step: Place | None) -> int:
-    """The line of the only `zero_grad()` between the two calls; 0 if there is none, or more than one."""
+    """The line of the only `zero_grad()` between the two calls; 0 if there is not exactly one."""
     if backward is None or step is None or backward.path != step.path:
         return 0
     calls = [call for call in calls_in(source_of(step.path).tree) if called_name(call) == "zero_grad"]
