@@ -129,7 +129,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotARun, match="There is no folder"):
         read_run(tmp_path / "nowhere")
-    with pytest.raises(NotARun, match="has no events.jsonl"):
+    with pytest.raises(NotARun, match=r"has no events\.jsonl"):
         read_run(tmp_path)
 
 
