@@ -24,15 +24,14 @@ from typing import Any, Final, TypeVar
 
 from trueloop.cli.main import main
 from trueloop.errors import CannotExport, TrueloopError
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.make import export
-from trueloop.export.subject import Subject, subject_of
-from trueloop.quantize.catalogue import SCHEMES, scheme_named
-from trueloop.quantize.decide import Decided, decide
-from trueloop.quantize.make import beside, refuse_target, written
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import export_model
+from trueloop.export.origin import Origin
+from trueloop.export.trained_model import TrainedModel, load_trained_model
+from trueloop.quantize.catalogue import SCHEMES, find_scheme
+from trueloop.quantize.quantize_model import QuantizedModel, quantize_model
 from trueloop.quantize.scheme import Scheme
-from trueloop.recipe.recipe import DataRequest
-from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.quantize.write import check_target, compare_artifacts, write_quantized
 from trueloop.results.artifact import Artifact
 from trueloop.results.quantize import ALLOWED, Quantization
 from trueloop.session.folder import read_about
@@ -61,12 +60,12 @@ class Row:
 
     @property
     def file(self) -> float:
-        return self.told.files[0] / self.told.files[1]
+        return self.report.files[0] / self.report.files[1]
 
     @property
     def missed(self) -> str:
         """Why it is past the bar; empty: it is not, or there is none for it."""
-        told = self.told
+        told = self.report
         wrong = [
             *([f"drops by {told.drop * 100:.2f} points"] if not told.within else []),
             *([f"weights only {told.smaller:.2f}x smaller"] if told.smaller < SMALLER else []),
@@ -78,7 +77,7 @@ class Row:
 class Bench:
     """The run's model, its float forms, and what was found so far."""
 
-    def __init__(self, subject: Subject, scratch: Path, samples: int | None) -> None:
+    def __init__(self, subject: TrainedModel, scratch: Path, samples: int | None) -> None:
         self.subject, self.scratch, self.samples = subject, scratch, samples
         self.plain: dict[str, Artifact] = {}
         self.rows: list[Row] = []
@@ -95,20 +94,20 @@ class Bench:
                 self.rows.append(row)
                 print(cells(row), flush=True)
 
-    def _decided(self, scheme: Scheme) -> Decided:
-        return decide(self.subject, scheme, "", max_drop=ALLOWED, samples=self.samples, looked_at=LOOKED_AT)
+    def _decided(self, scheme: Scheme) -> QuantizedModel:
+        return quantize_model(self.subject, scheme, "", max_drop=ALLOWED, samples=self.samples, layer_samples=LOOKED_AT)
 
-    def _row(self, scheme: Scheme, decided: Decided, target: str) -> Row:
-        exporter = exporter_named(target)
+    def _row(self, scheme: Scheme, decided: QuantizedModel, target: str) -> Row:
+        exporter = find_exporter(target)
         exporter.require()
-        refuse_target(scheme, exporter)
+        check_target(scheme, exporter)
         if target not in self.plain:
-            self.plain[target] = export(self.subject, exporter, self.scratch / "float" / target, samples=8)
+            self.plain[target] = export_model(self.subject, exporter, self.scratch / "float" / target, samples=8)
         place = self.scratch / scheme.name / target
-        made = written(self.subject, scheme, decided, exporter, place, samples=VERIFIED)
+        made = write_quantized(self.subject, scheme, decided, exporter, place, samples=VERIFIED)
         tried = made.verification
         assert tried is not None
-        told = beside(replace(decided.told, target=target), self.subject, self.plain[target], made, ROUNDS)
+        told = compare_artifacts(replace(decided.report, target=target), self.subject, self.plain[target], made, ROUNDS)
         return Row(told, tried.disagreements + tried.ties, tried.samples)
 
     def _or_refused(self, what: str, work: Callable[[], Made]) -> Made | None:
@@ -122,7 +121,7 @@ class Bench:
 
 
 def _ready(name: str) -> Scheme:
-    scheme = scheme_named(name)
+    scheme = find_scheme(name)
     scheme.require()
     return scheme
 
@@ -134,7 +133,7 @@ HEADING: Final = (
 
 
 def cells(row: Row) -> str:
-    told = row.told
+    told = row.report
     one, many = (f"{speed.times:.2f}x" for speed in told.speeds)
     kept = [layer.name for layer in told.kept] + list(told.others)
     return (
@@ -146,25 +145,27 @@ def cells(row: Row) -> str:
 def plainly(rows: Sequence[Row]) -> Iterator[str]:
     """What the table says, in words."""
     slower = [
-        f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times < 1 for speed in row.told.speeds)
+        f"{row.report.scheme} as {row.report.target}"
+        for row in rows
+        if all(speed.times < 1 for speed in row.report.speeds)
     ]
     faster = [
-        f"{row.told.scheme} as {row.told.target}" for row in rows if all(speed.times > 1 for speed in row.told.speeds)
+        f"{row.report.scheme} as {row.report.target}"
+        for row in rows
+        if all(speed.times > 1 for speed in row.report.speeds)
     ]
     yield f"SLOWER than the float model at both sizes of batch: {', '.join(slower) or 'none'}"
     yield f"faster at both: {', '.join(faster) or 'none'}"
 
 
-def subject_in(run: Path, data: Path | None, split: str) -> Subject:
-    about = read_about(run)
-    recipe = recipe_of(origin_of(run, about, "runs of `trueloop train RECIPE` can be quantized."))
-    subject = subject_of(recipe, DataRequest(data, False, recipe.seed), run, about=about)
+def subject_in(run: Path, data: Path | None, split: str) -> TrainedModel:
+    subject = load_trained_model(Origin.of_run(run, read_about(run), data=data))
     return subject if split == "valid" else replace(subject, splits=replace(subject.splits, valid=None))
 
 
 def plain(rows: Sequence[Row], refused: Sequence[str]) -> dict[str, Any]:
     return {
-        "rows": [{**row.told.plain(), "others": row.others, "verified": row.verified} for row in rows],
+        "rows": [{**row.report.plain(), "others": row.others, "verified": row.verified} for row in rows],
         "refused": list(refused),
     }
 
@@ -188,7 +189,7 @@ def run(options: argparse.Namespace, scratch: Path) -> int:
     if options.json:
         options.json.write_text(json.dumps(plain(bench.rows, bench.refused), indent=1), encoding="utf-8")
     missed = [row.missed for row in bench.rows if row.missed]
-    told = [row for row in bench.rows if row.told.scheme in BARRED]
+    told = [row for row in bench.rows if row.report.scheme in BARRED]
     print("\n".join(f"past the bar: {each}" for each in missed) or f"the bar: kept by all {len(told)} int8 forms")
     return 1 if missed or not told else 0
 

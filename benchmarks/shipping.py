@@ -34,14 +34,13 @@ import numpy as np
 from torch import Tensor
 
 from trueloop.errors import CannotExport
-from trueloop.export.catalogue import TARGETS, exporter_named
-from trueloop.export.exporter import installed
-from trueloop.export.make import export
+from trueloop.export.catalogue import TARGETS, find_exporter
+from trueloop.export.export_model import export_model
+from trueloop.export.exporter import installed_version
+from trueloop.export.origin import Origin
 from trueloop.export.program import Program
-from trueloop.export.subject import subject_of
-from trueloop.recipe.recipe import DataRequest
+from trueloop.export.trained_model import load_trained_model
 from trueloop.recipes.catalogue import bundled
-from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Verification
 from trueloop.session.folder import read_about
 
@@ -133,21 +132,21 @@ def _table(folder: Path) -> Path:
 
 def python_of(target: str) -> str:
     """Which Python has what the target needs; empty: none."""
-    if all(installed(package) for package in exporter_named(target).needs):
+    if all(installed_version(package) for package in find_exporter(target).needs):
         return sys.executable
     return str(ELSEWHERE) if target == "executorch" and ELSEWHERE.is_file() else ""
 
 
 def ship(run: Path, targets: Sequence[str], data: str) -> Iterator[Shipped]:
     """Exported as `trueloop export RUN --to TARGET --samples all` does it, one after the other."""
-    about = read_about(run)
-    recipe = recipe_of(origin_of(run, about, "bundled recipes can be shipped."))
-    subject = subject_of(recipe, DataRequest(Path(data) if data else None, False, recipe.seed), run, about=about)
+    subject = load_trained_model(Origin.of_run(run, read_about(run), data=Path(data) if data else None))
     with asked_once():
         for target in targets:
             begun, verified, said = _spent(), None, ""
             try:
-                verified = export(subject, exporter_named(target), run / "export" / target, samples=None).verification
+                verified = export_model(
+                    subject, find_exporter(target), run / "export" / target, samples=None
+                ).verification
             except CannotExport as error:
                 said = str(error)
             yield Shipped(run.name, target, verified, _spent() - begun, said)
@@ -240,15 +239,15 @@ def _table_of(shipped: Iterable[Shipped], absent: Sequence[str]) -> int:
     refused = sum(each.alike and each.verified is None for each in made)
     print(f"\n{alike - refused} of {len(made)} answer alike, {refused} refused as known. {_here()}")
     for target in absent:
-        print(
-            f"{target} was left out, for it is not installed: pip install 'trueloop[{exporter_named(target).extra}]'."
-        )
+        print(f"{target} was left out, for it is not installed: pip install 'trueloop[{find_exporter(target).extra}]'.")
     return 0 if alike == len(made) else 1
 
 
 def _here() -> str:
     packages = ", ".join(
-        f"{name} {installed(name)}" for name in ("torch", "onnxruntime", "executorch") if importlib.util.find_spec(name)
+        f"{name} {installed_version(name)}"
+        for name in ("torch", "onnxruntime", "executorch")
+        if importlib.util.find_spec(name)
     )
     return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}."
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.export.made import run_here, subject
-from trueloop.bench.form import LEAST, WARM, Asked, Opened, opened, timed
+from trueloop.bench.form import LEAST, WARM, FormSpec, OpenForm, open_form, time_calls
 from trueloop.bench.worker import answers
 from trueloop.errors import BadArtifact
-from trueloop.export.catalogue import exporter_named
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import export_model
 from trueloop.export.exporter import Array, FakeRunner
-from trueloop.export.make import export
 from trueloop.results.artifact import Port
 
-ASKED = Asked("artifact", "somewhere", "made up")
+ASKED = FormSpec("artifact", "somewhere", "made up")
 
 
 def _clock(*seconds: float) -> tuple[Callable[[], None], Callable[[], float]]:
@@ -32,22 +32,22 @@ def _clock(*seconds: float) -> tuple[Callable[[], None], Callable[[], float]]:
 
 def test_each_call_is_timed_until_the_seconds_are_over() -> None:
     call, clock = _clock(1.0, 2.0, 3.0, 4.0)
-    assert timed(call, 5.5, clock) == [1.0, 2.0, 3.0]
+    assert time_calls(call, 5.5, clock) == [1.0, 2.0, 3.0]
 
 
 def test_a_slow_form_is_called_a_few_times_all_the_same() -> None:
     call, clock = _clock(*[60.0] * 10)
-    assert timed(call, 0.1, clock) == [60.0] * LEAST
+    assert time_calls(call, 0.1, clock) == [60.0] * LEAST
 
 
-def _form(seen: list[int], refuses: int = 0) -> Callable[[Asked], Opened]:
+def _form(seen: list[int], refuses: int = 0) -> Callable[[FormSpec], OpenForm]:
     def answer(rows: Array) -> list[Array]:
         if len(rows) == refuses:
             raise RuntimeError("too many")
         seen.append(len(rows))
         return [rows]
 
-    return lambda _: Opened("made-up 1.0", 12, (Port("input", "float32", (None, 2)),), {}, FakeRunner(answer))
+    return lambda _: OpenForm("made-up 1.0", 12, (Port("input", "float32", (None, 2)),), {}, FakeRunner(answer))
 
 
 def _lines(*batches: int) -> Iterator[str]:
@@ -72,21 +72,21 @@ def test_a_worker_that_cannot_take_a_batch_says_so_and_takes_others() -> None:
 
 
 def test_a_worker_that_cannot_open_says_why() -> None:
-    def broken(asked: Asked) -> Opened:
+    def broken(asked: FormSpec) -> OpenForm:
         raise BadArtifact(f"{asked.folder} is damaged.")
 
     assert list(answers(_lines(), broken)) == [{"failed": "somewhere is damaged."}]
 
 
 def test_a_form_travels_as_plain_values() -> None:
-    asked = Asked("eager", "runs/a", "eager", {"recipe": "digits", "arguments": {}, "settings": {}}, "data")
-    assert Asked(**json.loads(json.dumps(asked.plain()))) == asked
+    asked = FormSpec("eager", "runs/a", "eager", {"recipe": "digits", "arguments": {}, "settings": {}}, "data")
+    assert FormSpec(**json.loads(json.dumps(asked.plain()))) == asked
 
 
 def test_an_artifact_is_opened_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-    made = export(subject(), exporter_named("onnx"), tmp_path / "made")
-    form = opened(Asked("artifact", str(made.folder), "onnx"))
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+    made = export_model(subject(), find_exporter("onnx"), tmp_path / "made")
+    form = open_form(FormSpec("artifact", str(made.folder), "onnx"))
     assert form.runtime.startswith("onnxruntime ")
     assert form.bytes == made.file.stat().st_size
     answered = form.call(5)()

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from trueloop.bench.form import Asked
-from trueloop.bench.measure import Elsewhere, Holder, HolderFailed, bench, machine
+from trueloop.bench.form import FormSpec
+from trueloop.bench.measure import FormFailed, FormHost, WorkerProcess, bench, machine
 
 
-class FakeHolder(Holder):
+class FakeHolder(FormHost):
     """Answers with made-up times, and remembers its turns."""
 
-    def __init__(self, asked: Asked, turns: list[tuple[str, int, float]]) -> None:
+    def __init__(self, asked: FormSpec, turns: list[tuple[str, int, float]]) -> None:
         self.asked, self.turns, self.closed = asked, turns, False
 
     def open(self) -> dict[str, Any]:
         if self.asked.folder == "damaged":
-            raise HolderFailed("it is damaged")
+            raise FormFailed("it is damaged")
         return {"runtime": "fake 1", "bytes": 10, "opened": 0.25}
 
     def turn(self, batch: int, seconds: float) -> list[float]:
         if self.asked.folder == "small" and batch > 4:
-            raise HolderFailed("4 at most")
+            raise FormFailed("4 at most")
         self.turns.append((self.asked.name, batch, seconds))
         return [batch * 0.001, batch * 0.003]
 
@@ -31,21 +31,21 @@ class FakeHolder(Holder):
         self.closed = True
 
 
-def _asked(*folders: str) -> list[Asked]:
-    return [Asked("artifact", folder, folder) for folder in folders]
+def _asked(*folders: str) -> list[FormSpec]:
+    return [FormSpec("artifact", folder, folder) for folder in folders]
 
 
 def _measured(
-    forms: list[Asked], *batches: int, rounds: int = 2
+    forms: list[FormSpec], *batches: int, rounds: int = 2
 ) -> tuple[Any, list[tuple[str, int, float]], list[FakeHolder]]:
     turns: list[tuple[str, int, float]] = []
     holders: list[FakeHolder] = []
 
-    def holder(asked: Asked, threads: int) -> Holder:
+    def holder(asked: FormSpec, threads: int) -> FormHost:
         holders.append(FakeHolder(asked, turns))
         return holders[-1]
 
-    return bench(forms, batches, seconds=1.0, rounds=rounds, threads=3, holder=holder, notes=["told"]), turns, holders
+    return bench(forms, batches, seconds=1.0, rounds=rounds, threads=3, host=holder, notes=["told"]), turns, holders
 
 
 def test_forms_take_turns_and_the_order_moves_on() -> None:
@@ -84,39 +84,39 @@ def test_a_batch_that_a_form_does_not_take_costs_it_that_batch_alone() -> None:
 def test_all_processes_are_closed_when_somebody_interrupts() -> None:
     holders: list[FakeHolder] = []
 
-    class Interrupting(Holder):
+    class Interrupting(FormHost):
         def open(self) -> dict[str, Any]:
             raise KeyboardInterrupt
 
         def turn(self, batch: int, seconds: float) -> list[float]:
             return []
 
-    def holder(asked: Asked, threads: int) -> Holder:
+    def holder(asked: FormSpec, threads: int) -> FormHost:
         if asked.name == "b":
             return Interrupting()
         holders.append(FakeHolder(asked, []))
         return holders[-1]
 
     with pytest.raises(KeyboardInterrupt):
-        bench(_asked("a", "b"), [1], holder=holder)
+        bench(_asked("a", "b"), [1], host=holder)
     assert [each.closed for each in holders] == [True]
 
 
 def test_a_real_process_says_what_it_cannot_open() -> None:
-    process = Elsewhere(Asked("artifact", "no-such-folder", "none"), 1)
+    process = WorkerProcess(FormSpec("artifact", "no-such-folder", "none"), 1)
     try:
-        with pytest.raises(HolderFailed, match="no-such-folder holds no artifact"):
+        with pytest.raises(FormFailed, match="no-such-folder is not an artifact"):
             process.open()
     finally:
         process.close()
 
 
 def test_a_process_that_is_gone_is_told_by_its_signal() -> None:
-    process = Elsewhere(Asked("artifact", "no-such-folder", "none"), 1)
+    process = WorkerProcess(FormSpec("artifact", "no-such-folder", "none"), 1)
     process.process.kill()
     process.process.wait()
     try:
-        with pytest.raises(HolderFailed, match="signal 9 ended it"):
+        with pytest.raises(FormFailed, match="killed by signal 9"):
             process.open()
     finally:
         process.close()
@@ -131,8 +131,8 @@ def test_the_machine_is_named_with_its_versions() -> None:
 
 
 def test_a_bench_says_on_which_device_its_forms_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueloop.export.device.shown", lambda device: f"{device} (a GPU)")
-    told, _, _ = _measured([Asked("artifact", "a", "a", device="cuda")], 1)
+    monkeypatch.setattr("trueloop.export.device.gpu_label", lambda device: f"{device} (a GPU)")
+    told, _, _ = _measured([FormSpec("artifact", "a", "a", device="cuda")], 1)
     assert told.machine["device"] == "cuda (a GPU)"
     assert told.how[1].startswith(
         "All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.export.made import RECIPE, run_here
-from trueloop.bench.form import Asked
-from trueloop.bench.measure import Holder, HolderFailed
+from trueloop.bench.form import FormSpec
+from trueloop.bench.measure import FormFailed, FormHost
 from trueloop.cli.main import main
 
 
@@ -24,7 +24,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.chdir(folder)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+            patch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
             assert main(["train", "benched_shades.py"]) == 0
             assert main(["export", "shades", "--to", "onnx"]) == 0
             assert main(["export", "shades", "--to", "safetensors", "--output", "elsewhere"]) == 0
@@ -33,18 +33,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class _Fake(Holder):
+class _Fake(FormHost):
     """No process: all forms are equally fast, but one that is asked to fail."""
 
-    opened: list[Asked] = []
+    opened: list[FormSpec] = []
 
-    def __init__(self, asked: Asked, threads: int) -> None:
+    def __init__(self, asked: FormSpec, threads: int) -> None:
         self.asked, self.threads = asked, threads
 
     def open(self) -> dict[str, Any]:
         _Fake.opened.append(self.asked)
         if self.asked.kind == "compiled":
-            raise HolderFailed("no compiler here")
+            raise FormFailed("no compiler here")
         return {"runtime": "fake 1", "bytes": 1, "opened": float(self.threads)}
 
     def turn(self, batch: int, seconds: float) -> list[float]:
@@ -58,7 +58,7 @@ def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(trained)
     monkeypatch.setattr(_Fake, "opened", [])
     assert measure.bench.__kwdefaults__ is not None
-    monkeypatch.setitem(measure.bench.__kwdefaults__, "holder", _Fake)
+    monkeypatch.setitem(measure.bench.__kwdefaults__, "host", _Fake)
     return trained
 
 
@@ -74,8 +74,7 @@ def test_a_run_stands_for_its_model_and_all_its_artifacts(capsys: pytest.Capture
     assert "compiled  not measured: no compiler here" in said
     assert "Batch size 4" in said
     eager = _Fake.opened[0]
-    assert eager.origin is not None
-    assert Path(eager.origin["recipe"]).name == "benched_shades.py"
+    assert Path(eager.about["origin"]["recipe"]).name == "benched_shades.py"
 
 
 @pytest.mark.usefixtures("there")

@@ -10,19 +10,19 @@ import pytest
 import torch
 
 from tests.export.made import run_here, subject
-from trueloop.bench.form import Asked
-from trueloop.bench.measure import Holder, HolderFailed
+from trueloop.bench.form import FormSpec
+from trueloop.bench.measure import FormFailed, FormHost
 from trueloop.cli.main import main
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.make import export
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import export_model
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("devices") / "script"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-        export(subject(), exporter_named("torchscript"), place)
+        patch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+        export_model(subject(), find_exporter("torchscript"), place)
     return place
 
 
@@ -58,17 +58,17 @@ def test_onnx_on_a_gpu_names_the_package(monkeypatch: pytest.MonkeyPatch, capsys
     assert "pip install onnxruntime-gpu" in capsys.readouterr().err
 
 
-class _Fake(Holder):
+class _Fake(FormHost):
     """A form that is there on every device but for one of them."""
 
-    asked: list[Asked] = []
+    asked: list[FormSpec] = []
 
-    def __init__(self, asked: Asked, threads: int) -> None:
+    def __init__(self, asked: FormSpec, threads: int) -> None:
         _Fake.asked.append(asked)
 
     def open(self) -> dict[str, Any]:
         if len(_Fake.asked) == 2:
-            raise HolderFailed("it runs on the CPU only")
+            raise FormFailed("it runs on the CPU only")
         return {"runtime": "fake 1", "bytes": 1, "opened": 0.1}
 
     def turn(self, batch: int, seconds: float) -> list[float]:
@@ -83,7 +83,7 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
 
     monkeypatch.setattr(_Fake, "asked", [])
     monkeypatch.setattr("trueloop.cli.bench.torch_device", lambda _: None)
-    monkeypatch.setattr("trueloop.export.device.shown", lambda device: f"{device} (a GPU)")
+    monkeypatch.setattr("trueloop.export.device.gpu_label", lambda device: f"{device} (a GPU)")
     assert measure.bench.__kwdefaults__ is not None
     monkeypatch.setitem(measure.bench.__kwdefaults__, "holder", _Fake)
     other = tmp_path / "other"

@@ -40,7 +40,7 @@ def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime without a process of its own, for tests that are not about it."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
 
 
 def test_a_run_becomes_weights_that_a_fresh_process_loads(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_another_checkpoint_may_be_asked_for(word: str, step: int) -> None:
 @pytest.mark.usefixtures("there", "here")
 def test_a_readiness_note_is_on_the_card_if_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "shades", "--to", "torchscript", "--output", "before", "--samples", "3"]) == 0
-    assert "readiness (`trueloop ready`): not judged" in Path("before/CARD.md").read_text(encoding="utf-8")
+    assert "readiness (`trueloop ready`): not checked" in Path("before/CARD.md").read_text(encoding="utf-8")
     main(["ready", "shades"])
     assert (
         main(["export", "shades", "--to", "torchscript", "--output", "after", "--samples", "3", "--licence", "MIT"])
@@ -119,12 +119,12 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "trueloop.export.verify.run_elsewhere",
+        "trueloop.export.verify.run_in_subprocess",
         lambda *words: [[answer + 1 for answer in batch] for batch in run_here(*words)],
     )
     assert main(["export", "shades", "--to", "torchscript", "--output", "wrong"]) == 1
     said = capsys.readouterr().err
-    assert "does not answer as the model does" in said
+    assert "does not give the model's outputs" in said
     assert "the tolerance 0.0001" in said
     assert not Path("wrong").exists()
 
@@ -135,7 +135,7 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
     [
         ([], "Which run? Nothing was run"),
         (["shades"], "Export it as what? Nothing was run: type `trueloop export shades --to onnx`"),
-        (["shades", "--to", "onxx"], "There is no target 'onxx'. Did you mean onnx?"),
+        (["shades", "--to", "onxx"], "Unknown target 'onxx'. Did you mean onnx?"),
         (["shaeds", "--to", "onnx"], "There is no run 'shaeds'. Did you mean shades? Nothing was exported"),
         (["shades", "--to", "pt2", "--tolerance", "wide"], "--tolerance cannot be 'wide'"),
         (["shades", "--to", "pt2", "--tolerance", "-1"], "--tolerance cannot be '-1'"),

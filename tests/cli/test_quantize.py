@@ -13,7 +13,7 @@ from tests.export.made import RECIPE, run_here
 from trueloop.cli.main import main
 from trueloop.export.catalogue import runner_of
 from trueloop.export.folder import read_artifact
-from trueloop.quantize.stored import Int8
+from trueloop.quantize.packed_weights import Int8
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In its folder, and the runtime without a process of its own: that is tested elsewhere."""
     monkeypatch.chdir(trained)
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
     return trained
 
 
@@ -128,16 +128,20 @@ def test_layers_can_be_kept_in_float(capsys: pytest.CaptureFixture[str]) -> None
     [
         ([], 4, "Which run?"),
         (["shades"], 4, "By which scheme?"),
-        (["shades", "--scheme", "int7"], 4, "There is no scheme 'int7'"),
+        (["shades", "--scheme", "int7"], 4, "Unknown scheme 'int7'"),
         (["nobody", "--scheme", "fp8"], 4, "There is no run 'nobody'"),
         (["shades", "--scheme", "fp8", "--max-drop", "-1"], 4, "--max-drop cannot be '-1'"),
         (["shades", "--scheme", "fp8", "--max-drop", "much"], 4, "--max-drop cannot be 'much'"),
         (["shades", "--scheme", "fp8", "--samples", "0"], 4, "--samples cannot be '0'"),
         (["shades", "--scheme", "int8-static", "--calibrate", "none"], 4, "--calibrate cannot be 'none'"),
-        (["shades", "--scheme", "fp8", "--to", "onx"], 4, "There is no target 'onx'"),
+        (["shades", "--scheme", "fp8", "--to", "onx"], 4, "Unknown target 'onx'"),
         (["shades", "--scheme", "fp8", "--keep-float", "third"], 4, "There is no layer 'third'"),
-        (["shades", "--scheme", "int8-dynamic", "--to", "onnx"], 1, "int8-dynamic cannot become onnx"),
-        (["shades", "--scheme", "int8-weight", "--to", "safetensors"], 1, "int8-weight cannot become safetensors"),
+        (["shades", "--scheme", "int8-dynamic", "--to", "onnx"], 1, "int8-dynamic cannot be exported to onnx"),
+        (
+            ["shades", "--scheme", "int8-weight", "--to", "safetensors"],
+            1,
+            "int8-weight cannot be exported to safetensors",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -15,8 +15,8 @@ from tests.serve.made import Served, process, until_ready
 from trueloop.cli.main import main
 from trueloop.cli.serve import not_a_run
 from trueloop.errors import Misuse
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.make import export
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import export_model
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model for ONNX Runtime, which starts without torch."""
     place = tmp_path_factory.mktemp("served") / "shades"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-        export(subject(), exporter_named("onnx"), place)
+        patch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+        export_model(subject(), find_exporter("onnx"), place)
     return place
 
 
@@ -94,7 +94,7 @@ def test_a_limit_that_cannot_be_kept_is_refused_before_anybody_asks(made: Path) 
     with process([sys.executable, "-m", "trueloop", "serve", str(made), *words]) as started:
         said = started.communicate(timeout=60)[0]
     assert started.returncode == 4
-    assert "--latency 0.002ms cannot be kept: the model takes " in said
+    assert "--latency 0.002ms is impossible: one sample takes " in said
 
 
 def test_load_says_that_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,10 +108,7 @@ def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFi
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
         assert main(["serve", str(made), "--port", str(port)]) == 4
-    assert (
-        f"127.0.0.1:{port} cannot be listened at (Address already in use). Nothing was served"
-        in capsys.readouterr().err
-    )
+    assert f"Cannot listen on 127.0.0.1:{port} (Address already in use). Nothing was served" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["serve", "load"])
@@ -141,14 +138,14 @@ def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytes
     for verb in ("serve", "load"):
         assert main([verb, str(damaged)]) == 4
         said = capsys.readouterr().err
-        assert "is damaged: its contents do not have the hash that artifact.json names. Nothing was run." in said
+        assert "is damaged: its hash is not the one in artifact.json. Nothing was run." in said
         assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("format", 99), "has format 99, and this trueloop reads format 1"),
+        (("format", 99), "has format 99; this trueloop reads format 1"),
         (
             ("runtime", {"package": "onnxruntime", "version": "99.0", "match": "major", "machine": ""}),
             "was made for onnxruntime 99.0",
@@ -195,7 +192,7 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
     ("words", "why"),
     [
         ([], "Which artifact?"),
-        (["nowhere"], "nowhere holds no artifact"),
+        (["nowhere"], "nowhere is not an artifact"),
         (["MADE", "--batch", "0"], "--batch cannot be '0'"),
         (["MADE", "--wait", "soon"], "--wait 'soon' is no time. Nothing was served"),
         (["MADE", "--max-body", "much"], "--max-body 'much' is no size. Nothing was served"),
@@ -203,8 +200,8 @@ def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Pat
         (["MADE", "--latency", "never"], "--latency 'never' is no time. Nothing was served"),
         (["MADE", "--latency", "4ms"], "--wait 5ms leaves nothing of --latency 4ms"),
         (["MADE", "--api-key-file", "nowhere"], "--api-key-file nowhere cannot be read"),
-        (["MADE", "--port", "99999"], "--port 99999 is none"),
-        (["MADE", "--host", "no.such.host.invalid"], "cannot be listened at"),
+        (["MADE", "--port", "99999"], "--port 99999 is not a valid port"),
+        (["MADE", "--host", "no.such.host.invalid"], "Cannot listen on"),
         (["MADE", "--write", "triton2", "x"], "Did you mean triton?"),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
@@ -224,8 +221,8 @@ def test_a_command_that_is_wrong_is_refused(
         (["a", "--garbage", "200%"], "--garbage cannot be '200%'"),
         (["a", "--p99", "soon"], "--p99 'soon' is no time. Nothing was asked"),
         (["a", "--gain", "much"], "'much'"),
-        (["http://"], "is no address of a server"),
-        (["a"], "a holds no artifact"),
+        (["http://"], "is not a server address"),
+        (["a"], "a is not an artifact"),
     ],
     ids=["nothing", "clients", "garbage", "p99", "gain", "address", "artifact"],
 )
@@ -250,7 +247,8 @@ def test_a_run_is_no_artifact_and_its_own_are_named(
     copied(made, run / "export" / "pt2")
     for verb in ("serve", "load"):
         with pytest.raises(
-            Misuse, match=f"type `trueloop {verb} runs/shades/export/onnx` or `trueloop {verb} runs/shades/export/pt2`"
+            Misuse,
+            match=f"type `trueloop {verb} runs/shades/export/onnx` or `trueloop {verb} runs/shades/export/pt2`",
         ):
             not_a_run(run, verb, "asked")
     assert not_a_run(run / "export" / "pt2", "serve", "served") == run / "export" / "pt2"

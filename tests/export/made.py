@@ -15,7 +15,8 @@ from trueloop.engine.task import build_task
 from trueloop.export.catalogue import runner_of
 from trueloop.export.exporter import Array
 from trueloop.export.folder import read_artifact
-from trueloop.export.subject import Subject
+from trueloop.export.origin import Origin
+from trueloop.export.trained_model import TrainedModel
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.artifact import Artifact, Port, Verification
 
@@ -84,7 +85,7 @@ def shades(count: int = 50) -> Splits:
     )
 
 
-def subject(model: Callable[[], nn.Module] = Shades, splits: Splits | None = None, **fields: Any) -> Subject:
+def subject(model: Callable[[], nn.Module] = Shades, splits: Splits | None = None, **fields: Any) -> TrainedModel:
     """A model with random weights, in evaluation mode."""
     splits = splits or shades()
     read = splits
@@ -95,7 +96,13 @@ def subject(model: Callable[[], nn.Module] = Shades, splits: Splits | None = Non
     recipe = Recipe(**{"name": "shades", "model": model, "data": data, "epochs": 1, **fields})
     torch.manual_seed(0)
     run = {"id": "shades", "step": 3, "checkpoint": "step-00000003", "weights": "model", "recipe": {"name": "shades"}}
-    return Subject(recipe, model().eval().requires_grad_(False), splits, build_task(recipe, splits.facts), run)
+    return TrainedModel(
+        Origin(Path("shades"), recipe, DataRequest()),
+        model().eval().requires_grad_(False),
+        splits,
+        build_task(recipe, splits.facts),
+        run,
+    )
 
 
 def artifact(**fields: Any) -> Artifact:
@@ -147,7 +154,7 @@ def verification(**fields: Any) -> Verification:
 
 
 def run_here(folder: Path, batches: Sequence[Sequence[Array]], device: str = "cpu") -> list[list[Array]]:
-    """In place of `run_elsewhere`, for tests that are about something else: the same runner, without a process of its
+    """In place of `run_in_subprocess`, for tests that are about something else: the same runner, without a process of its
     own."""
     runner = runner_of(read_artifact(folder), device)
     return [runner.run(batch) for batch in batches]

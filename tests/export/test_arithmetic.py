@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueloop.export.trust import _CALL, _NAME, _is_arithmetic
+from trueloop.export.safety import _CALL, _NAME, _is_arithmetic
 
 HARMLESS = [
     "1",

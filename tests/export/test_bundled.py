@@ -67,13 +67,15 @@ def test_a_quantity_of_hundreds_of_thousands_may_be_off_by_a_few_steps_of_single
 def test_another_prediction_is_never_alike_and_what_was_not_exported_neither() -> None:
     assert not Shipped("digits", "onnx", replace(VERIFIED, disagreements=1), 1.0).alike
     assert not Shipped("digits", "onnx", replace(VERIFIED, ties=1), 1.0).alike, "identical is identical"
-    refused = Shipped("digits", "onnx", None, 1.0, "onnx cannot take this model.")
+    refused = Shipped("digits", "onnx", None, 1.0, "onnx does not support this model.")
     assert not refused.alike
-    assert refused.row()[-1] == "onnx cannot take this model."
+    assert refused.row()[-1] == "onnx does not support this model."
 
 
 def test_only_a_refusal_that_is_known_by_its_reason_is_no_miss(capsys: pytest.CaptureFixture[str]) -> None:
-    known = Shipped("sentiment", "executorch", None, 1.0, "executorch cannot take this model. (XNNPACK reshape ...)")
+    known = Shipped(
+        "sentiment", "executorch", None, 1.0, "executorch does not support this model. (XNNPACK reshape ...)"
+    )
     assert known.alike
     assert not replace(known, said="it said nothing").alike
     assert not replace(known, target="onnx").alike

@@ -29,19 +29,19 @@ def _card(**fields: Any) -> str:
     "line",
     [
         "# shades, as onnx",
-        "(run shades, step 120, the moving average of the weights)",
+        "(run shades, step 120, EMA of the weights)",
         "Model: `mine.Net`.",
-        "It runs with no-such-runtime 1.2.3",
+        "Runtime: no-such-runtime 1.2.3",
         "- 60 pictures to learn from, 60 to validate",
         "- 3 classes: dark, grey, light",
         "- best validation accuracy of the run: 0.9125 at step 100",
         "- test: accuracy 0.9, loss 0.25",
         "- readiness (`trueloop ready`): ready with risks",
-        "on 50 valid samples in batches of 1, 2, 7: largest difference 2e-06 (tolerance 0.0001), 0 other predictions, 0 ties",
-        "- accuracy on these: 0.5 of the model, 0.5 exported",
+        "on 50 valid samples in batches of 1, 2, 7: largest difference 2e-06 (tolerance 0.0001), 0 different predictions, 0 ties",
+        "- accuracy on these samples: 0.5 (model), 0.5 (exported)",
         "| in | input | uint8 | any x 1 x 3 x 4 |",
         "| out | output | float32 | any x 3 |",
-        "is part of the program: raw samples go in.",
+        "is part of the program: pass raw samples.",
         "- kind: image",
         "- size: [3, 4]",
         "| model.onnx | 3 | `00` |",
@@ -63,14 +63,14 @@ def test_the_card_has_every_part_once(heading: str) -> None:
 
 def test_a_run_that_nobody_has_judged_says_so() -> None:
     card = _card(run={"id": "shades", "step": 3})
-    assert "readiness (`trueloop ready`): not judged" in card
+    assert "readiness (`trueloop ready`): not checked" in card
     assert "best validation" not in card
-    assert "(the recipe says nothing of its data)" in card
+    assert "(the recipe does not describe its data)" in card
 
 
 def test_what_the_caller_must_do_himself_cannot_be_overlooked() -> None:
     card = _card(preprocessing={"kind": "tensors", "inside": False, "prepare": "mine.scaled"})
-    assert "What the recipe does to raw samples (mine.scaled) is NOT part of the file: the caller does it." in card
+    assert "The recipe's preprocessing of raw samples (mine.scaled) is NOT in the file: do it yourself." in card
 
 
 def test_long_lists_are_counted() -> None:

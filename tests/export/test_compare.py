@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import subject
-from trueloop.export.compare import Compared, Metrics, error_between, largest_in, predictions
+from trueloop.export.compare import Comparison, Metrics, error_between, largest_in, predictions
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_the_largest_number_leaves_out_what_is_none() -> None:
     assert largest_in(torch.tensor([math.nan])) == 0
 
 
-def _compared(task: str, ours: list[list[float]], theirs: list[list[float]], tolerance: float = 0.1) -> Compared:
-    made = Compared(task, tolerance)
+def _compared(task: str, ours: list[list[float]], theirs: list[list[float]], tolerance: float = 0.1) -> Comparison:
+    made = Comparison(task, tolerance)
     made.add([torch.tensor(ours)], [torch.tensor(theirs)], counted=True)
     return made
 
@@ -87,20 +87,20 @@ def test_quantities_are_compared_in_their_own_unit() -> None:
 
 
 def test_what_was_cut_short_is_compared_but_not_counted() -> None:
-    made = Compared("multiclass", 0.1)
+    made = Comparison("multiclass", 0.1)
     made.add([torch.tensor([[1.0, 0.0]])], [torch.tensor([[0.0, 1.0]])], counted=False)
     assert (made.max_error, made.disagreements, made.worst) == (1.0, 0, 0)
 
 
 def test_the_worst_batch_is_remembered() -> None:
-    made = Compared("regression", 0.1)
+    made = Comparison("regression", 0.1)
     for error in (0.0, 0.5, 0.2):
         made.add([torch.tensor([1.0])], [torch.tensor([1.0 + error])], counted=True)
     assert made.worst == 1
 
 
 def test_another_shape_is_an_infinite_difference() -> None:
-    made = Compared("multiclass", 0.1)
+    made = Comparison("multiclass", 0.1)
     made.add([torch.zeros(2, 3)], [torch.zeros(1, 3)], counted=True)
     assert made.max_error == math.inf
 

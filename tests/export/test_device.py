@@ -20,11 +20,20 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
 from trueloop.export.aoti import Aoti
-from trueloop.export.catalogue import exporter_named, runner_of
-from trueloop.export.device import TorchRunner, device_asked, exact, gpu_facts, kind_of, number_of, shown, torch_device
-from trueloop.export.exporter import installed
+from trueloop.export.catalogue import find_exporter, runner_of
+from trueloop.export.device import (
+    TorchRunner,
+    device_index,
+    device_type,
+    gpu_facts,
+    gpu_label,
+    no_tf32,
+    parse_device,
+    torch_device,
+)
+from trueloop.export.export_model import _notes, export_model
+from trueloop.export.exporter import installed_version
 from trueloop.export.folder import read_artifact
-from trueloop.export.make import _bound, export
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import verify
 from trueloop.results.artifact import Artifact
@@ -61,8 +70,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     ("word", "kind", "number"), [("cpu", "cpu", 0), ("cuda", "cuda", 0), ("cuda:0", "cuda", 0), ("cuda:11", "cuda", 11)]
 )
 def test_devices_that_can_be_asked_for(word: str, kind: str, number: int) -> None:
-    assert device_asked(word) == word
-    assert (kind_of(word), number_of(word)) == (kind, number)
+    assert parse_device(word) == word
+    assert (device_type(word), device_index(word)) == (kind, number)
 
 
 @pytest.mark.parametrize(
@@ -72,17 +81,17 @@ def test_what_is_no_device_is_refused(word: str) -> None:
     with pytest.raises(
         Misuse, match=r"--device cannot be .*Nothing was run: write cpu, cuda, or cuda:1 for the second GPU\."
     ):
-        device_asked(word)
+        parse_device(word)
 
 
 @pytest.mark.usefixtures("no_gpu")
 def test_a_machine_without_a_gpu_says_so() -> None:
     assert torch_device("cpu") == torch.device("cpu")
     with pytest.raises(
-        Misuse, match=r"--device cuda needs CUDA, and torch finds none here.*\. Nothing was run: give --device cpu\."
+        Misuse, match=r"--device cuda needs CUDA, which torch does not find.*\. Nothing was run: use --device cpu\."
     ):
         torch_device("cuda")
-    assert shown("cuda") == "cuda"
+    assert gpu_label("cuda") == "cuda"
     assert gpu_facts("cpu") == {"device": "cpu"}
 
 
@@ -90,10 +99,10 @@ def test_a_machine_without_a_gpu_says_so() -> None:
 def test_a_gpu_has_its_number_and_its_name() -> None:
     assert torch_device("cuda") == torch.device("cuda", 0)
     assert torch_device("cuda:1") == torch.device("cuda", 1)
-    assert shown("cuda:1") == "cuda:1 (GPU 1)"
-    assert shown("cpu") == "cpu"
+    assert gpu_label("cuda:1") == "cuda:1 (GPU 1)"
+    assert gpu_label("cpu") == "cpu"
     assert gpu_facts("cuda:1") == {"device": "cuda", "gpu": "GPU 1", "capability": "8.1"}
-    with pytest.raises(Misuse, match=r"--device cuda:2 is not there: this machine has 2 GPUs, cuda:0 to cuda:1\."):
+    with pytest.raises(Misuse, match=r"--device cuda:2 does not exist: this machine has 2 GPUs, cuda:0 to cuda:1\."):
         torch_device("cuda:2")
 
 
@@ -112,10 +121,10 @@ def test_tf32_is_off_while_it_computes_on_a_gpu_and_put_back() -> None:
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True
     try:
-        with exact(torch.device("cuda", 0)):
+        with no_tf32(torch.device("cuda", 0)):
             assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
         assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", True)
-        with exact(torch.device("cpu")):
+        with no_tf32(torch.device("cpu")):
             assert torch.backends.cudnn.allow_tf32
     finally:
         torch.set_float32_matmul_precision(before[0])
@@ -169,10 +178,10 @@ def test_all_of_a_pt2_program_moves(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("trueloop.export.device.torch_device", lambda _: torch.device("cpu"))
-        patch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+        patch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
         of = subject(model, splits(), task="language") if model else subject()
-        made = export(of, exporter_named("pt2"), tmp_path / "made", samples=8)
-    runner = exporter_named("pt2").open(made, "cuda")
+        made = export_model(of, find_exporter("pt2"), tmp_path / "made", samples=8)
+    runner = find_exporter("pt2").open(made, "cuda")
     assert isinstance(runner, TorchRunner)
     (answered,) = runner.called(*(tensor.to("meta") for tensor in tensors))
     assert answered.device.type == "meta"
@@ -184,8 +193,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Art
     """A small model as torchscript."""
 
     def make(*of: Any, **fields: Any) -> Artifact:
-        monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-        return export(subject(*of, **fields), Torchscript(), tmp_path / "script", samples=8)
+        monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+        return export_model(subject(*of, **fields), Torchscript(), tmp_path / "script", samples=8)
 
     return make
 
@@ -205,7 +214,7 @@ def test_a_trace_that_makes_tensors_on_the_cpu_is_refused_elsewhere(
     assert Torchscript().open(made).run([np.zeros((2, 6), np.int64)])[0].shape == (2, 6, 20)
     request.getfixturevalue("elsewhere")
     with pytest.raises(
-        BadArtifact, match=r"makes tensors on the CPU, where it was traced, and so does not run on cuda.*--to pt2"
+        BadArtifact, match=r"creates tensors on the CPU, where it was traced, and does not run on cuda.*--to pt2"
     ):
         Torchscript().open(made, "cuda")
 
@@ -258,12 +267,12 @@ def test_our_own_sentences_are_handed_on(script: Callable[..., Artifact], monkey
 
 
 def test_only_the_cpu_runs_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueloop.export.exporter.installed", lambda _: "1.0")
-    exporter_named("executorch").require()
+    monkeypatch.setattr("trueloop.export.exporter.installed_version", lambda _: "1.0")
+    find_exporter("executorch").require()
     with pytest.raises(
         Misuse, match=r"executorch runs on the CPU only, not on cuda:1\. Nothing was run: pt2 and aoti run on a GPU\."
     ):
-        exporter_named("executorch").require("cuda:1")
+        find_exporter("executorch").require("cuda:1")
 
 
 # -- machine code --
@@ -278,10 +287,10 @@ def test_machine_code_runs_where_it_was_made_for_unless_told_otherwise() -> None
 @pytest.mark.usefixtures("no_gpu")
 def test_machine_code_for_a_gpu_says_so_where_there_is_none() -> None:
     made_for = r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\)"
-    with pytest.raises(BadArtifact, match=rf"{made_for}, and torch finds no GPU here\. Nothing was run\."):
+    with pytest.raises(BadArtifact, match=rf"{made_for}, and torch finds no GPU\. Nothing was run\."):
         runner_of(artifact(target="aoti", runtime=H200))
     with pytest.raises(
-        BadArtifact, match=rf"{made_for} and does not run on cpu\. Nothing was run: give --device cuda, or export"
+        BadArtifact, match=rf"{made_for} and does not run on cpu\. Nothing was run: use --device cuda, or export"
     ):
         runner_of(artifact(target="aoti", runtime=H200), "cpu")
 
@@ -320,15 +329,16 @@ def test_compiling_for_a_gpu_needs_the_toolkit(tmp_path: Path, monkeypatch: pyte
     program = of.program()
     monkeypatch.setattr("torch.utils.cpp_extension.CUDA_HOME", None)
     with pytest.raises(CannotExport, match=r"aoti needs the CUDA toolkit .* or set CUDA_HOME\. Nothing was exported"):
-        Aoti().write(program, replace(of.given(program, inside=True), device="cuda"), tmp_path / "model.pt2")
+        Aoti().write(program, replace(of.example(program, inside=True), device="cuda"), tmp_path / "model.pt2")
 
 
 def test_the_card_names_the_gpu() -> None:
-    assert _bound({"device": "cpu"}) == ()
-    assert _bound({}) == ()
-    assert _bound(H200) == (
-        "Compiled for CUDA, on NVIDIA H200 (capability 9.0): it runs on GPUs of that capability only.",
-    )
+    of = subject()
+    assert _notes(of, of.program(), {"device": "cpu"}) == []
+    assert _notes(of, of.program(), {}) == []
+    assert _notes(of, of.program(), H200) == [
+        "Compiled for NVIDIA H200: it runs only on GPUs of compute capability 9.0."
+    ]
 
 
 def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[..., Artifact]) -> None:
@@ -336,7 +346,7 @@ def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[
     file = made.folder / "artifact.json"
     told = unsealed(file.read_bytes(), "")
     file.write_bytes(sealed({**told, "runtime": {**told["runtime"], "device": ["cuda"]}}))
-    with pytest.raises(BadArtifact, match="does not say what runs it"):
+    with pytest.raises(BadArtifact, match="the runtime or the file sizes are missing"):
         read_artifact(made.folder)
 
 
@@ -351,11 +361,11 @@ def test_an_onnx_runtime_without_cuda_names_the_package_that_has_it(monkeypatch:
         MissingExtra,
         match=r"onnx on cuda needs .*CUDAExecutionProvider.*\. Nothing was run: .*pip install onnxruntime-gpu",
     ):
-        exporter_named("onnx").require("cuda")
+        find_exporter("onnx").require("cuda")
     monkeypatch.setattr(
         onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
     )
-    exporter_named("onnx").require("cuda")
+    find_exporter("onnx").require("cuda")
 
 
 class Session:
@@ -376,9 +386,9 @@ class Session:
 
 def test_onnx_runs_on_the_gpu_that_is_asked_for_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.InferenceSession", Session)
-    exporter_named("onnx").open(artifact(), "cuda:1")
+    find_exporter("onnx").open(artifact(), "cuda:1")
     assert Session.asked == [("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "0"}), "CPUExecutionProvider"]
-    exporter_named("onnx").open(artifact())
+    find_exporter("onnx").open(artifact())
     assert Session.asked == ["CPUExecutionProvider"]
 
 
@@ -388,7 +398,7 @@ def test_onnx_never_goes_on_silently_on_the_cpu(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(
         Misuse, match=r"cannot start its CUDAExecutionProvider on cuda: .*libraries are missing\. Nothing was run\."
     ):
-        exporter_named("onnx").open(artifact(), "cuda")
+        find_exporter("onnx").open(artifact(), "cuda")
 
 
 def test_a_package_counts_under_its_name_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,8 +408,8 @@ def test_a_package_counts_under_its_name_for_gpus(monkeypatch: pytest.MonkeyPatc
         return "1.23.0"
 
     monkeypatch.setattr("trueloop.export.exporter.version", version)
-    assert installed("onnxruntime") == "1.23.0"
-    assert installed("torch") == ""
+    assert installed_version("onnxruntime") == "1.23.0"
+    assert installed_version("torch") == ""
 
 
 # -- verified there --
@@ -414,7 +424,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, error: float) -> list[str]:
         asked.append(device)
         return [[program.answer([torch.from_numpy(each) for each in batch])[0].numpy() + error] for batch in batches]
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     monkeypatch.setattr("trueloop.export.verify._first_differing", lambda *words: f"Asked on {words[-1]}.")
     return asked
 
@@ -428,7 +438,7 @@ def test_a_verification_says_where_it_ran(monkeypatch: pytest.MonkeyPatch, devic
 
 
 @pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize(("device", "more"), [("cpu", ""), ("cuda", " (cuda adds up in another order than the CPU")])
+@pytest.mark.parametrize(("device", "more"), [("cpu", ""), ("cuda", " (cuda sums in another order than the CPU")])
 def test_a_failure_on_a_gpu_says_what_it_is_held_against(
     monkeypatch: pytest.MonkeyPatch, device: str, more: str
 ) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from tests.export.made import Shades, run_here, subject
 from trueloop.errors import CannotExport
-from trueloop.export.exporter import Exporter, Given, Runner
-from trueloop.export.make import export
+from trueloop.export.export_model import export_model
+from trueloop.export.exporter import Example, Exporter, Runner
 from trueloop.export.onnx import Onnx
-from trueloop.export.program import Exportable, Observed
+from trueloop.export.program import Exportable, LayerOutputs
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
 from trueloop.results.artifact import Artifact, Port
@@ -29,8 +29,8 @@ class Planted(Exporter):
     layer = "second"
     by = 0.01
 
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
-        root = program.program if isinstance(program, Observed) else program
+    def write(self, program: Exportable, given: Example, file: Path) -> tuple[Port, ...]:
+        root = program.program if isinstance(program, LayerOutputs) else program
         layer = root.model.get_submodule(self.layer)
         assert isinstance(layer, nn.Linear)
         with torch.no_grad():
@@ -44,7 +44,7 @@ class Planted(Exporter):
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes of their own: they are tested in test_targets.py."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
 
 
 @pytest.mark.parametrize("layer", ["first", "second"])
@@ -53,17 +53,17 @@ def test_a_wrong_export_is_caught_and_its_first_differing_layer_named(tmp_path: 
     exporter = Planted()
     exporter.layer = layer
     with pytest.raises(CannotExport) as caught:
-        export(subject(), exporter, tmp_path / "out")
+        export_model(subject(), exporter, tmp_path / "out")
     said = str(caught.value)
     assert f"The first differing layer is {layer} (Linear, made in {Path(__file__).with_name('made.py')}:" in said
-    assert "does not answer as the model does" in said
+    assert "does not give the model's outputs" in said
     assert "Nothing was exported." in said
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("here")
 def test_a_difference_below_the_tolerance_is_none(tmp_path: Path) -> None:
-    made = export(subject(), Planted(), tmp_path / "out", tolerance=0.5)
+    made = export_model(subject(), Planted(), tmp_path / "out", tolerance=0.5)
     assert made.verification is not None
     assert 0 < made.verification.max_error < 0.5
 
@@ -71,10 +71,10 @@ def test_a_difference_below_the_tolerance_is_none(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_an_earlier_export_stays_when_a_later_one_fails(tmp_path: Path) -> None:
     place = tmp_path / "out"
-    export(subject(), Torchscript(), place)
+    export_model(subject(), Torchscript(), place)
     before = (place / "artifact.json").read_bytes()
     with pytest.raises(CannotExport):
-        export(subject(), Planted(), place)
+        export_model(subject(), Planted(), place)
     assert (place / "artifact.json").read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
@@ -131,7 +131,7 @@ def test_what_a_target_cannot_take_is_named_with_its_line_and_what_to_write(
     tmp_path: Path, model: type[nn.Module], exporter: type[Exporter], advice: str
 ) -> None:
     with pytest.raises(CannotExport) as caught:
-        export(subject(model), exporter(), tmp_path / "out")
+        export_model(subject(model), exporter(), tmp_path / "out")
     said = str(caught.value)
     assert said.startswith(f"{__file__}:{_here(model)}: ")
     assert advice in said
@@ -146,7 +146,7 @@ class Broken(Exporter):
     file = "model.pt"
     runtime = "torch"
 
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
+    def write(self, program: Exportable, given: Example, file: Path) -> tuple[Port, ...]:
         file.write_bytes(b"nothing that a runtime could open")
         return given.ports
 
@@ -155,8 +155,8 @@ class Broken(Exporter):
 
 
 def test_a_file_that_its_runtime_cannot_open_is_no_export(tmp_path: Path) -> None:
-    with pytest.raises(CannotExport, match=r"was written, but torch could not run it at all: .*Nothing was exported"):
-        export(subject(), Broken(), tmp_path / "out")
+    with pytest.raises(CannotExport, match=r"was written, but torch could not run it: .*Nothing was exported"):
+        export_model(subject(), Broken(), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,16 +165,16 @@ def test_a_runtime_that_dies_is_told_by_its_signal(tmp_path: Path, monkeypatch: 
     killer.write_text("#!/bin/sh\nkill -SEGV $$\n", encoding="utf-8")
     killer.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(killer))
-    with pytest.raises(CannotExport, match="signal 11 ended it"):
-        export(subject(), Torchscript(), tmp_path / "out")
+    with pytest.raises(CannotExport, match="killed by signal 11"):
+        export_model(subject(), Torchscript(), tmp_path / "out")
     assert [each.name for each in tmp_path.iterdir()] == ["python"]
 
 
 @pytest.mark.usefixtures("here")
 def test_a_trace_that_fixes_what_depends_on_the_batch_is_caught(tmp_path: Path) -> None:
     """TorchScript follows one run, of three samples, without a word; one sample alone is answered otherwise."""
-    with pytest.raises(CannotExport, match=r"does not answer as the model does|could not run"):
-        export(subject(ByNumber), Torchscript(), tmp_path / "out")
+    with pytest.raises(CannotExport, match=r"does not give the model's outputs|could not run"):
+        export_model(subject(ByNumber), Torchscript(), tmp_path / "out")
 
 
 class ByNumber(nn.Module):

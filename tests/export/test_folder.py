@@ -13,12 +13,12 @@ from tests.export.made import artifact, verification
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtifact, CannotSave, Misuse
 from trueloop.export import folder as folders
-from trueloop.export.folder import CARD, read_artifact, verified_file, writing
+from trueloop.export.folder import CARD, read_artifact, staged_folder, verify_files
 from trueloop.results.artifact import FILE, Artifact
 
 
 def _placed(place: Path, **fields: Any) -> Artifact:
-    with writing(place) as folder:
+    with staged_folder(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
         folder.seal(artifact(verification=verification(), **fields), "a card")
         folder.publish()
@@ -28,7 +28,7 @@ def _placed(place: Path, **fields: Any) -> Artifact:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     made = _placed(tmp_path / "out")
     assert made.files["model.onnx"]["bytes"] == 7
-    assert verified_file(made).read_bytes() == b"weights"
+    assert verify_files(made).read_bytes() == b"weights"
     assert (tmp_path / "out" / CARD).read_text(encoding="utf-8") == "a card"
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
@@ -36,28 +36,28 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_a_card_may_be_filled_by_hand(tmp_path: Path) -> None:
     _placed(tmp_path / "out")
     (tmp_path / "out" / CARD).write_text("licence: MIT", encoding="utf-8")
-    assert verified_file(read_artifact(tmp_path / "out"))
+    assert verify_files(read_artifact(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (lambda data: data[:-1], "6 bytes instead of 7"),
-        (bytes.swapcase, "do not have the hash"),
+        (bytes.swapcase, "its hash is not the one"),
     ],
 )
 def test_a_damaged_model_is_refused(tmp_path: Path, damage: Any, said: str) -> None:
     made = _placed(tmp_path / "out")
     made.file.write_bytes(damage(made.file.read_bytes()))
     with pytest.raises(BadArtifact, match=said):
-        verified_file(made)
+        verify_files(made)
 
 
 def test_a_missing_model_is_refused(tmp_path: Path) -> None:
     made = _placed(tmp_path / "out")
     made.file.unlink()
     with pytest.raises(BadArtifact, match=r"cannot be read .*Nothing was run"):
-        verified_file(made)
+        verify_files(made)
 
 
 def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
@@ -65,7 +65,9 @@ def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "out" / FILE
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"grey"', b'"gray"'))
-    with pytest.raises(BadArtifact, match=r"do not have the hash it names\. Nothing was run\. Export the run again\."):
+    with pytest.raises(
+        BadArtifact, match=r"its contents do not have the hash it names\. Nothing was run\. Export the run again\."
+    ):
         read_artifact(tmp_path / "out")
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BadArtifact, match="no sealed JSON"):
@@ -80,11 +82,11 @@ def _resealed(place: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": 2}, "has format 2, and this trueloop reads format 1"),
-        ({"inputs": "none"}, "does not say all that an artifact says"),
-        ({"unheard": 1}, "does not say all that an artifact says"),
-        ({"files": {"../model.onnx": {}}, "model": "../model.onnx"}, "not to be trusted"),
-        ({"files": {"/etc/passwd": {}}, "model": "/etc/passwd"}, "not to be trusted"),
+        ({"format": 2}, "has format 2; this trueloop reads format 1"),
+        ({"inputs": "none"}, "fields are missing or invalid"),
+        ({"unheard": 1}, "fields are missing or invalid"),
+        ({"files": {"../model.onnx": {}}, "model": "../model.onnx"}, "is not safe"),
+        ({"files": {"/etc/passwd": {}}, "model": "/etc/passwd"}, "is not safe"),
     ],
 )
 def test_what_it_does_not_understand_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -112,7 +114,7 @@ def test_a_folder_without_an_artifact_says_how_to_make_one(tmp_path: Path) -> No
 def test_another_version_of_the_runtime_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, match: str, refused: bool
 ) -> None:
-    monkeypatch.setattr(folders, "installed", {"torch": "2.13.0+cpu"}.get)
+    monkeypatch.setattr(folders, "installed_version", {"torch": "2.13.0+cpu"}.get)
     runtime = {"package": "torch", "version": version, "match": match, "machine": ""}
     place = tmp_path / "out"
     if not refused:
@@ -134,7 +136,7 @@ def test_machine_code_of_another_machine_is_refused(tmp_path: Path) -> None:
 def test_what_fails_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> None:
     _placed(tmp_path / "out")
     before = (tmp_path / "out" / FILE).read_bytes()
-    with pytest.raises(UnicodeDecodeError), writing(tmp_path / "out") as folder:
+    with pytest.raises(UnicodeDecodeError), staged_folder(tmp_path / "out") as folder:
         (folder.aside / "model.onnx").write_bytes(b"\xff half") and (folder.aside / "model.onnx").read_text(
             encoding="utf-8"
         )
@@ -169,16 +171,16 @@ def test_a_later_export_takes_the_place_of_an_earlier_one(tmp_path: Path) -> Non
 
 def test_a_folder_that_is_no_artifact_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years", encoding="utf-8")
-    with pytest.raises(Misuse, match="it would be overwritten"), writing(tmp_path):
+    with pytest.raises(Misuse, match="it would be overwritten"), staged_folder(tmp_path):
         pytest.fail("never inside")
     assert (tmp_path / "thesis.tex").read_text(encoding="utf-8") == "years"
 
 
 def test_a_disk_that_refuses_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(CannotSave, match="Nothing was exported"), writing(tmp_path / "file" / "out"):
+    with pytest.raises(CannotSave, match="Nothing was exported"), staged_folder(tmp_path / "file" / "out"):
         pytest.fail("never inside")
-    with pytest.raises(CannotSave, match="Nothing is left of it"), writing(tmp_path / "out") as folder:
+    with pytest.raises(CannotSave, match="Nothing is left of it"), staged_folder(tmp_path / "out") as folder:
         folder.seal(artifact())  # there is no model to seal
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
@@ -186,4 +188,4 @@ def test_a_disk_that_refuses_is_told_in_a_sentence(tmp_path: Path) -> None:
 def test_an_artifact_that_was_only_described_is_none(tmp_path: Path) -> None:
     made = replace(artifact(), folder=tmp_path)
     with pytest.raises(BadArtifact):
-        verified_file(made)
+        verify_files(made)

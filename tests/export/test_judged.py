@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from tests.export.made import artifact, subject, verification
 from trueloop.errors import CannotExport
-from trueloop.export.blame import SPOKEN, _chain, _first_line, _told, explained
 from trueloop.export.card import MOST, card_of
-from trueloop.export.compare import Compared, Metrics, error_between, largest_in, predictions
-from trueloop.export.elsewhere import RuntimeFailure
-from trueloop.export.program import Layout, Observed, Program, exportable, layout_of, scores_of
+from trueloop.export.compare import Comparison, Metrics, error_between, largest_in, predictions
+from trueloop.export.explain_failure import QUOTED, _chain, _first_message, _line_in, explain_failure
+from trueloop.export.program import LayerOutputs, Layout, Program, exportable, layout_of, scores_of
+from trueloop.export.subprocess_runner import RuntimeFailure
 from trueloop.export.torchscript import Torchscript
-from trueloop.export.verify import _has_length, _otherwise, _Tried, verify
+from trueloop.export.verify import _Batch, _failure, _has_length, verify
 from trueloop.results.artifact import Port
 
 numbers = st.floats(width=32)
@@ -58,20 +58,20 @@ def test_the_largest_number_is_finite_and_none_is_larger(values: list[float]) ->
 
 def test_an_output_that_is_missing_is_an_infinite_difference() -> None:
     """Which of two was left out nobody can say: none may pass for compared."""
-    made = Compared("regression", 0.1)
+    made = Comparison("regression", 0.1)
     made.add([torch.ones(2), torch.ones(2)], [torch.ones(2)], counted=True)
     assert made.max_error == math.inf
 
 
 def test_every_output_is_compared_and_only_the_first_is_a_prediction() -> None:
-    made = Compared("multiclass", 0.1)
+    made = Comparison("multiclass", 0.1)
     scores = torch.tensor([[1.0, 0.0]])
     made.add([scores, torch.tensor([[1.0, 0.0]])], [scores, torch.tensor([[0.0, 5.0]])], counted=True)
     assert (made.max_error, made.disagreements) == (5.0, 0)
 
 
 def test_the_unit_is_the_largest_number_of_all_batches_and_outputs_and_at_least_one() -> None:
-    made = Compared("regression", 0.1)
+    made = Comparison("regression", 0.1)
     made.add([torch.tensor([0.5])], [torch.tensor([0.5])], counted=True)
     assert made.scale == 1.0
     made.add(
@@ -84,7 +84,7 @@ def test_the_unit_is_the_largest_number_of_all_batches_and_outputs_and_at_least_
 
 
 def test_of_equal_differences_the_first_batch_is_the_worst() -> None:
-    made = Compared("regression", 0.1)
+    made = Comparison("regression", 0.1)
     assert made.worst == -1
     for _ in range(3):
         made.add([torch.tensor([1.0])], [torch.tensor([2.0])], counted=True)
@@ -105,7 +105,7 @@ def test_a_tie_is_what_two_moves_of_the_tolerance_can_turn(task: str, share: flo
         if task == "multiclass"
         else torch.tensor([[apart]])
     )
-    made = Compared(task, 0.01)
+    made = Comparison(task, 0.01)
     made.add([ours], [-ours if task in ("binary", "multilabel") else ours.flip(-1)], counted=True)
     assert (made.ties, made.disagreements) == (ties, 1 - ties)
 
@@ -116,7 +116,7 @@ def test_answers_that_all_moved_by_less_than_the_tolerance_never_disagree(
 ) -> None:
     ours = torch.tensor(rows, dtype=torch.float64)
     moved = ours + share * torch.linspace(-1, 1, 3).double()
-    made = Compared("multiclass", 0.5)
+    made = Comparison("multiclass", 0.5)
     made.add([ours], [moved], counted=True)
     assert made.disagreements == 0
 
@@ -149,24 +149,26 @@ def test_metrics_count_what_they_are_given_and_nothing_is_nothing() -> None:
 def test_what_is_joined_is_parted_again(kind: str, count: int) -> None:
     tensors = tuple(torch.full((1,), float(number)) for number in range(1 if kind == "tensor" else count))
     layout = Layout(tuple(f"t{number}" for number in range(len(tensors))), kind)
-    joined = layout.joined(tensors)
-    assert all(one is other for one, other in zip(layout.parted(joined), tensors, strict=True))
+    joined = layout.join(tensors)
+    assert all(one is other for one, other in zip(layout.split(joined), tensors, strict=True))
     assert layout_of(joined, "t").kind == kind
 
 
 def test_a_dict_is_parted_by_its_names_whatever_its_order() -> None:
     layout = layout_of({"b": torch.zeros(1), "a": torch.ones(1)}, "input")
     assert layout.names == ("b", "a")
-    assert [float(each) for each in layout.parted({"a": torch.ones(1), "b": torch.zeros(1)})] == [0.0, 1.0]
+    assert [float(each) for each in layout.split({"a": torch.ones(1), "b": torch.zeros(1)})] == [0.0, 1.0]
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        layout.joined([torch.zeros(1)])
+        layout.join([torch.zeros(1)])
 
 
 @pytest.mark.parametrize(
     "value", [{}, [], (), {"a": 1}, {1: torch.zeros(1)}, [torch.zeros(1), 2], "text", 3, {"a": [torch.zeros(1)]}]
 )
 def test_what_holds_anything_but_tensors_is_refused_by_its_kind(value: Any) -> None:
-    with pytest.raises(CannotExport, match=f"The model's output is a {type(value).__name__}, which no target knows"):
+    with pytest.raises(
+        CannotExport, match=f"The model's output has type {type(value).__name__}, which no target supports"
+    ):
         layout_of(value, "output")
 
 
@@ -196,20 +198,20 @@ def one_program(model: nn.Module) -> Program:
 def test_layers_are_seen_as_they_answered_and_as_often_as_they_were_called() -> None:
     torch.manual_seed(0)
     model = Twice()
-    observed = Observed(one_program(model))
+    observed = LayerOutputs(one_program(model))
     inputs = torch.ones(1, 2)
     seen = observed.answer([inputs])
     assert observed.calls == ["layer", "layer"], "whole numbers are left out"
     assert torch.equal(seen[1], model.layer(model.layer(inputs)))
     assert not model.layer._forward_hooks
-    observed.name(2)
+    observed.set_outputs(2)
     assert observed.layouts[1] == Layout(("layer_0", "layer_1"), "tuple")
 
 
 def test_who_looks_leaves_nothing_behind_even_if_the_model_fails() -> None:
     model = Twice()
     with pytest.raises(RuntimeError):
-        Observed(one_program(model)).answer([torch.ones(1, 3)])
+        LayerOutputs(one_program(model)).answer([torch.ones(1, 3)])
     assert not model.layer._forward_hooks
 
 
@@ -251,9 +253,9 @@ def test_a_program_with_fewer_outputs_over_there_is_refused_in_a_sentence(monkey
     def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         return [[] for _ in batches]
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     monkeypatch.setattr("trueloop.export.verify._first_differing", lambda *_: "")
-    with pytest.raises(CannotExport, match="does not answer as the model does: the largest difference is inf"):
+    with pytest.raises(CannotExport, match="does not give the model's outputs: largest difference inf"):
         verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5)
 
 
@@ -261,9 +263,9 @@ def test_a_runtime_that_does_not_start_is_told_without_a_batch(monkeypatch: pyte
     def run(folder: Path, batches: Any, device: str) -> Any:
         raise RuntimeFailure(-1, "no such file")
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     made = subject()
-    with pytest.raises(CannotExport, match=r"could not run it at all: no such file\. Nothing was exported"):
+    with pytest.raises(CannotExport, match=r"could not run it: no such file\. Nothing was exported"):
         verify(made, made.program(), Torchscript(), artifact(), 1e-4, 5)
 
 
@@ -278,21 +280,21 @@ def test_lengths_are_free_only_where_every_input_has_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"disagreements": 0}, "all predictions are the same. first. Nothing was exported."),
-        ({"disagreements": 1200, "samples": 5000}, "1,200 of 5,000 predictions are others. first."),
+        ({"disagreements": 0}, "no predictions differ. first. Nothing was exported."),
+        ({"disagreements": 1200, "samples": 5000}, "1,200 of 5,000 predictions differ. first."),
         (
             {"metrics": {"accuracy": (0.5, 0.25), "loss": (1.0, 1.0)}},
-            "all predictions are the same; accuracy 0.5 became 0.25. first.",
+            "no predictions differ; accuracy 0.5 -> 0.25. first.",
         ),
         (
             {"max_error": 0.5, "tolerance": 1e-3, "scale": 20.0},
-            "the largest difference is 0.5 (inputs [2, 3] and [2]), the tolerance 0.02;",
+            "largest difference 0.5 (inputs [2, 3] and [2]), tolerance 0.02;",
         ),
     ],
 )
 def test_what_differs_is_told_with_its_numbers(fields: dict[str, Any], words: str) -> None:
-    tried = _Tried((torch.zeros(2, 3), torch.zeros(2)), (), None, counted=True)
-    assert words in _otherwise(verification(first_differing="first.", **fields), artifact(), tried)
+    tried = _Batch((torch.zeros(2, 3), torch.zeros(2)), (), None, counted=True)
+    assert words in _failure(verification(first_differing="first.", **fields), artifact(), tried)
 
 
 # -- blamed --
@@ -302,38 +304,38 @@ def test_a_chain_of_errors_is_followed_to_its_beginning() -> None:
     first, second, third = KeyError("a"), ValueError("b"), RuntimeError("c")
     third.__cause__, second.__context__ = second, first
     assert list(_chain(third)) == [third, second, first]
-    assert _first_line(third) == "KeyError: 'a'"
+    assert _first_message(third) == "KeyError: 'a'"
 
 
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        ("", "RuntimeError: no words"),
+        ("", "RuntimeError: no message"),
         ("\n\n one \n\n two \n three", "RuntimeError: one two"),
         ("Constraints violated. For more information, run with TORCH_LOGS", "RuntimeError: Constraints violated."),
-        ("x" * 1000, "RuntimeError: " + "x" * SPOKEN),
+        ("x" * 1000, "RuntimeError: " + "x" * QUOTED),
     ],
 )
 def test_of_torchs_words_the_first_are_handed_on(said: str, line: str) -> None:
-    assert _first_line(RuntimeError(said)) == line
+    assert _first_message(RuntimeError(said)) == line
 
 
 def test_of_several_lines_of_the_users_the_last_is_the_deepest() -> None:
     said = f'File "{__file__}", line 3, in a\n  File "{torch.__file__}", line 5\n  File "{__file__}", line 9, in b'
-    assert _told(said) == (__file__, 9)
-    assert _told("nothing of that kind") is None
+    assert _line_in(said) == (__file__, 9)
+    assert _line_in("nothing of that kind") is None
 
 
 def test_choices_are_no_operations() -> None:
     """torch names the operation at which it had to choose: it is not what cannot be exported."""
-    said = str(explained(RuntimeError("data-dependent: torch.ops.aten.item.default"), "pt2", lambda: None))
+    said = str(explain_failure(RuntimeError("data-dependent: torch.ops.aten.item.default"), "pt2", lambda: None))
     assert "The operation is" not in said
-    assert "Choose by torch.where" in said
+    assert "Use torch.where" in said
 
 
 def test_the_second_attempt_may_succeed_and_says_nothing_then() -> None:
-    said = str(explained(RuntimeError("nobody has seen this"), "aoti", lambda: "a graph"))
-    assert said == "aoti cannot take this model. (RuntimeError: nobody has seen this) Nothing was exported."
+    said = str(explain_failure(RuntimeError("nobody has seen this"), "aoti", lambda: "a graph"))
+    assert said == "aoti does not support this model. (RuntimeError: nobody has seen this) Nothing was exported."
 
 
 # -- the card --
@@ -366,8 +368,8 @@ def test_shapes_are_shown_with_what_is_free(port: Port, shape: str) -> None:
 def test_a_card_says_what_was_not_measured() -> None:
     card = card_of(artifact(run={}, verification=None))
     assert "(run ?, step ?, the weights as trained)" in card
-    assert "- (the recipe says nothing of its data)" in card
-    assert "- readiness (`trueloop ready`): not judged" in card
+    assert "- (the recipe does not describe its data)" in card
+    assert "- readiness (`trueloop ready`): not checked" in card
     assert "verified in a process of its own" not in card
     assert card.endswith("\n")
     assert "None" not in card

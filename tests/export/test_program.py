@@ -16,7 +16,7 @@ from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.unprojected import Unprojected
 from trueloop.errors import CannotExport
-from trueloop.export.program import Layout, Observed, exportable, layout_of
+from trueloop.export.program import LayerOutputs, Layout, exportable, layout_of
 
 ONE, TWO = torch.ones(2), torch.zeros(3)
 
@@ -32,7 +32,7 @@ ONE, TWO = torch.ones(2), torch.zeros(3)
 )
 def test_tensors_part_and_join_again(value: Any, layout: Layout) -> None:
     assert layout_of(value, "input") == layout
-    joined = layout.joined(layout.parted(value))
+    joined = layout.join(layout.split(value))
     assert type(joined) is type(value)
     assert list(joined) == list(value)
 
@@ -136,7 +136,7 @@ def test_bags_said_as_lookups_and_sums_give_the_same(rows: int, length: int, kin
 
 def test_the_layers_are_seen_in_the_order_of_their_calls() -> None:
     made = subject()
-    observed = Observed(made.program())
+    observed = LayerOutputs(made.program())
     seen = observed.answer([made.fetch(torch.arange(2)).inputs])
     assert observed.calls == ["first", "second"]
     assert [list(each.shape) for each in seen] == [[2, 8], [2, 3]]
@@ -145,14 +145,14 @@ def test_the_layers_are_seen_in_the_order_of_their_calls() -> None:
 
 def test_tokens_may_have_any_length_and_images_only_theirs() -> None:
     images = subject()
-    (port,) = images.given(images.program(), inside=True).ports
+    (port,) = images.example(images.program(), inside=True).ports
     assert (port.dtype, port.shape) == ("uint8", (None, 1, 3, 4))
     numbers = torch.randint(0, 11, (6, 5))
     text = subject(
         lambda: Bags("sum", False),
         Splits(Tensors(numbers, torch.zeros(6).long()), facts=Facts(classes=("a", "b", "c"))),
     )
-    (port,) = text.given(text.program(), inside=True).ports
+    (port,) = text.example(text.program(), inside=True).ports
     assert (port.shape, port.most) == ((None, None), (None, 5))
 
 

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from tests.export.made import artifact, verification
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtifact, CannotSave, Misuse
-from trueloop.export.folder import CARD, read_artifact, verified_file, writing
-from trueloop.export.trust import _calls, _is_arithmetic, _pickles, _sample, trusted_graph, trusted_script
+from trueloop.export.folder import CARD, read_artifact, staged_folder, verify_files
+from trueloop.export.safety import _calls, _is_arithmetic, _pickles, _sample, refuse_unsafe_graph, refuse_unsafe_script
 from trueloop.results.artifact import FILE
 
 # -- descriptions --
 
 
 def placed(place: Path, **fields: Any) -> Path:
-    with writing(place) as folder:
+    with staged_folder(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
         folder.seal(artifact(verification=verification(), **fields))
         folder.publish()
@@ -57,13 +57,13 @@ def test_a_runtime_that_is_not_named_in_full_is_refused(tmp_path: Path, word: st
 def test_a_file_that_is_not_described_is_refused(tmp_path: Path, entry: Any) -> None:
     place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({"model.onnx": entry}))
     with pytest.raises(BadArtifact, match="Nothing was run"):
-        verified_file(read_artifact(place))
+        verify_files(read_artifact(place))
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "/model", "a b"])
 def test_names_that_are_no_plain_files_are_refused(tmp_path: Path, name: str) -> None:
     place = resealed(placed(tmp_path / "out"), lambda told: told["files"].update({name: {"bytes": 0, "sha256": ""}}))
-    with pytest.raises(BadArtifact, match="does not list plain files"):
+    with pytest.raises(BadArtifact, match="does not list plain file names"):
         read_artifact(place)
 
 
@@ -86,7 +86,7 @@ def test_every_file_is_verified_not_only_the_model(tmp_path: Path) -> None:
     (place / "weights.data").write_bytes(b"12")
     resealed(place, lambda told: told["files"].update({"weights.data": {"bytes": 3, "sha256": "00"}}))
     with pytest.raises(BadArtifact, match=r"weights\.data is damaged: 2 bytes instead of 3"):
-        verified_file(read_artifact(place))
+        verify_files(read_artifact(place))
 
 
 # -- writing --
@@ -100,7 +100,7 @@ def test_an_empty_folder_may_be_written_into_and_a_file_may_not(tmp_path: Path) 
     (tmp_path / "empty").mkdir()
     assert read_artifact(placed(tmp_path / "empty")).name == "shades"
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(Misuse, match="is there and is no artifact"), writing(tmp_path / "file"):
+    with pytest.raises(Misuse, match="exists and is not an artifact"), staged_folder(tmp_path / "file"):
         pytest.fail("never inside")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
@@ -121,7 +121,7 @@ def test_a_place_that_cannot_be_taken_is_told_in_a_sentence(tmp_path: Path, monk
     monkeypatch.setattr(Path, "rename", refuse)
     with (
         pytest.raises(CannotSave, match=r"could not be written \(Permission denied\)"),
-        writing(tmp_path / "out") as folder,
+        staged_folder(tmp_path / "out") as folder,
     ):
         folder.publish()
     assert list(tmp_path.iterdir()) == []
@@ -151,7 +151,7 @@ EVIL = graph(guards_code=["__import__('os').system('true')"])
 
 
 def test_a_plain_graph_is_trusted(tmp_path: Path) -> None:
-    trusted_graph(
+    refuse_unsafe_graph(
         archive(tmp_path / "a", ("models/model.json", graph()), ("data/weights/weight_0", b"\x00"), ("version", b"1"))
     )
 
@@ -161,13 +161,13 @@ def test_a_file_that_is_there_twice_is_refused(tmp_path: Path, order: tuple[byte
     """Two readers may each take another one: what was looked at would not be what is loaded."""
     file = archive(tmp_path / "a", *(("models/model.json", data) for data in order))
     with pytest.raises(BadArtifact, match="not safe to load"):
-        trusted_graph(file)
+        refuse_unsafe_graph(file)
 
 
 def test_code_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     file = archive(tmp_path / "a", ("code/a.py", b'torch.save(x, "/etc/passwd")'), ("code/a.py", b"return x"))
     with pytest.raises(BadArtifact, match="not safe to load"):
-        trusted_script(file)
+        refuse_unsafe_script(file)
 
 
 RUBBISH: list[bytes] = [
@@ -185,16 +185,16 @@ RUBBISH: list[bytes] = [
 
 @pytest.mark.parametrize("data", RUBBISH, ids=range(len(RUBBISH)))
 def test_settings_that_are_rubbish_are_refused_in_a_sentence(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(BadArtifact, match=r"Nothing was run|nothing in it was run"):
-        trusted_graph(archive(tmp_path / "a", ("data/weights/model_weights_config.json", data)))
+    with pytest.raises(BadArtifact, match=r"Nothing was run|nothing in it was executed"):
+        refuse_unsafe_graph(archive(tmp_path / "a", ("data/weights/model_weights_config.json", data)))
 
 
-@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+@pytest.mark.parametrize("look", [refuse_unsafe_graph, refuse_unsafe_script], ids=["graph", "script"])
 @pytest.mark.parametrize("at", [0.2, 0.5, 0.8])
 def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(
     tmp_path: Path, look: Callable[[Path], None], at: float
 ) -> None:
-    name = "models/model.json" if look is trusted_graph else "code/a.py"
+    name = "models/model.json" if look is refuse_unsafe_graph else "code/a.py"
     file = archive(tmp_path / "a", (name, graph() * 50), method=zipfile.ZIP_DEFLATED)
     data = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as made:
@@ -206,9 +206,9 @@ def test_an_archive_whose_bytes_were_changed_is_refused_in_a_sentence(
         look(file)
 
 
-@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+@pytest.mark.parametrize("look", [refuse_unsafe_graph, refuse_unsafe_script], ids=["graph", "script"])
 def test_an_archive_that_is_locked_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None]) -> None:
-    name = "models/model.json" if look is trusted_graph else "code/a.py"
+    name = "models/model.json" if look is refuse_unsafe_graph else "code/a.py"
     file = archive(tmp_path / "a", (name, graph()))
     data = bytearray(file.read_bytes())
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
@@ -218,7 +218,7 @@ def test_an_archive_that_is_locked_is_refused_in_a_sentence(tmp_path: Path, look
         look(file)
 
 
-@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+@pytest.mark.parametrize("look", [refuse_unsafe_graph, refuse_unsafe_script], ids=["graph", "script"])
 def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look: Callable[[Path], None]) -> None:
     with pytest.raises(BadArtifact, match="No such file"):
         look(tmp_path / "nothing")
@@ -229,8 +229,8 @@ def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path, look:
     ["../models/model.json", "a/../models/model.json", "models/../x", "data/weights/weight_x", "models/a.b.json"],
 )
 def test_names_that_lead_elsewhere_are_no_part_of_a_graph(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadArtifact, match="is no part of a plain graph"):
-        trusted_graph(archive(tmp_path / "a", (name, graph())))
+    with pytest.raises(BadArtifact, match="is not part of an exported graph"):
+        refuse_unsafe_graph(archive(tmp_path / "a", (name, graph())))
 
 
 # -- what a graph says --
@@ -331,8 +331,8 @@ def test_what_a_layer_was_called_by_is_no_call() -> None:
 
 
 def test_names_that_are_no_names_are_told_and_cut_short() -> None:
-    assert _calls({"forward_arg_names": ["images", "x y"]}) == "names something x y"
-    assert _calls({"a b": 1}) == "names something a b"
+    assert _calls({"forward_arg_names": ["images", "x y"]}) == "holds the invalid name x y"
+    assert _calls({"a b": 1}) == "holds the invalid name a b"
     assert len(_calls({"name": "x " * 500})) < 120
 
 
@@ -340,9 +340,9 @@ def test_names_that_are_no_names_are_told_and_cut_short() -> None:
     ("entry", "said"),
     [
         ({"use_pickle": False, "path_name": "weight_12"}, ""),
-        ({"use_pickle": True, "path_name": "weight_12"}, "keeps objects as pickles"),
-        ({"use_pickle": False, "path_name": "opaque_obj_1"}, "keeps objects as pickles"),
-        ({"use_pickle": False, "path_name": "weight_1/../x"}, "keeps objects as pickles"),
+        ({"use_pickle": True, "path_name": "weight_12"}, "holds pickled objects"),
+        ({"use_pickle": False, "path_name": "opaque_obj_1"}, "holds pickled objects"),
+        ({"use_pickle": False, "path_name": "weight_1/../x"}, "holds pickled objects"),
     ],
 )
 def test_only_numbers_are_weights(entry: dict[str, Any], said: str) -> None:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from tests.export.made import run_here, subject
 from trueloop.data.source import Batch, Facts, Source, Splits
-from trueloop.export.catalogue import exporter_named, runner_of
-from trueloop.export.make import export
-from trueloop.export.subject import Subject
+from trueloop.export.catalogue import find_exporter, runner_of
+from trueloop.export.export_model import export_model
+from trueloop.export.trained_model import TrainedModel
 
 
 class Pairs(Source):
@@ -50,14 +50,14 @@ def _loss(output: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
 
 
 @pytest.fixture
-def both(monkeypatch: pytest.MonkeyPatch) -> Subject:
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+def both(monkeypatch: pytest.MonkeyPatch) -> TrainedModel:
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
     return subject(Both, Splits(Pairs(), facts=Facts(classes=("even", "odd"))), loss=_loss)
 
 
 @pytest.mark.parametrize("target", ["pt2", "onnx", "torchscript"])
-def test_every_tensor_has_its_name_and_its_answer(both: Subject, tmp_path: Path, target: str) -> None:
-    made = export(both, exporter_named(target), tmp_path / "out")
+def test_every_tensor_has_its_name_and_its_answer(both: TrainedModel, tmp_path: Path, target: str) -> None:
+    made = export_model(both, find_exporter(target), tmp_path / "out")
     assert [(port.name, port.dtype, port.shape) for port in made.inputs] == [
         ("points", "float32", (None, 3)),
         ("marks", "int64", (None,)),
@@ -70,8 +70,8 @@ def test_every_tensor_has_its_name_and_its_answer(both: Subject, tmp_path: Path,
         assert np.abs(ours.numpy() - theirs).max() < 1e-5
 
 
-def test_their_metrics_are_those_of_the_users_own_loss(both: Subject, tmp_path: Path) -> None:
-    made = export(both, exporter_named("torchscript"), tmp_path / "out")
+def test_their_metrics_are_those_of_the_users_own_loss(both: TrainedModel, tmp_path: Path) -> None:
+    made = export_model(both, find_exporter("torchscript"), tmp_path / "out")
     assert made.verification is not None
     ours, theirs = made.verification.metrics["loss"]
     inputs = both.fetch(torch.arange(40))

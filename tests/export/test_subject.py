@@ -14,9 +14,8 @@ from tests.export.made import RECIPE, subject
 from trueloop.cli.main import main
 from trueloop.data.text import Vocabulary
 from trueloop.errors import BadCheckpoint, Misuse
-from trueloop.export.subject import Subject, subject_of
-from trueloop.recipe.recipe import DataRequest
-from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.export.origin import Origin
+from trueloop.export.trained_model import TrainedModel, load_trained_model
 from trueloop.session.folder import read_about
 
 
@@ -35,23 +34,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def made(run: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+def made(run: Path, monkeypatch: pytest.MonkeyPatch) -> TrainedModel:
     monkeypatch.chdir(run.parent.parent)
     return _subject(run)
 
 
-def _subject(run: Path, checkpoint: str = "best") -> Subject:
-    recipe = recipe_of(origin_of(run, read_about(run), ""))
-    return subject_of(recipe, DataRequest(), run, checkpoint, about=read_about(run), readiness="ready")
+def _subject(run: Path, checkpoint: str = "best") -> TrainedModel:
+    return load_trained_model(Origin.of_run(run, read_about(run), checkpoint=checkpoint, readiness="ready"))
 
 
-def test_the_model_is_ready_to_answer(made: Subject) -> None:
+def test_the_model_is_ready_to_answer(made: TrainedModel) -> None:
     assert not made.model.training
     assert not any(each.requires_grad for each in made.model.parameters())
     assert {each.device.type for each in made.model.parameters()} == {"cpu"}
 
 
-def test_where_it_is_from_is_told(made: Subject) -> None:
+def test_where_it_is_from_is_told(made: TrainedModel) -> None:
     assert made.run["id"] == "shades"
     assert made.run["step"] == 3
     assert made.run["weights"] == "model"
@@ -71,7 +69,7 @@ def test_checkpoints_differ_and_are_found_by_their_step(run: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("worst", "write best, last or a step"), ("9", r"no checkpoint of step 9.*There are those of: 1, 2, 3\.")],
+    [("worst", "write best, last or a step"), ("9", r"no checkpoint of step 9.*Available steps: 1, 2, 3\.")],
 )
 def test_a_checkpoint_that_is_not_there_is_refused(
     run: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str
@@ -84,7 +82,7 @@ def test_a_checkpoint_that_is_not_there_is_refused(
 def test_a_folder_without_checkpoints_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.parent.parent)
     with pytest.raises(BadCheckpoint):
-        subject_of(recipe_of(origin_of(run, read_about(run), "")), DataRequest(), tmp_path)
+        load_trained_model(Origin.of_run(tmp_path, read_about(run)))
 
 
 def test_building_a_subject_draws_no_random_number(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +110,8 @@ def test_the_range_of_raw_points_is_told() -> None:
 def test_prepared_samples_are_what_a_file_without_preprocessing_takes() -> None:
     made = subject()
     program = made.program()
-    assert made.given(program, inside=True).ports[0].dtype == "uint8"
-    assert made.given(program, inside=False).ports[0].dtype == "float32"
+    assert made.example(program, inside=True).ports[0].dtype == "uint8"
+    assert made.example(program, inside=False).ports[0].dtype == "float32"
     assert made.preprocessing(inside=True)["inside"]
     assert not made.preprocessing(inside=False)["inside"]
 

@@ -16,10 +16,10 @@ from tests.export.made import Shades, run_here, subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
-from trueloop.export.catalogue import TARGETS, exporter_named, runner_of
+from trueloop.export.catalogue import TARGETS, find_exporter, runner_of
+from trueloop.export.export_model import export_model
 from trueloop.export.exporter import Exporter, FakeRunner
 from trueloop.export.folder import CARD
-from trueloop.export.make import export
 from trueloop.results.artifact import answer_of
 
 QUICK = ["pt2", "onnx", "torchscript"]
@@ -38,7 +38,7 @@ SLOW = [pytest.param("aoti", marks=pytest.mark.long), EXECUTORCH]
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a process of their own, for tests that are not about it."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
 
 
 class Words(nn.Module):
@@ -64,7 +64,7 @@ def _words() -> Splits:
 @pytest.mark.parametrize("target", [*QUICK, *SLOW])
 def test_an_exported_model_answers_as_the_model_does(tmp_path: Path, target: str) -> None:
     made_of = subject()
-    made = export(made_of, exporter_named(target), tmp_path / "out", licence={"model": "MIT"})
+    made = export_model(made_of, find_exporter(target), tmp_path / "out", licence={"model": "MIT"})
     verified = made.verification
     assert verified is not None
     assert (verified.samples, verified.disagreements) == (50, 0)
@@ -87,7 +87,7 @@ def test_an_exported_model_answers_as_the_model_does(tmp_path: Path, target: str
 @pytest.mark.parametrize("target", [*QUICK, *SLOW])
 def test_sequences_may_have_any_length_that_the_model_takes(tmp_path: Path, target: str) -> None:
     made_of = subject(Words, _words(), task="language")
-    made = export(made_of, exporter_named(target), tmp_path / "out")
+    made = export_model(made_of, find_exporter(target), tmp_path / "out")
     assert made.verification is not None
     assert made.verification.lengths == (1, 4, 9)
     assert made.inputs[0].shape == (None, None)
@@ -101,13 +101,13 @@ def test_sequences_may_have_any_length_that_the_model_takes(tmp_path: Path, targ
 def test_weights_alone_need_the_recipe_they_were_made_by(tmp_path: Path) -> None:
     """Of a subject that names no recipe: see tests/cli/test_export.py for one that does."""
     with pytest.raises(CannotExport, match="does not name the recipe"):
-        export(subject(), exporter_named("safetensors"), tmp_path / "out")
+        export_model(subject(), find_exporter("safetensors"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("here")
 def test_fewer_samples_than_the_sizes_of_batches_are_all_tried(tmp_path: Path) -> None:
-    made = export(subject(), exporter_named("torchscript"), tmp_path / "out", samples=5)
+    made = export_model(subject(), find_exporter("torchscript"), tmp_path / "out", samples=5)
     assert made.verification is not None
     assert (made.verification.samples, made.verification.batches) == (5, (1, 2))
 
@@ -115,24 +115,24 @@ def test_fewer_samples_than_the_sizes_of_batches_are_all_tried(tmp_path: Path) -
 def test_a_runtime_that_is_not_installed_is_named_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporter = exporter_named("onnx")
+    exporter = find_exporter("onnx")
     monkeypatch.setattr(type(exporter), "needs", ("no-such-package",))
     with pytest.raises(MissingExtra, match=r"needs no-such-package.*pip install 'trueloop\[onnx\]'"):
-        export(subject(), exporter, tmp_path / "out")
+        export_model(subject(), exporter, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_every_target_is_a_file_of_its_own(target: str) -> None:
-    exporter = exporter_named(target)
+    exporter = find_exporter(target)
     assert isinstance(exporter, Exporter)
     assert exporter.target == target
     assert exporter.file.startswith("model.")
 
 
 def test_a_misspelt_target_is_refused_with_the_nearest() -> None:
-    with pytest.raises(Misuse, match=r"Did you mean onnx\? Nothing was run\. There are: pt2, aoti"):
-        exporter_named("onxx")
+    with pytest.raises(Misuse, match=r"Did you mean onnx\? Nothing was run\. Targets: pt2, aoti"):
+        find_exporter("onxx")
 
 
 def test_the_fake_answers_by_a_function_and_counts() -> None:
@@ -143,14 +143,12 @@ def test_the_fake_answers_by_a_function_and_counts() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_a_damaged_model_is_not_opened(tmp_path: Path) -> None:
-    made = export(subject(Shades), exporter_named("torchscript"), tmp_path / "out", samples=3)
+    made = export_model(subject(Shades), find_exporter("torchscript"), tmp_path / "out", samples=3)
     made.file.write_bytes(made.file.read_bytes()[:-1])
     with pytest.raises(BadArtifact, match="is damaged"):
         runner_of(made)
 
 
 def test_what_runs_an_onnx_model_needs_no_torch() -> None:
-    code = (
-        "import sys; from trueloop.export import catalogue, elsewhere, folder, onnx; assert 'torch' not in sys.modules"
-    )
+    code = "import sys; from trueloop.export import catalogue, subprocess_runner, folder, onnx; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from tests.export.made import subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.export.make import _fixed
-from trueloop.export.traced import quietly, traced
+from trueloop.export.export_model import _fixed_lengths
+from trueloop.export.trace import suppress_output, trace
 from trueloop.results.artifact import Port
 
 
@@ -29,7 +29,7 @@ class Places(nn.Module):
         return self.vectors(tokens) + self.places.weight[: tokens.shape[1]]  # type: ignore[no-any-return]
 
 
-class Whole(nn.Module):
+class FixedLength(nn.Module):
     """Takes rows of one length only."""
 
     def __init__(self) -> None:
@@ -50,13 +50,13 @@ def _tokens() -> Splits:
 def _ports(model: type[nn.Module], splits: Splits | None, limit: int | None = None) -> tuple[Port, ...]:
     made = subject(model, splits)
     program = made.program()
-    return traced(program, made.given(program, inside=True), limit)[1]
+    return trace(program, made.example(program, inside=True), limit)[1]
 
 
 def test_the_batch_is_free_and_has_no_limit() -> None:
     made = subject()
     program = made.program()
-    (port,) = traced(program, made.given(program, inside=True))[1]
+    (port,) = trace(program, made.example(program, inside=True))[1]
     assert port.shape == (None, 1, 3, 4)
     assert port.most == (None, None, None, None)
 
@@ -64,7 +64,7 @@ def test_the_batch_is_free_and_has_no_limit() -> None:
 def test_a_graph_takes_one_sample_alone_and_many() -> None:
     made = subject()
     program = made.program()
-    graph, _ = traced(program, made.given(program, inside=True))
+    graph, _ = trace(program, made.example(program, inside=True))
     for size in (1, 2, 40):
         raw = made.fetch(torch.arange(size)).inputs
         assert torch.allclose(graph.module()(raw)[0], program.answer([raw])[0])
@@ -77,11 +77,11 @@ def test_the_length_of_rows_is_free_up_to_what_the_model_holds() -> None:
 
 
 def test_a_length_that_the_model_fixes_is_told() -> None:
-    (port,) = _ports(Whole, _tokens())
+    (port,) = _ports(FixedLength, _tokens())
     assert port.shape == (None, 6)
-    made = subject(Whole, _tokens())
-    given = made.given(made.program(), inside=True)
-    assert _fixed(given, (port,)) == ("The length of input is fixed at 6: the model takes no other.",)
+    made = subject(FixedLength, _tokens())
+    given = made.example(made.program(), inside=True)
+    assert _fixed_lengths(given, (port,)) == ["The length of input is fixed at 6: the model accepts no other."]
 
 
 def test_a_target_that_plans_memory_gives_the_batch_a_limit() -> None:
@@ -90,7 +90,7 @@ def test_a_target_that_plans_memory_gives_the_batch_a_limit() -> None:
 
 
 def test_exporters_chatter_is_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
-    with quietly():
+    with suppress_output():
         print("a graph")
         print("another", file=sys.stderr)
         warnings.warn("of torch's own", FutureWarning, stacklevel=1)
@@ -98,5 +98,5 @@ def test_exporters_chatter_is_not_heard(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_other_warnings_are_heard() -> None:
-    with pytest.warns(UserWarning, match="of the user's"), quietly():
+    with pytest.warns(UserWarning, match="of the user's"), suppress_output():
         warnings.warn("of the user's", UserWarning, stacklevel=1)

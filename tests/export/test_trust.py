@@ -22,7 +22,7 @@ from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
 from trueloop.cli.main import main
 from trueloop.errors import BadArtifact
 from trueloop.export.pt2 import Pt2
-from trueloop.export.trust import trusted_graph, trusted_script
+from trueloop.export.safety import refuse_unsafe_graph, refuse_unsafe_script
 
 
 class Evil:
@@ -40,7 +40,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A harmless file."""
     file = tmp_path_factory.mktemp("graph") / "model.pt2"
     made = subject()
-    Pt2().write(made.program(), made.given(made.program(), inside=True), file)
+    Pt2().write(made.program(), made.example(made.program(), inside=True), file)
     return file
 
 
@@ -66,7 +66,7 @@ def _in_graph(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
 
 
 def test_a_graph_of_ours_is_trusted(graph: Path) -> None:
-    trusted_graph(graph)
+    refuse_unsafe_graph(graph)
     torch.export.load(graph)
 
 
@@ -100,7 +100,7 @@ def _set_attribute(told: Any) -> None:
         (_set_guard, "evaluates __import__"),
         (_set_lambda, "evaluates"),
         (_set_call, "calls torch.hub.load"),
-        (_set_name, "names something x = 1"),
+        (_set_name, "holds the invalid name x = 1"),
         (_set_expression, "evaluates lambdify"),
         (_set_attribute, "evaluates"),
     ],
@@ -109,8 +109,8 @@ def test_a_graph_that_would_run_code_is_refused(
     graph: Path, tmp_path: Path, change: Callable[[Any], None], said: str
 ) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
-    with pytest.raises(BadArtifact, match=f"nothing in it was run: .*{said}"):
-        trusted_graph(evil)
+    with pytest.raises(BadArtifact, match=f"nothing in it was executed: .*{said}"):
+        refuse_unsafe_graph(evil)
 
 
 def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_p
     torch.save(Evil(witness), buffer)
     evil = _changed(graph, tmp_path / "evil.pt2", "sample_inputs/model.pt", lambda _: buffer.getvalue())
     with pytest.raises(BadArtifact, match="holds more than tensors"):
-        trusted_graph(evil)
+        refuse_unsafe_graph(evil)
     assert not witness.exists()
 
 
@@ -135,23 +135,23 @@ def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
     witness = tmp_path / "it-ran"
     more = {"data/constants/opaque_obj_0": pickle.dumps(Evil(witness))}
     evil = _changed(graph, tmp_path / "evil.pt2", "model_constants_config.json", _in_graph(pickled), more)
-    with pytest.raises(BadArtifact, match=r"keeps objects as pickles|no part of a plain graph"):
-        trusted_graph(evil)
+    with pytest.raises(BadArtifact, match=r"holds pickled objects|not part of an exported graph"):
+        refuse_unsafe_graph(evil)
     assert not witness.exists()
 
 
 @pytest.mark.parametrize("name", ["data/aotinductor/model/model.so", "data/weights/model.pt", "extra/anything"])
 def test_files_that_no_plain_graph_has_are_refused(graph: Path, tmp_path: Path, name: str) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "none", lambda data: data, {name: b"code"})
-    with pytest.raises(BadArtifact, match="is no part of a plain graph"):
-        trusted_graph(evil)
+    with pytest.raises(BadArtifact, match="is not part of an exported graph"):
+        refuse_unsafe_graph(evil)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"no archive at all"])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.pt2").write_bytes(content)
-    with pytest.raises(BadArtifact, match=r"no graph of torch\.export"):
-        trusted_graph(tmp_path / "model.pt2")
+    with pytest.raises(BadArtifact, match=r"is not a torch\.export file"):
+        refuse_unsafe_graph(tmp_path / "model.pt2")
 
 
 @pytest.mark.parametrize(
@@ -169,19 +169,19 @@ def test_operations_that_reach_files_are_refused(graph: Path, tmp_path: Path, ta
 
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
     with pytest.raises(BadArtifact, match="calls torch"):
-        trusted_graph(evil)
+        refuse_unsafe_graph(evil)
 
 
 def test_torchscript_that_writes_files_is_refused(tmp_path: Path) -> None:
     for name, code in {"good": "return torch.add(x, 1)", "evil": 'torch.save(x, "/etc/passwd")'}.items():
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("model/code/__torch__.py", f"def forward(self, x):\n  {code}\n")
-    trusted_script(tmp_path / "good")
+    refuse_unsafe_script(tmp_path / "good")
     with pytest.raises(BadArtifact, match="calls save"):
-        trusted_script(tmp_path / "evil")
+        refuse_unsafe_script(tmp_path / "evil")
     (tmp_path / "none").write_bytes(b"pickle")
-    with pytest.raises(BadArtifact, match="no TorchScript archive"):
-        trusted_script(tmp_path / "none")
+    with pytest.raises(BadArtifact, match="is not a TorchScript archive"):
+        refuse_unsafe_script(tmp_path / "none")
 
 
 # -- checkpoints --

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.export.made import artifact, shades, subject, verification
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.errors import CannotExport, MissingExtra
-from trueloop.export.elsewhere import RuntimeFailure, _put, _taken
 from trueloop.export.exporter import Exporter
 from trueloop.export.safetensors import Safetensors
+from trueloop.export.subprocess_runner import RuntimeFailure, _load, _save
 from trueloop.export.torchscript import Torchscript
-from trueloop.export.verify import SIZES, _sizes, _tried, verify
+from trueloop.export.verify import SIZES, _batches, _sizes, verify
 from trueloop.results.artifact import Port
 
 
@@ -39,7 +39,7 @@ def _asked(exporter: Exporter, samples: int | None) -> list[tuple[torch.Tensor, 
     made = subject()
     program = made.program()
     ports = (Port("input", "uint8", (None, 1, 3, 4)),)
-    return [batch.given for batch in _tried(made, program, exporter, ports, samples)]
+    return [batch.inputs for batch in _batches(made, program, exporter, ports, samples)]
 
 
 def test_all_samples_are_tried_when_all_are_asked_for() -> None:
@@ -60,7 +60,7 @@ def test_weights_alone_are_given_what_was_prepared() -> None:
 def test_a_limit_of_the_target_is_kept() -> None:
     made = subject()
     ports = (Port("input", "uint8", (None, 1, 3, 4), (4, None, None, None)),)
-    sizes = [len(batch.given[0]) for batch in _tried(made, made.program(), Torchscript(), ports, None)]
+    sizes = [len(batch.inputs[0]) for batch in _batches(made, made.program(), Torchscript(), ports, None)]
     assert max(sizes) == 4
 
 
@@ -73,7 +73,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, error: float) -> None:
         answers[-1][0, 0] += error
         return [[answer] for answer in answers]
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     monkeypatch.setattr("trueloop.export.verify._first_differing", lambda *_: "The first differing layer is none.")
 
 
@@ -90,7 +90,7 @@ def test_within_the_tolerance_it_passes(monkeypatch: pytest.MonkeyPatch, error: 
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(3e-4, "all predictions are the same"), (100.0, "predictions are others"), (math.nan, "inf")]
+    ("error", "said"), [(3e-4, "no predictions differ"), (100.0, "predictions differ"), (math.nan, "inf")]
 )
 def test_outside_the_tolerance_it_fails_with_the_layer(
     monkeypatch: pytest.MonkeyPatch, error: float, said: str
@@ -112,7 +112,7 @@ def test_a_batch_that_the_runtime_cannot_run_is_named(monkeypatch: pytest.Monkey
     def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         raise RuntimeFailure(1, "Invalid dimension")
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     made = subject()
     with pytest.raises(
         CannotExport,
@@ -125,7 +125,7 @@ def test_a_package_that_is_missing_over_there_is_no_fault_of_the_model(monkeypat
     def run(folder: Path, batches: list[list[np.ndarray]], device: str) -> list[list[np.ndarray]]:
         raise MissingExtra("pip install it")
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run)
     made = subject()
     with pytest.raises(MissingExtra):
         verify(made, made.program(), Torchscript(), artifact(), 1e-4, None)
@@ -133,8 +133,8 @@ def test_a_package_that_is_missing_over_there_is_no_fault_of_the_model(monkeypat
 
 def test_arrays_come_over_in_their_order(tmp_path: Path) -> None:
     batches = [[np.full(2, number), np.array([number], dtype=np.uint8)] for number in range(12)]
-    _put(tmp_path / "arrays.npz", batches)
-    back = _taken(tmp_path / "arrays.npz")
+    _save(tmp_path / "arrays.npz", batches)
+    back = _load(tmp_path / "arrays.npz")
     assert [[array.tolist() for array in batch] for batch in back] == [
         [array.tolist() for array in batch] for batch in batches
     ]

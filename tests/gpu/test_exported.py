@@ -22,9 +22,9 @@ from trueloop.cli.main import main
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadArtifact, MissingExtra, Misuse
-from trueloop.export.catalogue import exporter_named, runner_of
+from trueloop.export.catalogue import find_exporter, runner_of
+from trueloop.export.export_model import export_model
 from trueloop.export.folder import read_artifact
-from trueloop.export.make import export
 from trueloop.results.artifact import Artifact
 
 pytestmark = [
@@ -88,7 +88,7 @@ def pictures(classes: int) -> Splits:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes of their own: one of the tests below has them."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
 
 
 def apart(a: Any, b: Any) -> float:
@@ -102,7 +102,7 @@ def images_of(splits: Splits, count: int) -> Any:
 @pytest.mark.usefixtures("here")
 def test_a_pt2_program_that_was_traced_on_the_cpu_answers_on_the_gpu(tmp_path: Path) -> None:
     splits = pictures(10)
-    made = export(subject(Convolved, splits), exporter_named("pt2"), tmp_path / "made", device=DEVICE)
+    made = export_model(subject(Convolved, splits), find_exporter("pt2"), tmp_path / "made", device=DEVICE)
     assert made.verification is not None
     assert made.verification.passed
     assert made.verification.runtime.endswith(f"on cuda ({torch.cuda.get_device_name(0)}), TF32 off")
@@ -114,15 +114,17 @@ def test_a_pt2_program_that_was_traced_on_the_cpu_answers_on_the_gpu(tmp_path: P
 
 @pytest.mark.usefixtures("here")
 def test_positions_states_and_constants_move_too(tmp_path: Path) -> None:
-    made = export(subject(Placed, texts(), task="language"), exporter_named("pt2"), tmp_path / "made", device=DEVICE)
+    made = export_model(
+        subject(Placed, texts(), task="language"), find_exporter("pt2"), tmp_path / "made", device=DEVICE
+    )
     assert made.verification is not None
     assert made.verification.max_error < 1e-4
 
 
 @pytest.mark.usefixtures("here")
 def test_a_trace_that_makes_tensors_on_the_cpu_says_so(tmp_path: Path) -> None:
-    made = export(subject(Placed, texts(), task="language"), exporter_named("torchscript"), tmp_path / "made")
-    with pytest.raises(BadArtifact, match="makes tensors on the CPU, where it was traced, and so does not run on cuda"):
+    made = export_model(subject(Placed, texts(), task="language"), find_exporter("torchscript"), tmp_path / "made")
+    with pytest.raises(BadArtifact, match="creates tensors on the CPU, where it was traced, and does not run on cuda"):
         runner_of(made, DEVICE)
 
 
@@ -130,7 +132,7 @@ def test_a_trace_that_makes_tensors_on_the_cpu_says_so(tmp_path: Path) -> None:
 def test_tf32_is_off_whatever_the_process_is_set_to(tmp_path: Path) -> None:
     splits = pictures(512)
     of = subject(Wide, splits)
-    made = export(of, exporter_named("pt2"), tmp_path / "made", samples=16, device=DEVICE)
+    made = export_model(of, find_exporter("pt2"), tmp_path / "made", samples=16, device=DEVICE)
     batch = images_of(splits, 64)
     (expected,) = runner_of(made).run([batch])
     before = torch.get_float32_matmul_precision()
@@ -150,7 +152,7 @@ def test_tf32_is_off_whatever_the_process_is_set_to(tmp_path: Path) -> None:
 
 def test_a_gpu_that_is_not_there_is_one_sentence() -> None:
     with pytest.raises(Misuse, match="--device cuda:99 is not there: this machine has"):
-        exporter_named("pt2").require("cuda:99")
+        find_exporter("pt2").require("cuda:99")
 
 
 def _has_cuda() -> bool:
@@ -162,12 +164,12 @@ def _has_cuda() -> bool:
 def test_onnx_runs_on_the_gpu_or_names_the_package_that_does(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     if _has_cuda():
-        made = export(subject(), exporter_named("onnx"), tmp_path / "made", device=DEVICE)
+        made = export_model(subject(), find_exporter("onnx"), tmp_path / "made", device=DEVICE)
         assert made.verification is not None
         assert "TF32 off" in made.verification.runtime
     else:
         with pytest.raises(MissingExtra, match="pip install onnxruntime-gpu"):
-            export(subject(), exporter_named("onnx"), tmp_path / "made", device=DEVICE)
+            export_model(subject(), find_exporter("onnx"), tmp_path / "made", device=DEVICE)
 
 
 # -- as it is typed --

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from tests.export.made import subject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
-from trueloop.export.subject import Subject
-from trueloop.quantize.catalogue import scheme_named
+from trueloop.export.trained_model import TrainedModel
+from trueloop.quantize.catalogue import find_scheme
 from trueloop.quantize.scheme import Calibration, Scheme
 
 WIDTH = 40
@@ -20,7 +20,7 @@ WIDTH = 40
 
 def usable_scheme(name: str) -> Scheme:
     """With what it needs installed."""
-    made = scheme_named(name)
+    made = find_scheme(name)
     made.require()
     return made
 
@@ -54,7 +54,7 @@ class Sides(nn.Module):
         return scores
 
 
-def sides(outlier: float = 0.0, **fields: Any) -> Subject:
+def sides(outlier: float = 0.0, **fields: Any) -> TrainedModel:
     given = rows(dead=True)
     with torch.no_grad():
         labels = Sides()(given).argmax(1)
@@ -87,7 +87,7 @@ class Shifted(nn.Module):
         return scores
 
 
-def shifted(count: int = 1000) -> Subject:
+def shifted(count: int = 1000) -> TrainedModel:
     """Other samples to learn from than to be judged by."""
     given = rows(2 * count) + 1
     given[:, 0] = 0
@@ -99,7 +99,7 @@ def shifted(count: int = 1000) -> Subject:
     )
 
 
-def spoiled() -> Subject:
+def spoiled() -> TrainedModel:
     """One weight of the first layer is so large that all others are rounded to nothing."""
     return sides(outlier=1e6)
 
@@ -138,7 +138,7 @@ class Tied(nn.Module):
         return scores
 
 
-def tied() -> Subject:
+def tied() -> TrainedModel:
     tokens = torch.randint(0, 200, (60, 10), generator=torch.Generator().manual_seed(3))
     return subject(
         Tied,
@@ -161,7 +161,7 @@ class Bagged(nn.Module):
         return scores
 
 
-def bagged() -> Subject:
+def bagged() -> TrainedModel:
     tokens = torch.randint(0, 100, (60, 8), generator=torch.Generator().manual_seed(4))
     labels = (tokens.sum(1) % 2).float()
     return subject(
@@ -172,5 +172,5 @@ def bagged() -> Subject:
     )
 
 
-def calibration(of: Subject) -> Calibration:
+def calibration(of: TrainedModel) -> Calibration:
     return Calibration(of, min(48, len(of.splits.train)), batch=16)

@@ -17,12 +17,12 @@ from tests.quantize.made import WIDTH, Bagged, Pictured, Sides, rows, shifted, s
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import CannotExport
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.subject import Subject
-from trueloop.quantize.decide import decide
-from trueloop.quantize.make import written
-from trueloop.quantize.measure import yardstick_of
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.trained_model import TrainedModel
+from trueloop.quantize.baseline import measure_baseline
+from trueloop.quantize.quantize_model import quantize_model
 from trueloop.quantize.scheme import Calibration
+from trueloop.quantize.write import write_quantized
 from trueloop.results.quantize import Quantization, allowed_of, drop_of
 
 # -- the limit --
@@ -77,7 +77,7 @@ class Answered(nn.Module):
         return self.first(given) * 1000  # type: ignore[no-any-return]
 
 
-def _quantities() -> Subject:
+def _quantities() -> TrainedModel:
     torch.manual_seed(0)
     exact = Answered()
     with torch.no_grad():
@@ -88,7 +88,7 @@ def _quantities() -> Subject:
 
 
 def test_where_less_is_better_more_is_refused_on_the_right_side() -> None:
-    told = decide(_quantities(), usable_scheme("int4-weight"), "pt2", max_drop=0.0).told
+    told = quantize_model(_quantities(), usable_scheme("int4-weight"), "pt2", max_drop=0.0).report
     assert told.after > told.before, "fewer bits make the loss larger"
     assert told.drop == pytest.approx(told.after / told.before - 1)
     assert not told.within
@@ -120,11 +120,11 @@ def test_the_layer_that_cannot_be_rounded_is_named_first_and_in_float_gives_the_
     with torch.no_grad():
         of.model[2].weight.copy_(torch.eye(2))  # type: ignore[index]
         of.model[2].bias.zero_()  # type: ignore[index]
-    lost = decide(of, usable_scheme(name), "pt2", max_drop=0.01, calibrated=64).told
+    lost = quantize_model(of, usable_scheme(name), "pt2", max_drop=0.01, calibrated=64).report
     assert lost.drop > 0.2
     assert lost.costliest[0].name == "1.first"
     assert all(layer.drop < 0.05 for layer in lost.costliest[1:])
-    kept = decide(of, usable_scheme(name), "pt2", max_drop=0.01, keep=["1.first"], calibrated=64).told
+    kept = quantize_model(of, usable_scheme(name), "pt2", max_drop=0.01, keep=["1.first"], calibrated=64).report
     assert kept.drop <= 0.02
 
 
@@ -132,7 +132,7 @@ def test_the_layer_that_cannot_be_rounded_is_named_first_and_in_float_gives_the_
 def test_qat_wins_most_of_the_points_back_that_int8_static_loses() -> None:
     """Rounding moves the plane; a few dozen updates move it back."""
     static, learned = (
-        decide(shifted(), usable_scheme(name), "pt2", max_drop=1.0).told for name in ("int8-static", "qat")
+        quantize_model(shifted(), usable_scheme(name), "pt2", max_drop=1.0).report for name in ("int8-static", "qat")
     )
     assert static.before == learned.before == 1.0
     assert static.drop > 0.2
@@ -168,10 +168,10 @@ def _sides(count: int) -> Tensors:
 def test_it_is_calibrated_by_training_samples_and_judged_by_others(name: str) -> None:
     train, valid = Watched(_sides(40)), Watched(_sides(30))
     of = subject(Sides, Splits(train, valid, facts=Facts(inputs=(WIDTH,))), name="sides")
-    told = decide(of, usable_scheme(name), "pt2", max_drop=1.0, calibrated=16).told
+    told = quantize_model(of, usable_scheme(name), "pt2", max_drop=1.0, calibrated=16).report
     assert (told.samples, told.calibrated, told.split, told.notes) == (30, 16, "valid", ())
     judged = list(valid.asked)
-    usable_scheme(name).quantized(of.model, ["first"], Calibration(of, 16))
+    usable_scheme(name).quantize(of.model, ["first"], Calibration(of, 16))
     assert valid.asked == judged, "calibration does not touch them"
 
 
@@ -179,24 +179,24 @@ def test_it_is_calibrated_by_training_samples_and_judged_by_others(name: str) ->
 def test_with_training_samples_alone_none_serves_for_both(asked: int | None) -> None:
     train = Watched(_sides(41))
     of = subject(Sides, Splits(train, facts=Facts(inputs=(WIDTH,))), name="sides")
-    judged = set(yardstick_of(of, of.model, asked).numbers.tolist())
+    judged = set(measure_baseline(of, of.model, asked).numbers.tolist())
     assert len(judged) == (20 if asked is None else asked)
-    fewer = yardstick_of(of, of.model, asked).fewer(5).numbers.tolist()
+    fewer = measure_baseline(of, of.model, asked).subset(5).numbers.tolist()
     assert len(fewer) == 5
     assert set(fewer) <= judged
-    told = decide(of, usable_scheme("int8-static"), "pt2", max_drop=1.0, samples=asked).told
+    told = quantize_model(of, usable_scheme("int8-static"), "pt2", max_drop=1.0, samples=asked).report
     assert (told.split, told.samples, told.calibrated) == ("train", len(judged), 41 - len(judged))
-    assert "by none that it was calibrated on" in told.notes[0]
+    assert "training samples that calibration did not use" in told.notes[0]
     train.asked.clear()
-    list(replace(Calibration(of, 100), spared=frozenset(judged)).batches())
+    list(replace(Calibration(of, 100), excluded=frozenset(judged)).batches())
     assert set(train.asked) == set(range(41)) - judged
 
 
 def test_a_single_sample_is_not_enough_to_calibrate_and_to_judge() -> None:
     of = subject(Sides, Splits(_sides(1), facts=Facts(inputs=(WIDTH,))), name="sides")
-    with pytest.raises(CannotExport, match="int8-static needs training samples besides those that it is judged by"):
-        decide(of, usable_scheme("int8-static"), "pt2", max_drop=1.0)
-    assert decide(of, usable_scheme("int8-weight"), "pt2", max_drop=1.0).told.samples == 1
+    with pytest.raises(CannotExport, match="int8-static needs training samples for calibration"):
+        quantize_model(of, usable_scheme("int8-static"), "pt2", max_drop=1.0)
+    assert quantize_model(of, usable_scheme("int8-weight"), "pt2", max_drop=1.0).report.samples == 1
 
 
 # -- the file --
@@ -215,8 +215,8 @@ def test_a_single_sample_is_not_enough_to_calibrate_and_to_judge() -> None:
 def test_the_same_run_gives_the_same_file_twice(name: str, target: str, tmp_path: Path) -> None:
     def made(place: Path) -> str:
         of, scheme = subject(Pictured), usable_scheme(name)
-        file = written(
-            of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), place
+        file = write_quantized(
+            of, scheme, quantize_model(of, scheme, target, max_drop=1.0, calibrated=20), find_exporter(target), place
         ).file
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -239,8 +239,12 @@ def test_bags_of_short_numbers_reach_every_target_in_batches_of_any_size(
         subject(Bagged, Splits(train, valid, facts=Facts(vocabulary=100)), name="bagged", task="binary"),
         usable_scheme(name),
     )
-    made = written(
-        of, scheme, decide(of, scheme, target, max_drop=1.0, calibrated=20), exporter_named(target), tmp_path / "made"
+    made = write_quantized(
+        of,
+        scheme,
+        quantize_model(of, scheme, target, max_drop=1.0, calibrated=20),
+        find_exporter(target),
+        tmp_path / "made",
     )
     assert made.verification is not None
     assert made.verification.passed

@@ -11,16 +11,16 @@ from tests.quantize.made import WIDTH, calibration, rows, sides
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.unprojected import Unprojected
-from trueloop.export.subject import Subject
-from trueloop.quantize.catalogue import SCHEMES, scheme_named
-from trueloop.quantize.decide import decide
+from trueloop.export.trained_model import TrainedModel
+from trueloop.quantize.catalogue import SCHEMES, find_scheme
+from trueloop.quantize.packed_weights import Int8
+from trueloop.quantize.quantize_model import quantize_model
 from trueloop.quantize.scheme import Scheme
-from trueloop.quantize.stored import Int8
 
 
 @pytest.fixture(params=sorted(SCHEMES))
 def scheme(request: pytest.FixtureRequest) -> Scheme:
-    made = scheme_named(request.param)
+    made = find_scheme(request.param)
     made.require()
     return made
 
@@ -73,18 +73,18 @@ class Headless(nn.Module):
         return Unprojected(self.mix(self.tokens(tokens)), self.scores.weight)
 
 
-def _pairs() -> Subject:
+def _pairs() -> TrainedModel:
     return subject(Compared, Splits(Pairs(), Pairs()), name="pairs", task="binary")
 
 
-def _quantities() -> Subject:
+def _quantities() -> TrainedModel:
     data = Tensors(rows(), rows().sum(1, keepdim=True))
     return subject(
         Quantities, Splits(data, data, facts=Facts(inputs=(WIDTH,), outputs=1)), name="quantities", task="regression"
     )
 
 
-def _headless() -> Subject:
+def _headless() -> TrainedModel:
     tokens = torch.randint(0, 90, (40, 6), generator=torch.Generator().manual_seed(0))
     return subject(Headless, Splits(Tensors(tokens, tokens), Tensors(tokens, tokens)), name="headless", task="language")
 
@@ -92,29 +92,29 @@ def _headless() -> Subject:
 @pytest.mark.parametrize("made", [_pairs, _quantities, _headless], ids=["several inputs", "quantities", "unprojected"])
 def test_models_of_other_kinds_are_quantized_and_judged(scheme: Scheme, made: object) -> None:
     assert callable(made)
-    told = decide(made(), scheme, "pt2", max_drop=10.0, calibrated=32).told
+    told = quantize_model(made(), scheme, "pt2", max_drop=10.0, calibrated=32).report
     assert 0 < told.error < 0.6
     assert told.within
 
 
 def test_a_loss_is_judged_by_a_part_of_itself() -> None:
-    scheme = scheme_named("int8-weight")
+    scheme = find_scheme("int8-weight")
     scheme.require()
-    told = decide(_quantities(), scheme, "pt2", max_drop=0.01).told
+    told = quantize_model(_quantities(), scheme, "pt2", max_drop=0.01).report
     assert not told.higher_is_better
     assert told.drop == pytest.approx((told.after - told.before) / told.before)
 
 
 def test_a_weight_that_is_read_without_a_call_counts_as_quantized() -> None:
-    scheme = scheme_named("int8-weight")
+    scheme = find_scheme("int8-weight")
     scheme.require()
-    told = decide(_headless(), scheme, "pt2", max_drop=1.0).told
+    told = quantize_model(_headless(), scheme, "pt2", max_drop=1.0).report
     assert {layer.name: layer.error > 0 for layer in told.layers} == {"tokens": True, "mix": True, "scores": True}
 
 
 def test_the_numbers_are_those_of_torchao() -> None:
     """Its own weight-only scheme, where it knows the layer: no weight is further away than a step."""
-    scheme_named("int8-weight").require()
+    find_scheme("int8-weight").require()
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     torch.manual_seed(0)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.quantize.made import Bagged, Tied, bagged, tied
+from trueloop.quantize.packed_weights import GROUP, Float8, Int4, Int8, PackedWeight, pack_weights
 from trueloop.quantize.scheme import nbytes_of
-from trueloop.quantize.stored import GROUP, Float8, Int4, Int8, Stored, with_stored
 
 SHAPES = [(4, 7), (3, 1), (2, 1, 1, 1), (3, 32), (5, 65), (8, 2, 3, 3), (6, 1, 5), (2, 3, 2, 2, 2)]
 
 
-def _back(stored: Stored, weight: torch.Tensor) -> torch.Tensor:
+def _back(stored: PackedWeight, weight: torch.Tensor) -> torch.Tensor:
     back: torch.Tensor = stored(*stored.right_inverse(weight))
     return back
 
@@ -51,7 +51,7 @@ def test_float8_is_off_by_a_sixteenth_of_each_number_at_most(shape: tuple[int, .
 
 
 @pytest.mark.parametrize("way", [Int8, Int4, Float8])
-def test_weights_that_are_all_zero_stay_zero(way: type[Stored]) -> None:
+def test_weights_that_are_all_zero_stay_zero(way: type[PackedWeight]) -> None:
     weight = torch.zeros(3, 40)
     assert torch.equal(_back(way(weight.shape), weight), weight)
 
@@ -77,14 +77,14 @@ def test_int4_packs_and_unpacks_what_it_rounded(rows: int, row: int, seed: int) 
 def test_the_model_that_is_quantized_stays_as_it_is() -> None:
     model = Tied().eval()
     before = copy.deepcopy(model.state_dict())
-    with_stored(model, ["mix", "tokens"], Int8)
+    pack_weights(model, ["mix", "tokens"], Int8)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_tied_layers_keep_one_weight_between_them() -> None:
     model = Tied().eval()
-    made = with_stored(model, ["tokens", "scores"], Int8)
-    once = with_stored(model, ["tokens"], Int8)
+    made = pack_weights(model, ["tokens", "scores"], Int8)
+    once = pack_weights(model, ["tokens"], Int8)
     tokens = torch.arange(10).reshape(1, 10)
     assert torch.equal(made.tokens(tokens), once.tokens(tokens))  # type: ignore[operator]
     saved = nbytes_of(model) - nbytes_of(made)
@@ -92,13 +92,13 @@ def test_tied_layers_keep_one_weight_between_them() -> None:
 
 
 def test_ties_outlive_a_copy() -> None:
-    made = with_stored(Tied().eval(), ["tokens", "scores"], Int8)
+    made = pack_weights(Tied().eval(), ["tokens", "scores"], Int8)
     assert nbytes_of(copy.deepcopy(made)) == nbytes_of(made)
 
 
 def test_a_weight_that_is_read_without_a_call_is_found() -> None:
     model = Tied().eval()
-    made = with_stored(model, ["places", "tokens"], Int8)
+    made = pack_weights(model, ["places", "tokens"], Int8)
     tokens = tied().fetch(torch.arange(5)).inputs
     with torch.no_grad():
         ours, theirs = model(tokens), made(tokens)
@@ -106,17 +106,17 @@ def test_a_weight_that_is_read_without_a_call_is_found() -> None:
 
 
 @pytest.mark.parametrize("way", [Int8, Int4, Float8])
-def test_rows_of_a_table_are_those_of_the_whole_weight(way: type[Stored]) -> None:
-    made = with_stored(Tied().eval(), ["tokens"], way)
+def test_rows_of_a_table_are_those_of_the_whole_weight(way: type[PackedWeight]) -> None:
+    made = pack_weights(Tied().eval(), ["tokens"], way)
     numbers = torch.tensor([[3, 199, 0]])
     table = made.get_submodule("tokens")
     assert torch.equal(table(numbers), table.weight[numbers])  # type: ignore[index]
 
 
 @pytest.mark.parametrize("way", [Int8, Float8])
-def test_a_bag_adds_up_the_rows_that_it_is_given_by_their_shares(way: type[Stored]) -> None:
+def test_a_bag_adds_up_the_rows_that_it_is_given_by_their_shares(way: type[PackedWeight]) -> None:
     model = Bagged().eval()
-    made = with_stored(model, ["vectors"], way)
+    made = pack_weights(model, ["vectors"], way)
     tokens = bagged().fetch(torch.arange(9)).inputs
     with torch.no_grad():
         assert torch.allclose(made(tokens), model(tokens), atol=0.3)
@@ -124,12 +124,12 @@ def test_a_bag_adds_up_the_rows_that_it_is_given_by_their_shares(way: type[Store
 
 def test_a_bag_of_one_long_row_with_offsets_is_taken_too() -> None:
     bag = nn.EmbeddingBag(20, 4, mode="mean")
-    made = with_stored(nn.Sequential(bag), ["0"], Int8)
+    made = pack_weights(nn.Sequential(bag), ["0"], Int8)
     numbers, offsets = torch.tensor([1, 2, 3, 4]), torch.tensor([0, 1])
     with torch.no_grad():
         assert torch.allclose(made[0](numbers, offsets), bag(numbers, offsets), atol=0.1)  # type: ignore[index]
 
 
 def test_a_quantized_weight_cannot_be_trained_by_mistake() -> None:
-    made = with_stored(nn.Sequential(nn.Linear(4, 4)), ["0"], Int8)
+    made = pack_weights(nn.Sequential(nn.Linear(4, 4)), ["0"], Int8)
     assert not any(parameter.requires_grad for parameter in made.parameters())

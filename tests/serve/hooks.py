@@ -8,7 +8,7 @@ import schemathesis
 from hypothesis import strategies
 
 from tests.serve.made import png
-from trueloop.serve.described import PICTURE
+from trueloop.serve.openapi import PICTURE
 
 shades = strategies.integers(0, 255)
 schemathesis.openapi.format(PICTURE, shades.map(lambda value: base64.b64encode(png(value)).decode()))

@@ -131,7 +131,7 @@ MODELS = {model.__name__: model for model in (shade, slow, stuck, picky, infinit
 
 def child(told: str) -> None:
     """The process of a test's server."""
-    from trueloop.serve.server import listening, run
+    from trueloop.serve.server import listen, run
     from trueloop.serve.service import Service
 
     asked = json.loads(told)
@@ -141,7 +141,7 @@ def child(told: str) -> None:
         Limits(**asked["limits"]),
         key=asked.get("key", ""),
     )
-    door = listening("127.0.0.1", 0)
+    door = listen("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
     run(service, door, lambda line: print(line, flush=True))
 

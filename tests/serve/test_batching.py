@@ -14,7 +14,7 @@ from tests.serve.made import artifact, broken, picky, shade
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, FakeRunner, Runner
 from trueloop.results.artifact import Port
-from trueloop.serve.batching import SPARE, Asked, Batcher, Sample, Waiting, blank
+from trueloop.serve.batching import SPARE, Pending, Batcher, Sample, Waiting, blank
 from trueloop.serve.limits import Limits, Refused
 
 
@@ -141,7 +141,7 @@ def held_by(event: threading.Event) -> Callable[..., list[Array]]:
 def expecting(batcher: Batcher, **seconds: float) -> None:
     """As if that had been learned: the seconds of a batch of so many pictures."""
     for size, taken in seconds.items():
-        batcher.pace.known[(12 * int(size.removeprefix("of"))).bit_length()] = (taken, 0.0)
+        batcher.times.known[(12 * int(size.removeprefix("of"))).bit_length()] = (taken, 0.0)
 
 
 async def first_is_computed(batcher: Batcher) -> asyncio.Future[list[Sample]]:
@@ -170,9 +170,7 @@ def test_who_would_wait_too_long_is_refused_at_once_with_when_to_come_again() ->
 
     refused, _ = with_batcher(work, held_by(held), batch=4, wait=0.001, latency=4.0)
     assert refused.status == 429
-    assert (
-        refused.sentence == "The answer would take about 4200 ms, and this server's limit is 4000 ms: try again in 5 s."
-    )
+    assert refused.sentence == "The answer would take about 4200 ms, over the limit of 4000 ms: try again in 5 s."
     assert refused.headers == {"Retry-After": "5"}
 
 
@@ -200,7 +198,7 @@ def test_a_batch_is_begun_early_where_waiting_for_others_would_break_the_limit()
     async def work(batcher: Batcher) -> Any:
         expecting(batcher, of1=3.0, of8=3.0)
         one = Waiting(
-            picture(), ((1, 3, 4),), Asked(asyncio.get_running_loop().create_future(), [None], 1), 0, since=100.0
+            picture(), ((1, 3, 4),), Pending(asyncio.get_running_loop().create_future(), [None], 1), 0, since=100.0
         )
         return batcher._patience(one)
 
@@ -217,7 +215,7 @@ def test_who_has_waited_too_long_is_not_computed_any_more() -> None:
         await asyncio.sleep(0)
         batcher.waiting[0].since -= 60
         held.set()
-        with pytest.raises(Refused, match="has waited for the 30000 ms") as refused:
+        with pytest.raises(Refused, match="waited longer than the limit of 30000 ms") as refused:
             await second
         await first
         return refused.value.status
@@ -227,7 +225,7 @@ def test_who_has_waited_too_long_is_not_computed_any_more() -> None:
 
 def test_texts_of_many_lengths_are_expected_to_be_computed_apart() -> None:
     async def work(batcher: Batcher) -> Any:
-        batcher.pace.known = dict.fromkeys(range(12), (1.0, 0.0))
+        batcher.times.known = dict.fromkeys(range(12), (1.0, 0.0))
         lengths = [(((length,),), count) for length, count in ((3, 4), (5, 5), (9, 1))]
         return [batcher._seconds(shapes, count) for shapes, count in lengths]
 
@@ -241,7 +239,7 @@ def test_a_limit_that_the_model_alone_breaks_is_told_before_anything_is_served()
         batcher.start(started.set)
         await started.wait()
         assert isinstance(batcher.failure, Misuse)
-        assert str(batcher.failure).startswith("--latency 1e-06ms cannot be kept: the model takes ")
+        assert str(batcher.failure).startswith("--latency 1e-06ms is impossible: one sample takes ")
 
     asyncio.run(main())
 
@@ -317,7 +315,7 @@ def test_a_broken_model_is_the_server_s_fault(capsys: pytest.CaptureFixture[str]
 def test_nothing_is_answered_before_the_model_is_there() -> None:
     async def main() -> None:
         batcher = Batcher(artifact(), never, Limits(), lambda *_: None)
-        with pytest.raises(Refused, match="still being loaded") as refused:
+        with pytest.raises(Refused, match="still loading") as refused:
             await batcher.submit([picture()])
         assert refused.value.status == 503
 

@@ -45,7 +45,7 @@ def test_the_largest_body_is_still_read_and_one_byte_more_is_not() -> None:
 
 def test_a_body_that_is_too_large_is_read_to_its_end_and_thrown_away() -> None:
     sending = Sending(*[b"aaaa"] * 100)
-    with pytest.raises(Refused, match="larger than 10 bytes"):
+    with pytest.raises(Refused, match="larger than the limit of 10 bytes"):
         read(sending)
     assert sending.read == 100
 

@@ -15,8 +15,8 @@ from trueloop.errors import Misuse
 from trueloop.export.exporter import FakeRunner
 from trueloop.results.artifact import Port
 from trueloop.serve.client import Address
-from trueloop.serve.drive import Outcome, alike, asked_alone, drive, made_up, questions_of
-from trueloop.serve.malformed import RUBBISH
+from trueloop.serve.load_test import Outcome, equal, fetch_questions, run_load, random_samples, questions_of
+from trueloop.serve.malformed import MALFORMED
 
 
 def test_every_answer_is_right_among_rubbish_and_nothing_fails() -> None:
@@ -24,24 +24,24 @@ def test_every_answer_is_right_among_rubbish_and_nothing_fails() -> None:
     questions = questions_of(artifact(), FakeRunner(shade))
     with served(timeout=1.0) as server:
         outcome = asyncio.run(
-            drive(Address("127.0.0.1", server.port), questions, clients=16, requests=500, rubbish=0.04)
+            run_load(Address("127.0.0.1", server.port), questions, clients=16, requests=500, malformed=0.04)
         )
         counts = server.get("/metrics")[1]
         assert server.end() == 0
     assert outcome.failures == outcome.wrong == 0
     assert outcome.statuses == {200: 480}
     assert len(outcome.latencies) == 480
-    assert {kind: set(statuses) for kind, statuses in outcome.rubbish.items()} == {
-        "cut off": {0},
+    assert {kind: set(statuses) for kind, statuses in outcome.malformed.items()} == {
+        "disconnected": {0},
         "half a body": {400},
-        "another shape": {422},
+        "wrong shape": {422},
         "NaN": {422},
         "100 MB": {413},
-        "100 MB in pieces": {413},
-        "a slow caller": {408},
-        "nested too deep": {400},
-        "no HTTP": {400},
-        "a flood of headers": {400} if 400 in outcome.rubbish["a flood of headers"] else {431},
+        "100 MB chunked": {413},
+        "slow": {408},
+        "deeply nested": {400},
+        "not HTTP": {400},
+        "huge headers": {400} if 400 in outcome.malformed["huge headers"] else {431},
     }
     assert 'status="5' not in counts
 
@@ -52,30 +52,33 @@ def test_ten_thousand_requests_with_rubbish_leave_the_server_as_it_was() -> None
     with served() as server:
         address = Address("127.0.0.1", server.port)
         asyncio.run(
-            drive(address, questions, clients=64, requests=1_000, rubbish=0.02)
+            run_load(address, questions, clients=64, requests=1_000, malformed=0.02)
         )  # what it takes once, it has taken
-        outcome = asyncio.run(drive(address, questions, clients=64, requests=10_000, rubbish=0.01))
+        outcome = asyncio.run(run_load(address, questions, clients=64, requests=10_000, malformed=0.01))
         assert server.end() == 0
     assert outcome.failures == outcome.wrong == 0
     assert outcome.statuses == {200: 9_900}
-    assert sum(sum(counts.values()) for counts in outcome.rubbish.values()) == 100
+    assert sum(sum(counts.values()) for counts in outcome.malformed.values()) == 100
     before, after = outcome.memory
     assert after - before < 40e6, f"{before / 1e6:.0f} MB before, {after / 1e6:.0f} MB after"
 
 
 def test_a_wrong_answer_is_found() -> None:
     right = questions_of(artifact(), FakeRunner(shade))
-    wrong = [replace(right[0], due={**right[0].due, "probability": right[0].due["probability"] + 0.01}), *right[1:]]
+    wrong = [
+        replace(right[0], expected={**right[0].expected, "probability": right[0].expected["probability"] + 0.01}),
+        *right[1:],
+    ]
     with served() as server:
-        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), wrong, clients=4, requests=128))
+        outcome = asyncio.run(run_load(Address("127.0.0.1", server.port), wrong, clients=4, requests=128))
     assert outcome.wrong == outcome.failures == 2
 
 
 def test_a_server_of_which_only_the_address_is_known_is_compared_with_itself() -> None:
     with served("tokens") as server:
         address = Address("127.0.0.1", server.port)
-        questions, limit = asyncio.run(asked_alone(address))
-        outcome = asyncio.run(drive(address, questions, clients=8, requests=200))
+        questions, limit = asyncio.run(fetch_questions(address))
+        outcome = asyncio.run(run_load(address, questions, clients=8, requests=200))
     assert (outcome.failures, outcome.statuses[200], limit) == (0, 200, math.inf)
     assert outcome.throughput > 0
 
@@ -83,17 +86,17 @@ def test_a_server_of_which_only_the_address_is_known_is_compared_with_itself() -
 def test_nobody_there_is_a_sentence() -> None:
     with served() as server:
         address = Address("127.0.0.1", server.port)
-        questions, _ = asyncio.run(asked_alone(address))
+        questions, _ = asyncio.run(fetch_questions(address))
         server.end()
         with pytest.raises(Misuse, match="cannot be reached"):
-            asyncio.run(drive(address, questions, clients=2, requests=10))
+            asyncio.run(run_load(address, questions, clients=2, requests=10))
 
 
 def test_a_server_that_wants_a_key_is_asked_with_it() -> None:
     with served(key="seven") as server:
-        with pytest.raises(Misuse, match="or wants an API key"):
-            asyncio.run(asked_alone(Address("127.0.0.1", server.port)))
-        assert asyncio.run(asked_alone(Address("127.0.0.1", server.port, key="seven")))
+        with pytest.raises(Misuse, match="or the API key is missing"):
+            asyncio.run(fetch_questions(Address("127.0.0.1", server.port)))
+        assert asyncio.run(fetch_questions(Address("127.0.0.1", server.port, key="seven")))
 
 
 # -- what is counted --
@@ -121,7 +124,7 @@ def test_rounds_are_counted_together() -> None:
     )
     assert (whole.seconds, whole.latencies, whole.wrong, whole.memory) == (5.0, [0.1, 0.2, 0.3], 1, (10.0, 30.0))
     assert whole.statuses == {200: 3, 429: 4}
-    assert whole.rubbish == {"slow": {408: 3}, "NaN": {422: 1}}
+    assert whole.malformed == {"slow": {408: 3}, "NaN": {422: 1}}
 
 
 def test_who_is_told_to_come_later_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +138,8 @@ def test_who_is_told_to_come_later_does(monkeypatch: pytest.MonkeyPatch) -> None
     wait = asyncio.sleep
     questions = questions_of(artifact(), FakeRunner(shade))
     with served(model="slow", batch=1, queue=2) as server:
-        monkeypatch.setattr("trueloop.serve.drive.asyncio.sleep", sleep)
-        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=4, requests=8))
+        monkeypatch.setattr("trueloop.serve.load_test.asyncio.sleep", sleep)
+        outcome = asyncio.run(run_load(Address("127.0.0.1", server.port), questions, clients=4, requests=8))
     assert outcome.failures == 0
     assert outcome.statuses[429] == pytest.approx(pauses.count(1.0), abs=8)  # some while it was warmed up
     assert outcome.statuses[200] + outcome.statuses[429] == 8
@@ -145,7 +148,7 @@ def test_who_is_told_to_come_later_does(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_server_s_own_limit_is_known_to_who_loads_it() -> None:
     with served(latency=0.25) as server:
-        assert asyncio.run(asked_alone(Address("127.0.0.1", server.port)))[1] == 0.25
+        assert asyncio.run(fetch_questions(Address("127.0.0.1", server.port)))[1] == 0.25
 
 
 @pytest.mark.long
@@ -154,7 +157,7 @@ def test_a_limit_is_kept_when_far_too_many_ask() -> None:
     once."""
     questions = questions_of(artifact(), FakeRunner(shade))
     with served(model="slow", batch=4, latency=1.0) as server:
-        outcome = asyncio.run(drive(Address("127.0.0.1", server.port), questions, clients=16, requests=32))
+        outcome = asyncio.run(run_load(Address("127.0.0.1", server.port), questions, clients=16, requests=32))
     assert outcome.failures == 0
     assert set(outcome.statuses) == {200, 429}
 
@@ -162,7 +165,7 @@ def test_a_limit_is_kept_when_far_too_many_ask() -> None:
 def test_failures_are_5xx_silence_and_wrong_answers() -> None:
     outcome = Outcome(wrong=1)
     outcome.statuses.update({200: 50, 429: 5, 503: 2, 0: 1})
-    outcome.rubbish["slow"] = outcome.statuses.__class__({0: 10, 408: 3, 500: 4})
+    outcome.malformed["slow"] = outcome.statuses.__class__({0: 10, 408: 3, 500: 4})
     assert outcome.failures == 1 + 2 + 1 + 4
 
 
@@ -179,25 +182,25 @@ def test_failures_are_5xx_silence_and_wrong_answers() -> None:
     ],
 )
 def test_answers_are_alike_within_rounding(answer: object, due: object, same: bool) -> None:
-    assert alike(answer, due) is same
+    assert equal(answer, due) is same
 
 
 def test_made_up_samples_are_such_as_the_model_takes() -> None:
     for kind in ("image", "tokens", "table", "tensors"):
         told = artifact(kind)
-        samples = made_up(told.inputs, told.preprocessing)
+        samples = random_samples(told.inputs, told.preprocessing)
         assert len({json.dumps([array.tolist() for array in sample]) for sample in samples}) == len(samples)
         for sample in samples:
             for port, array in zip(told.inputs, sample, strict=True):
                 assert port.refusal((1, *array.shape)) == ""
                 assert array.dtype == port.dtype
-    narrow = made_up((Port("input", "uint8", (None, 5)),), {"kind": "image", "range": [0, 16]})
+    narrow = random_samples((Port("input", "uint8", (None, 5)),), {"kind": "image", "range": [0, 16]})
     assert max(int(array.max()) for (array,) in narrow) <= 16
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "http://", "http://a:b", "http://a/b/c", "hello"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(Misuse, match="is no address of a server"):
+    with pytest.raises(Misuse, match="is not a server address"):
         Address.of(url)
 
 
@@ -207,5 +210,5 @@ def test_an_address_is_read() -> None:
 
 
 def test_every_kind_of_rubbish_says_what_it_is() -> None:
-    assert len(RUBBISH) == 10
-    assert all(kind and kind == kind.strip() for kind in RUBBISH)
+    assert len(MALFORMED) == 10
+    assert all(kind and kind == kind.strip() for kind in MALFORMED)

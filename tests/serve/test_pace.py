@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from trueloop.serve.pace import Pace
+from trueloop.serve.batch_times import BatchTimes
 
 
-def paced(**seconds: float) -> Pace:
-    pace = Pace()
+def paced(**seconds: float) -> BatchTimes:
+    pace = BatchTimes()
     for numbers, taken in seconds.items():
         pace.learn(int(numbers.removeprefix("of")), taken)
     return pace
 
 
 def test_nothing_is_known_of_a_model_that_never_computed() -> None:
-    assert Pace().seconds(100) == 0.0
+    assert BatchTimes().seconds(100) == 0.0
 
 
 def test_what_was_seen_is_expected_again() -> None:
@@ -45,7 +45,7 @@ def test_a_machine_that_has_become_slower_is_soon_known() -> None:
 
 
 def test_times_that_differ_are_expected_with_caution() -> None:
-    steady, shaky = Pace(), Pace()
+    steady, shaky = BatchTimes(), BatchTimes()
     for number in range(100):
         steady.learn(8, 0.020)
         shaky.learn(8, 0.010 if number % 2 else 0.030)

@@ -64,7 +64,7 @@ def test_a_form_may_hold_several_pictures(pictures: Served) -> None:
 def test_a_picture_of_another_size_is_scaled_only_if_asked(pictures: Served) -> None:
     status, told = pictures.ask(png(250, (40, 50)), "image/png")
     assert status == 422
-    assert told["error"] == "The picture is 40 x 50 and the model takes 4 x 3: send it so, or ask for ?resize=true."
+    assert told["error"] == "The image is 40 x 50 and the model takes 4 x 3: resize it, or add ?resize=true."
     assert number(pictures.ask(png(250, (40, 50)), "image/png", path="/predict?resize=true")[1]) == 2
 
 
@@ -90,8 +90,8 @@ def test_texts_of_several_lengths_may_come_together(letters: Served) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "The text has the shape [0], and the model takes [1..16] of int64."),
-        ("x" * 17, "The text has the shape [17], and the model takes [1..16] of int64."),
+        ("", "The text has shape [0]; the model takes [1..16] of int64."),
+        ("x" * 17, "The text has shape [17]; the model takes [1..16] of int64."),
     ],
     ids=["empty", "too long"],
 )

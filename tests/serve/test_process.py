@@ -165,7 +165,7 @@ def test_it_ends_within_its_grace_though_a_model_does_not() -> None:
         assert server.end() == 0
         asking.join()
     assert [(status, told["error"]) for status, told, _ in replies] == [
-        (503, "The server has ended before the model answered.")
+        (503, "The server stopped before the model answered.")
     ] * 2
 
 
@@ -194,7 +194,7 @@ def _is_closed(door: socket.socket) -> bool:
 
 def test_a_failure_of_the_server_s_own_is_a_sentence_and_nothing_more() -> None:
     with served(model="broken") as server:
-        assert server.json({"input": points()}) == (500, {"error": "The model failed; the server's log says how."})
+        assert server.json({"input": points()}) == (500, {"error": "The model failed; see the server's log."})
         assert server.end() == 0
     assert any("no memory" in line for line in server.said)
 

@@ -40,15 +40,15 @@ def coded(data: bytes, **more: Any) -> dict[str, Any]:
 
 
 JSON: dict[str, tuple[bytes, int, str]] = {
-    "nothing": (b"", 400, "The body is no JSON"),
-    "no JSON": (b"hello", 400, "The body is no JSON"),
-    "half of it": (json.dumps({"input": points()}).encode()[:20], 400, "The body is no JSON"),
+    "nothing": (b"", 400, "The body is not JSON"),
+    "no JSON": (b"hello", 400, "The body is not JSON"),
+    "half of it": (json.dumps({"input": points()}).encode()[:20], 400, "The body is not JSON"),
     "not UTF-8": (b'{"input": "\xff"}', 400, "The body is not UTF-8."),
     "UTF-16": ('{"input": 1}'.encode("utf-16"), 400, "The body is not UTF-8."),
     "lists without end": (b'{"input": ' + b"[" * 50_000, 400, "The JSON is nested too deeply."),
     "objects without end": (b'{"a":' * 15_000, 400, "The JSON is nested too deeply."),
     "nested deeply, and closed": (b'{"input": ' + b"[" * 900 + b"]" * 900 + b"}", 422, "input "),
-    "a number of many digits": (b'{"input": [[[' + b"9" * 50_000 + b"]]]}", 400, "The body is no JSON"),
+    "a number of many digits": (b'{"input": [[[' + b"9" * 50_000 + b"]]]}", 400, "The body is not JSON"),
     "NaN": (b'{"input": [[[NaN, 1, 1, 1]]]}', 422, "The JSON holds NaN"),
     "infinite": (b'{"input": [[[-Infinity, 1, 1, 1]]]}', 422, "The JSON holds -Infinity"),
     "a list": (b"[1]", 422, "The JSON must be"),
@@ -66,33 +66,36 @@ JSON: dict[str, tuple[bytes, int, str]] = {
 VALUES: dict[str, tuple[Any, str]] = {
     "a number": (3, "input is 3, and this model takes [1, 3, 4] of uint8."),
     "true": (True, "input is true,"),
-    "text": ("hello", "input is text, and this model takes numbers."),
+    "text": ("hello", "input is a string, and this model takes numbers."),
     "an object": ({"a": 1}, "input is an object, and this model takes [1, 3, 4] of uint8."),
-    "too few dimensions": ([1, 2, 3], "input is uneven, or has too few dimensions"),
-    "too many dimensions": ([points()], "input holds something that is no number, or has too many dimensions"),
-    "uneven": ([[[1, 2, 3, 4], [1, 2, 3], [1, 2, 3, 4]]], "input is uneven"),
-    "another size": ([[[1] * 5] * 3], "input has the shape [1, 3, 5], and the model takes [1, 3, 4] of uint8."),
-    "empty": ([[[]]], "input has the shape [1, 1, 0]"),
-    "texts among numbers": ([[["1", 2, 3, 4]] * 3], "input holds something that is no number"),
-    "a long text among numbers": ([[["a" * 30_000, 2, 3, 4]] * 2], "input holds something that is no number"),
-    "true among numbers": ([[[True, 2, 3, 4]] * 3], "input holds something that is no number"),
-    "null among numbers": ([[[None, 2, 3, 4]] * 3], "input holds something that is no number"),
+    "too few dimensions": ([1, 2, 3], "input is ragged or has too few dimensions"),
+    "too many dimensions": ([points()], "input holds a value that is not a number, or has too many dimensions"),
+    "uneven": ([[[1, 2, 3, 4], [1, 2, 3], [1, 2, 3, 4]]], "input is ragged"),
+    "another size": ([[[1] * 5] * 3], "input has shape [1, 3, 5]; the model takes [1, 3, 4] of uint8."),
+    "empty": ([[[]]], "input has shape [1, 1, 0]"),
+    "texts among numbers": ([[["1", 2, 3, 4]] * 3], "input holds a value that is not a number"),
+    "a long text among numbers": ([[["a" * 30_000, 2, 3, 4]] * 2], "input holds a value that is not a number"),
+    "true among numbers": ([[[True, 2, 3, 4]] * 3], "input holds a value that is not a number"),
+    "null among numbers": ([[[None, 2, 3, 4]] * 3], "input holds a value that is not a number"),
     "below": (
         [[[-1] * 4] * 3],
-        "input holds a number that is too large or too small: the model takes whole numbers from 0 to 255.",
+        "input is out of range: the model takes integers from 0 to 255.",
     ),
-    "above": ([[[256] * 4] * 3], "input holds a number that is too large or too small"),
-    "far above": ([[[10**300] * 4] * 3], "input holds a number that is too large or too small"),
-    "broken numbers": ([[[1.5] * 4] * 3], "input holds 1.5, and the model takes whole numbers."),
-    "far above, with a point": ([[[1e300] * 4] * 3], "input holds a number that is too large or too small"),
-    "no base64": ({"base64": "!!"}, "input.base64 is no base64."),
+    "above": ([[[256] * 4] * 3], "input is out of range"),
+    "far above": ([[[10**300] * 4] * 3], "input is out of range"),
+    "broken numbers": ([[[1.5] * 4] * 3], "input holds 1.5, and the model takes integers."),
+    "far above, with a point": ([[[1e300] * 4] * 3], "input is out of range"),
+    "no base64": ({"base64": "!!"}, "input.base64 is not valid base64."),
     "base64 that is no text": ({"base64": 3}, "input is an object"),
-    "base64 of no picture": ({"base64": "aGVsbG8="}, "The picture cannot be read"),
+    "base64 of no picture": ({"base64": "aGVsbG8="}, "The image cannot be read"),
     "base64 with more": (
         {"base64": "aGVsbG8=", "dtype": "object"},
         'input must be {"base64": "...", "shape": [sizes]}',
     ),
-    "bytes that do not fit the shape": ({"base64": "aGVsbG8=", "shape": [1, 3, 4]}, "input has 5 bytes, and"),
+    "bytes that do not fit the shape": (
+        {"base64": "aGVsbG8=", "shape": [1, 3, 4]},
+        "input has 5 bytes; uint8 of shape [1, 3, 4] has 12",
+    ),
     "a negative shape": ({"base64": "aGVsbG8=", "shape": [-1, -5]}, 'input must be {"base64"'),
     "a huge shape": ({"base64": "aGVsbG8=", "shape": [2**31 - 1] * 60}, 'input must be {"base64"'),
 }
@@ -102,8 +105,8 @@ PICTURES: dict[str, tuple[bytes, str]] = {
     "cut off": (png()[:-20], "cannot be read"),
     "a wrong sum": (png()[:40] + b"\0\0" + png()[42:], "cannot be read"),
     "another format": (png(form="GIF"), "cannot be read"),
-    "a huge one": (bomb(100_000, 100_000), "The picture has more points than this server decodes, 10,000."),
-    "one of more than it decodes": (bomb(200, 200), "The picture has more points"),
+    "a huge one": (bomb(100_000, 100_000), "The image has more than 10,000 pixels, the limit of this server."),
+    "one of more than it decodes": (bomb(200, 200), "The image has more than"),
     "a comment that becomes 100 MB": (comment_bomb(), "cannot be read"),
 }
 
@@ -173,7 +176,7 @@ def test_a_form_that_is_wrong_is_refused(pictures: Served, name: str) -> None:
 def test_another_content_type_is_refused_with_those_that_are_taken(pictures: Served, kind: str) -> None:
     status, told = pictures.ask(b"x", kind)
     assert status == 415
-    assert "this model takes application/json, image/png, image/jpeg, multipart/form-data" in told["error"]
+    assert "this model accepts application/json, image/png, image/jpeg, multipart/form-data" in told["error"]
 
 
 def test_resize_is_true_or_false(pictures: Served) -> None:
@@ -207,7 +210,7 @@ def test_who_asks_before_sending_too_much_is_told_at_once(pictures: Served) -> N
 def test_a_large_body_is_told_why_it_is_refused(pictures: Served) -> None:
     status, told = pictures.ask(b"1," * 5_000_000)
     assert status == 413
-    assert told == {"error": "The request is larger than 100,000 bytes, which is all that this server reads."}
+    assert told == {"error": "The request is larger than the limit of 100,000 bytes."}
 
 
 def test_a_body_in_pieces_is_counted_as_it_comes(pictures: Served) -> None:
@@ -275,7 +278,7 @@ def test_no_path_leads_anywhere_else(pictures: Served, path: str) -> None:
 )
 def test_another_method_is_refused_with_those_that_there_are(pictures: Served, method: str, path: str) -> None:
     status, told, headers = pictures.reply(method=method, path=path, kind="")
-    assert (status, told["error"]) == (405, f"Method Not Allowed: this path takes {headers['allow']}.")
+    assert (status, told["error"]) == (405, f"Method Not Allowed: this path accepts {headers['allow']}.")
 
 
 def test_a_websocket_is_not_opened(pictures: Served) -> None:
@@ -343,11 +346,11 @@ def test_a_row_is_refused_by_the_names_of_its_columns(rows: Served) -> None:
         "missing": ({"length": 1.0}, "input has no column 'colour'."),
         "unknown": (
             {"length": 1.0, "colour": "red", "lenght": 1},
-            "input has a column 'lenght' that the model does not know. Did you mean length?",
+            "input has an unknown column 'lenght'. Did you mean length?",
         ),
         "no number": ({"length": "1", "colour": "red"}, "input.length must be a number from "),
         "true": ({"length": True, "colour": "red"}, "input.length must be a number from "),
-        "no text": ({"length": 1, "colour": 3}, "input.colour must be a text."),
+        "no text": ({"length": 1, "colour": 3}, "input.colour must be a string."),
         "far too large": ({"length": 10**400, "colour": "red"}, "input.length must be a number from "),
         "too large": ({"length": 1e300, "colour": "red"}, "input.length must be a number from "),
     }
@@ -361,4 +364,4 @@ def test_a_row_is_refused_by_the_names_of_its_columns(rows: Served) -> None:
 def test_an_answer_that_is_not_finite_is_refused_and_not_sent(rows: Served) -> None:
     status, told = rows.json({"input": {"length": 3.0, "colour": "green"}})
     assert status == 422
-    assert told["error"].startswith("The model's answer to this input is not finite")
+    assert told["error"].startswith("The model's output for this input is NaN or Inf")

@@ -73,7 +73,7 @@ def test_a_name_cannot_break_out_of_the_config() -> None:
 
 
 def test_triton_runs_no_python(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match=r"Triton runs no pt2 without Python.*--to onnx or torchscript"):
+    with pytest.raises(Misuse, match=r"Triton does not run pt2 without Python.*--to onnx or torchscript"):
         write_triton(artifact(target="pt2"), tmp_path, Limits())
     assert not list(tmp_path.iterdir())
 
@@ -82,9 +82,9 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     made = on_disk(tmp_path / "made")
     write_triton(made, tmp_path / "models", Limits())
     write_docker(made, tmp_path / "image", Limits())
-    with pytest.raises(Misuse, match="is there already"):
+    with pytest.raises(Misuse, match="exists"):
         write_triton(made, tmp_path / "models", Limits())
-    with pytest.raises(Misuse, match="is there already, and not empty"):
+    with pytest.raises(Misuse, match="exists and is not empty"):
         write_docker(made, tmp_path / "image", Limits())
 
 

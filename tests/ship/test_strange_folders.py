@@ -17,14 +17,14 @@ import pytest
 
 from tests.export.made import artifact, run_here, subject, verification
 from trueloop.errors import CannotExport, CannotSave, Misuse
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.folder import read_artifact, verified_file, writing
-from trueloop.export.make import _is_disk, export
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import _is_disk, export_model
+from trueloop.export.folder import read_artifact, staged_folder, verify_files
 from trueloop.results.artifact import FILE
 
 
 def placed(place: Path, name: str = "shades") -> Path:
-    with writing(place) as folder:
+    with staged_folder(place) as folder:
         (folder.aside / "model.onnx").write_bytes(name.encode())
         folder.seal(artifact(verification=verification(), name=name), "a card")
         folder.publish()
@@ -49,7 +49,7 @@ def test_of_exports_at_once_one_stays_and_is_whole(tmp_path: Path) -> None:
         other.join()
     assert [other.exitcode for other in others] == [0, 0, 0]
     made = read_artifact(place)
-    assert verified_file(made).read_bytes() == made.name.encode()
+    assert verify_files(made).read_bytes() == made.name.encode()
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -73,7 +73,7 @@ def test_ctrl_c_between_the_earlier_and_the_later_one_brings_the_earlier_back(
 
 def test_an_export_that_was_killed_at_that_moment_leaves_the_earlier_one_for_the_next(tmp_path: Path) -> None:
     placed(tmp_path / "out").rename(tmp_path / ".replaced-out")
-    with pytest.raises(CannotExport), writing(tmp_path / "out"):
+    with pytest.raises(CannotExport), staged_folder(tmp_path / "out"):
         raise CannotExport("the target cannot take the model")
     assert read_artifact(tmp_path / "out").name == "shades"
 
@@ -82,7 +82,7 @@ def test_files_of_somebodys_own_are_not_lost_with_the_earlier_export(tmp_path: P
     place = placed(tmp_path / "out")
     (place / "measured.csv").write_text("weeks", encoding="utf-8")
     with pytest.raises(
-        Misuse, match=r"holds measured\.csv, which no export made: it would be overwritten\. Nothing was exported"
+        Misuse, match=r"holds measured\.csv, which no export wrote: it would be overwritten\. Nothing was exported"
     ):
         placed(place, "later")
     assert (place / "measured.csv").read_text(encoding="utf-8") == "weeks"
@@ -102,7 +102,7 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
 def test_the_folder_that_one_stands_in_is_not_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for place in (Path(), Path("."), tmp_path / "..", Path("..")):
-        with pytest.raises(Misuse, match=r"Nothing was exported"), writing(place):
+        with pytest.raises(Misuse, match=r"Nothing was exported"), staged_folder(place):
             pytest.fail("never inside")
     assert Path.cwd() == tmp_path
 
@@ -110,8 +110,8 @@ def test_the_folder_that_one_stands_in_is_not_taken_away(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("name", ["x" * 250, "x" * 400])
 def test_a_name_that_is_too_long_is_told_in_a_sentence(tmp_path: Path, name: str) -> None:
     with (
-        pytest.raises(CannotSave, match=r"cannot be made \(File name too long\)\. Nothing was exported"),
-        writing(tmp_path / name),
+        pytest.raises(CannotSave, match=r"cannot be created \(File name too long\)\. Nothing was exported"),
+        staged_folder(tmp_path / name),
     ):
         pytest.fail("never inside")
 
@@ -124,10 +124,10 @@ from pathlib import Path
 from tests.export.made import subject
 from trueloop.cli.main import main
 from trueloop.errors import CannotSave
-from trueloop.export.catalogue import exporter_named
-from trueloop.export.make import export
+from trueloop.export.catalogue import find_exporter
+from trueloop.export.export_model import export
 
-made, exporter = subject(), exporter_named(sys.argv[1])
+made, exporter = subject(), find_exporter(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 try:
@@ -149,7 +149,11 @@ def test_a_full_disk_is_told_in_a_sentence_and_kills_nobody(tmp_path: Path, targ
 
 @pytest.mark.parametrize(
     ("words", "disk"),
-    [("basic_ios::clear: iostream error", True), ("PytorchStreamWriter failed writing file", True), ("a guard", False)],
+    [
+        ("basic_ios::clear: iostream error", True),
+        ("PytorchStreamWriter failed writing file", True),
+        ("a guard", False),
+    ],
 )
 def test_how_runtimes_say_that_a_disk_refused(words: str, disk: bool) -> None:
     inner, outer = RuntimeError(words), RuntimeError("writing an archive")
@@ -162,11 +166,12 @@ def test_a_full_folder_for_scratch_is_told_in_a_sentence(tmp_path: Path, monkeyp
     def full(*_: object) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", full)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", full)
     with pytest.raises(
-        CannotSave, match=r"tried on cannot be put into .* \(No space left on device\)\. Nothing was exported"
+        CannotSave,
+        match=r"verification samples cannot be written to .* \(No space left on device\)\. Nothing was exported",
     ):
-        export(subject(), exporter_named("torchscript"), tmp_path / "out")
+        export_model(subject(), find_exporter("torchscript"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -175,11 +180,11 @@ def test_what_is_written_can_be_read_by_whoever_may_read_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     """A server seldom runs as the one who trained."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
-    made, exporter = subject(), exporter_named(target)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+    made, exporter = subject(), find_exporter(target)
     program = made.program()
     (tmp_path / "plain").write_bytes(b"")
-    exporter.write(program, made.given(program, inside=exporter.inside), tmp_path / exporter.file)
+    exporter.write(program, made.example(program, inside=exporter.inside), tmp_path / exporter.file)
     assert stat.S_IMODE((tmp_path / exporter.file).stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
 

@@ -17,10 +17,10 @@ from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import CannotExport
 from trueloop.export.compare import error_between
+from trueloop.export.export_model import export_model
 from trueloop.export.exporter import Exporter
-from trueloop.export.make import export
 from trueloop.export.onnx import Onnx
-from trueloop.export.program import Observed
+from trueloop.export.program import LayerOutputs
 from trueloop.export.pt2 import Pt2
 from trueloop.export.torchscript import Torchscript
 from trueloop.recipes.catalogue import load_file
@@ -35,7 +35,7 @@ WORDS = torch.randint(0, 20, (40, 12), generator=DRAWS)
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes of their own."""
-    monkeypatch.setattr("trueloop.export.verify.run_elsewhere", run_here)
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
 
 
 def splits(inputs: Tensor, targets: Tensor = YES, **facts: Any) -> Splits:
@@ -46,7 +46,7 @@ def splits(inputs: Tensor, targets: Tensor = YES, **facts: Any) -> Splits:
 def exported(
     model: type[nn.Module], data: Splits, place: Path, exporter: Exporter | None = None, **fields: Any
 ) -> Artifact:
-    return export(subject(model, data, **fields), exporter or Torchscript(), place / "out")
+    return export_model(subject(model, data, **fields), exporter or Torchscript(), place / "out")
 
 
 class Plain(nn.Module):
@@ -170,16 +170,16 @@ class Rolling(Plain):
 @pytest.mark.parametrize(
     ("model", "fields", "said"),
     [
-        (Squeezed, {"task": "binary"}, r"answers one sample with a tensor of shape \[\].*\.squeeze\(1\) does not"),
-        (Averaged, {}, r"answers one sample with a tensor of shape \[2\]"),
-        (Sixteen, {}, r"output is bfloat16, which numpy does not know.*\.float\(\)"),
+        (Squeezed, {"task": "binary"}, r"returns shape \[\] for a batch of 1.*\.squeeze\(1\) does not"),
+        (Averaged, {}, r"returns shape \[2\] for a batch of 1"),
+        (Sixteen, {}, r"output has dtype bfloat16, which numpy does not support.*\.float\(\)"),
         (
             Lost,
             {},
-            r"answers with nan or inf, whatever it is asked \(layer\.weight holds such values\).*choose another --checkpoint",
+            r"returns NaN or Inf for every input \(layer\.weight non-finite\).*choose another --checkpoint",
         ),
-        (Overflowing, {}, r"answers with nan or inf, whatever it is asked: no target"),
-        (Rolling, {}, r"answers otherwise when asked twice, by .*random numbers"),
+        (Overflowing, {}, r"returns NaN or Inf for every input, so no target"),
+        (Rolling, {}, r"is not deterministic: two calls differ by .*random numbers"),
     ],
 )
 def test_answers_that_nobody_could_use_are_refused_in_a_sentence(
@@ -219,7 +219,7 @@ def test_of_a_sample_or_two_larger_batches_are_made_for_the_trial(tmp_path: Path
     made = exported(Plain, splits(ROWS[:count]), tmp_path)
     assert made.verification is not None
     assert (made.verification.samples, made.verification.batches) == (count, (1, 2, 7))
-    with pytest.raises(CannotExport, match="does not answer as the model does"):
+    with pytest.raises(CannotExport, match="does not give the model's outputs"):
         exported(ByNumber, splits(ROWS[:count]), tmp_path / "other")
 
 
@@ -272,7 +272,7 @@ class Summed(Plain):
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(("output", "rows"), "'output' is an input and an output"), (("", "rows"), "no tensor without a name")],
+    [(("output", "rows"), "'output' is both an input and an output"), (("", "rows"), "needs tensor names")],
 )
 def test_names_that_onnx_cannot_tell_apart_are_refused(tmp_path: Path, names: tuple[str, str], said: str) -> None:
     data = Splits(Pair(*names), Pair(*names), facts=Facts(classes=("no", "yes")))
@@ -352,6 +352,6 @@ def test_layers_that_answer_with_ragged_tensors_are_passed_over() -> None:
             scores: Tensor = self.plain(rows)
             return scores
 
-    observed = Observed(subject(Whole, splits(ROWS)).program()).eval()
+    observed = LayerOutputs(subject(Whole, splits(ROWS)).program()).eval()
     assert len(observed.answer([ROWS])) == 1
     assert observed.calls == ["plain.layer"]

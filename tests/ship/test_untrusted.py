@@ -22,19 +22,19 @@ from tests.serve.made import shade
 from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
 from trueloop.cli.main import main
 from trueloop.errors import BadArtifact, BadCheckpoint, Misuse
-from trueloop.export.catalogue import exporter_named, runner_of
+from trueloop.export.catalogue import find_exporter, runner_of
 from trueloop.export.exporter import Array, FakeRunner
-from trueloop.export.folder import read_artifact, verified_file, writing
+from trueloop.export.folder import read_artifact, staged_folder, verify_files
 from trueloop.export.safetensors import Safetensors
-from trueloop.export.trust import UNPACKED, _calls, _is_arithmetic, trusted_graph, trusted_script
+from trueloop.export.safety import UNPACKED, _calls, _is_arithmetic, refuse_unsafe_graph, refuse_unsafe_script
 from trueloop.results.artifact import FILE
 from trueloop.serve.batching import Batcher
 from trueloop.serve.limits import Limits, Refused
-from trueloop.serve.server import listening
+from trueloop.serve.server import listen
 
 
 def placed(place: Path) -> Path:
-    with writing(place) as folder:
+    with staged_folder(place) as folder:
         (folder.aside / "model.onnx").write_bytes(b"weights")
         folder.seal(artifact(verification=verification()))
         folder.publish()
@@ -126,8 +126,8 @@ def test_what_would_be_read_for_ever_is_refused(tmp_path: Path, name: str, kind:
         os.mkfifo(place / name)
     else:
         (place / name).symlink_to("/dev/zero")
-    with pytest.raises(BadArtifact, match=r"cannot be read \(it is no plain file\)\. Nothing was run"):
-        verified_file(read_artifact(place))
+    with pytest.raises(BadArtifact, match=r"cannot be read \(it is not a regular file\)\. Nothing was run"):
+        verify_files(read_artifact(place))
 
 
 def test_brackets_without_end_are_damage(tmp_path: Path) -> None:
@@ -148,7 +148,9 @@ def test_weights_that_bring_a_recipe_along_are_refused(tmp_path: Path) -> None:
         target="safetensors",
         run={"origin": told, "facts": {"inputs": [], "classes": []}, "layouts": []},
     )
-    with pytest.raises(BadArtifact, match=r"not safe to load and was refused; nothing in it was run: .*recipe\.py"):
+    with pytest.raises(
+        BadArtifact, match=r"not safe to load and was refused; nothing in it was executed: .*recipe\.py"
+    ):
         Safetensors().open(made)
     assert not witness.exists()
 
@@ -171,8 +173,8 @@ def test_a_pickle_by_another_name_is_refused_and_never_read(tmp_path: Path, targ
         pickle.dump(Evil(witness), held)
     else:
         torch.save({"weights": Evil(witness)}, held, _use_new_zipfile_serialization=disguise == "archive")
-    file = exporter_named(target).file
-    with writing(tmp_path / "out") as folder:
+    file = find_exporter(target).file
+    with staged_folder(tmp_path / "out") as folder:
         (folder.aside / file).write_bytes(held.getvalue())
         folder.seal(artifact(target=target, files={file: {}}, verification=verification()))
         folder.publish()
@@ -186,16 +188,16 @@ def test_a_pickle_by_another_name_is_refused_and_never_read(tmp_path: Path, targ
 # -- archives --
 
 
-@pytest.mark.parametrize("look", [trusted_graph, trusted_script], ids=["graph", "script"])
+@pytest.mark.parametrize("look", [refuse_unsafe_graph, refuse_unsafe_script], ids=["graph", "script"])
 def test_an_archive_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
     tmp_path: Path, look: Callable[[Path], None]
 ) -> None:
-    name = "m/models/model.json" if look is trusted_graph else "m/code/a.py"
+    name = "m/models/model.json" if look is refuse_unsafe_graph else "m/code/a.py"
     with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_DEFLATED) as bomb, bomb.open(name, "w") as out:
         for _ in range(UNPACKED // (1 << 20) + 1):
             out.write(bytes(1 << 20))
     assert (tmp_path / "a").stat().st_size < 1 << 20
-    with pytest.raises(BadArtifact, match="unpacked it is far larger"):
+    with pytest.raises(BadArtifact, match="it unpacks to far more bytes"):
         look(tmp_path / "a")
 
 
@@ -215,15 +217,15 @@ def test_files_that_lie_over_each_other_are_refused(tmp_path: Path) -> None:
             bomb.filelist.append(again)
             bomb.NameToInfo[again.filename] = again
         bomb._didModify = True  # type: ignore[attr-defined]
-    with pytest.raises(BadArtifact, match="unpacked it is far larger"):
-        trusted_graph(tmp_path / "a")
+    with pytest.raises(BadArtifact, match="it unpacks to far more bytes"):
+        refuse_unsafe_graph(tmp_path / "a")
 
 
 def test_what_torch_packs_is_let_through(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w") as made:
         made.writestr("m/code/a.py", b"return x\n" * 500, zipfile.ZIP_DEFLATED)
         made.writestr("m/data/0", bytes(4096))
-    trusted_script(tmp_path / "a")
+    refuse_unsafe_script(tmp_path / "a")
 
 
 # -- graphs --
@@ -320,7 +322,7 @@ def test_a_server_outlives_answers_that_it_cannot_part(answer: Callable[..., lis
 
 def test_a_host_that_is_no_word_is_not_every_host() -> None:
     with pytest.raises(Misuse, match=r"every address of this machine\. Nothing was served"):
-        listening("", 0)
+        listen("", 0)
 
 
 def test_a_step_that_is_none_is_refused(

@@ -1,1 +1,1 @@
-"""The forms of one model against each other: each in a process of its own, all with the same inputs, in turns."""
+"""Benchmark the forms of one model: each in its own process, with the same inputs, interleaved."""

@@ -1,5 +1,4 @@
-"""Samples that look like real ones to a runtime: the types, shapes and ranges that the artifact names. The same for
-every form."""
+"""Random inputs with the dtypes, shapes and ranges of the artifact; the same for every form."""
 
 from __future__ import annotations
 
@@ -14,29 +13,25 @@ from trueloop.results.artifact import Port
 __all__ = ["LENGTH", "inputs_of"]
 
 LENGTH: Final = 64
-"""Of a sequence whose limit is not known."""
+"""Of a sequence without a known limit."""
 SEED: Final = 0
 
 
 def inputs_of(ports: Sequence[Port], preprocessing: Mapping[str, Any], batch: int) -> list[npt.NDArray[Any]]:
-    """One batch. Raises ValueError if a port takes no batch of this size."""
+    """One batch. Raises ValueError if a port does not accept this batch size."""
     draws = np.random.default_rng(SEED)
     made = []
     for port in ports:
-        shape = [batch, *(_size(port, at) for at in range(1, len(port.shape)))]
+        free = [port.limit(at) or LENGTH if size is None else size for at, size in enumerate(port.shape)]
+        shape = [batch, *free[1:]]
         refusal = port.refusal(shape)
         if refusal:
             raise ValueError(refusal)
-        made.append(_numbers(draws, np.dtype(port.dtype), shape, preprocessing))
+        made.append(_random(draws, np.dtype(port.dtype), shape, preprocessing))
     return made
 
 
-def _size(port: Port, at: int) -> int:
-    size = port.shape[at]
-    return size if size is not None else port.limit(at) or LENGTH
-
-
-def _numbers(
+def _random(
     draws: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], preprocessing: Mapping[str, Any]
 ) -> npt.NDArray[Any]:
     if dtype.kind == "f":

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import writable
 from trueloop.cli.options import Parser
 from trueloop.errors import Misuse
-from trueloop.export.device import device_asked, torch_device
+from trueloop.export.device import parse_device, torch_device
 from trueloop.recipes.origin import origin_of
 from trueloop.results.artifact import FILE
 from trueloop.session.folder import find_run, read_about
 
 if TYPE_CHECKING:
-    from trueloop.bench.form import Asked
+    from trueloop.bench.form import FormSpec
 
 __all__ = ["bench"]
 
@@ -75,7 +75,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--device",
         metavar="DEVICE",
-        type=device_asked,
+        type=parse_device,
         default="cpu",
         help="for all forms: cpu (default) | cuda | cuda:N",
     )
@@ -120,9 +120,9 @@ def _seconds(text: str) -> float:
 # -- which forms --
 
 
-def _forms(asked: argparse.Namespace) -> list[Asked]:
+def _forms(asked: argparse.Namespace) -> list[FormSpec]:
     """Each once, the model as it is first: what the others are compared with."""
-    made: list[Asked] = []
+    made: list[FormSpec] = []
     for word in asked.what:
         folder = Path(word)
         if (folder / FILE).is_file():
@@ -138,30 +138,30 @@ def _forms(asked: argparse.Namespace) -> list[Asked]:
     return _told_apart(list(once.values()))
 
 
-def _artifact(folder: Path, device: str) -> Asked:
-    from trueloop.bench.form import Asked
+def _artifact(folder: Path, device: str) -> FormSpec:
+    from trueloop.bench.form import FormSpec
 
-    return Asked("artifact", str(folder), folder.name, device=device)
+    return FormSpec("artifact", str(folder), folder.name, device=device)
 
 
-def _model_beside(asked: argparse.Namespace, folder: Path) -> list[Asked]:
+def _model_beside(asked: argparse.Namespace, folder: Path) -> list[FormSpec]:
     """Of an artifact that still lies in its run."""
     run = folder.resolve().parent.parent
     return _model(asked, run) if folder.resolve().parent.name == "export" and (run / "run.json").is_file() else []
 
 
-def _model(asked: argparse.Namespace, run: Path) -> list[Asked]:
+def _model(asked: argparse.Namespace, run: Path) -> list[FormSpec]:
     """As it is, and compiled."""
-    from trueloop.bench.form import Asked
+    from trueloop.bench.form import FormSpec
 
     about = read_about(run)
     origin = origin_of(run, about, "runs of `trueloop train RECIPE` can be measured; of others, their artifacts.")
-    told: dict[str, Any] = {"origin": origin, "data": str(asked.data or about.get("data") or "")}
+    used = {"origin": origin, "data": str(asked.data or about.get("data") or "")}
     kinds = ("eager",) if asked.no_compile else ("eager", "compiled")
-    return [Asked(kind, str(run), kind, checkpoint=asked.checkpoint, device=asked.device, **told) for kind in kinds]
+    return [FormSpec(kind, str(run), kind, used, asked.checkpoint, asked.device) for kind in kinds]
 
 
-def _told_apart(forms: list[Asked]) -> list[Asked]:
+def _told_apart(forms: list[FormSpec]) -> list[FormSpec]:
     """Two of one name are shown with the folders that they lie in."""
     from dataclasses import replace
 
@@ -169,6 +169,6 @@ def _told_apart(forms: list[Asked]) -> list[Asked]:
     return [form if names.count(form.name) == 1 else replace(form, name=_longer(form)) for form in forms]
 
 
-def _longer(form: Asked) -> str:
+def _longer(form: FormSpec) -> str:
     folder = Path(form.folder)
     return f"{folder.name} {form.kind}" if form.kind != "artifact" else "/".join(folder.resolve().parts[-3:])

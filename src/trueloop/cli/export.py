@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Final
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotExport, Misuse
-from trueloop.export.catalogue import TARGETS, exporter_named
-from trueloop.export.device import device_asked
-from trueloop.recipe.recipe import DataRequest
-from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.export.catalogue import TARGETS, find_exporter
+from trueloop.export.device import parse_device
 from trueloop.session.folder import find_run, read_about
 
 if TYPE_CHECKING:
-    from trueloop.export.subject import Subject
+    from trueloop.export.trained_model import TrainedModel
     from trueloop.results.artifact import Artifact, Port
 
-__all__ = ["export", "run_arguments", "samples_asked", "subject_asked"]
+__all__ = ["export", "run_arguments", "samples_asked", "trained_model"]
 
 USAGE: Final = "[options] RUN --to TARGET"
 ABOUT: Final = """Write the model of a run as a file for another runtime, with its preprocessing, the names of its classes and a card:
@@ -59,7 +57,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--device",
         metavar="DEVICE",
-        type=device_asked,
+        type=parse_device,
         default="cpu",
         help="where it is tried, and what aoti is for: cpu (default) | cuda | cuda:N",
     )
@@ -116,16 +114,16 @@ def samples_asked(text: str) -> int | None:
 
 
 def _export(asked: argparse.Namespace) -> int:
-    exporter = exporter_named(asked.to)
+    exporter = find_exporter(asked.to)
     exporter.require(asked.device)
     run = find_run(asked.run, asked.runs, "exported")
-    subject = subject_asked(asked, run)
-    from trueloop.export.make import export as make
+    trained = trained_model(asked, run)
+    from trueloop.export.export_model import export_model
     from trueloop.export.verify import SAMPLES, TOLERANCE
 
     begun = time.perf_counter()
-    made = make(
-        subject,
+    made = export_model(
+        trained,
         exporter,
         asked.output or run / "export" / asked.to,
         tolerance=TOLERANCE if asked.tolerance is None else asked.tolerance,
@@ -137,20 +135,23 @@ def _export(asked: argparse.Namespace) -> int:
     return 0
 
 
-def subject_asked(asked: argparse.Namespace, run: Path) -> Subject:
-    from trueloop.export.subject import subject_of
+def trained_model(asked: argparse.Namespace, run: Path) -> TrainedModel:
+    from trueloop.export.origin import Origin
+    from trueloop.export.trained_model import load_trained_model
 
-    about = read_about(run)
-    recipe = recipe_of(
-        origin_of(
-            run,
-            about,
-            "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.make.export.",
-        )
+    otherwise = (
+        "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.export_model.export_model."
     )
-    folder = asked.data or (Path(about["data"]) if about.get("data") else None)
-    request = DataRequest(folder, asked.download, recipe.seed)
-    return subject_of(recipe, request, run, asked.checkpoint, about=about, readiness=_readiness(run))
+    origin = Origin.of_run(
+        run,
+        read_about(run),
+        otherwise,
+        data=asked.data,
+        download=asked.download,
+        checkpoint=asked.checkpoint,
+        readiness=_readiness(run),
+    )
+    return load_trained_model(origin)
 
 
 def _readiness(run: Path) -> str:

@@ -21,7 +21,7 @@ from trueloop.errors import MissingExtra, Misuse
 
 if TYPE_CHECKING:
     from trueloop.serve.client import Address
-    from trueloop.serve.drive import Outcome, Question
+    from trueloop.serve.load_test import Outcome, Question
 
 __all__ = ["load"]
 
@@ -99,11 +99,11 @@ def _share(text: str) -> float:
 def _driven(asked: argparse.Namespace) -> int:
     """A server of somebody's."""
     from trueloop.serve.client import Address
-    from trueloop.serve.drive import asked_alone
+    from trueloop.serve.load_test import fetch_questions
 
     address = Address.of(asked.where, os.environ.get(KEY, ""))
     try:
-        questions, limit = asyncio.run(asked_alone(address))
+        questions, limit = asyncio.run(fetch_questions(address))
     except OSError as error:
         raise Misuse(
             f"{asked.where} cannot be reached ({error.strerror or error}). Nothing was asked: `trueloop serve` starts a server."
@@ -117,7 +117,7 @@ def _served(asked: argparse.Namespace) -> int:
     """Servers of our own, asked in turns: what else the machine does meets both."""
     from trueloop.export.catalogue import runner_of
     from trueloop.export.folder import read_artifact
-    from trueloop.serve.drive import Outcome, questions_of
+    from trueloop.serve.load_test import Outcome, questions_of
 
     artifact = read_artifact(not_a_run(Path(asked.where), "load", "asked"))
     questions = questions_of(artifact, runner_of(artifact))
@@ -169,7 +169,7 @@ def _p99(asked: argparse.Namespace, limit: float) -> float:
 def _server(asked: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
     """Without batching there is no limit on latency either: it answers as many as it can, however late."""
     from trueloop.serve.client import Address
-    from trueloop.serve.drive import waited_for
+    from trueloop.serve.load_test import wait_ready
 
     told = {
         "--batch": asked.batch if batching else "1",
@@ -189,7 +189,7 @@ def _server(asked: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
         if "http://" not in said:
             raise Misuse("The server has not started; it says why above. Nothing was asked.")
         address = Address.of(said.partition(" at ")[2].split()[0], os.environ.get(KEY, ""))
-        if not asyncio.run(waited_for(address, lambda: process.poll() is None)):
+        if not asyncio.run(wait_ready(address, lambda: process.poll() is None)):
             raise Misuse("The server has ended before it was ready; it says why above. Nothing was asked.")
         yield address
     finally:
@@ -203,9 +203,9 @@ def _server(asked: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
 
 
 def _drive(asked: argparse.Namespace, address: Address, questions: Sequence[Question], requests: int) -> Outcome:
-    from trueloop.serve.drive import drive
+    from trueloop.serve.load_test import run_load
 
-    return asyncio.run(drive(address, questions, clients=asked.clients, requests=requests, rubbish=asked.garbage))
+    return asyncio.run(run_load(address, questions, clients=asked.clients, requests=requests, malformed=asked.garbage))
 
 
 def _show(name: str, outcome: Outcome, limit: float) -> bool:
@@ -220,9 +220,9 @@ def _show(name: str, outcome: Outcome, limit: float) -> bool:
     )
     print(f"  statuses  {_counts(outcome)}; wrong answers {outcome.wrong}; failures {outcome.failures}")
     print(f"  memory    {before:.0f} MB before, {after:.0f} MB after")
-    for kind, counts in sorted(outcome.rubbish.items()):
+    for kind, counts in sorted(outcome.malformed.items()):
         told = ", ".join(f"{status or 'closed'} x {count}" for status, count in sorted(counts.items()))
-        print(f"  rubbish   {kind}: {told}")
+        print(f"  malformed {kind}: {told}")
     sys.stdout.flush()
     return kept
 

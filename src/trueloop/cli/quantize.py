@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import writable
-from trueloop.cli.export import run_arguments, samples_asked, subject_asked
+from trueloop.cli.export import run_arguments, samples_asked, trained_model
 from trueloop.cli.failure import with_their_errors
 from trueloop.cli.options import Parser
 from trueloop.errors import CannotExport, Misuse
-from trueloop.quantize.catalogue import SCHEMES, scheme_named
+from trueloop.quantize.catalogue import SCHEMES, find_scheme
 from trueloop.results.quantize import ALLOWED
 from trueloop.session.folder import find_run
 
@@ -102,20 +102,20 @@ def _count(text: str) -> int:
 
 
 def _quantize(asked: argparse.Namespace) -> int:
-    from trueloop.export.catalogue import exporter_named
-    from trueloop.quantize.decide import CALIBRATED, SAMPLES, decide, refusal
-    from trueloop.quantize.make import beside_float, refuse_target, written
+    from trueloop.export.catalogue import find_exporter
+    from trueloop.quantize.quantize_model import CALIBRATED, SAMPLES, drop_message, quantize_model
+    from trueloop.quantize.write import check_target, compare_with_float, write_quantized
     from trueloop.report import print_report
 
-    scheme, exporter = scheme_named(asked.scheme), exporter_named(asked.to)
+    scheme, exporter = find_scheme(asked.scheme), find_exporter(asked.to)
     scheme.require()
     exporter.require()
-    refuse_target(scheme, exporter)
+    check_target(scheme, exporter)
     report = None if asked.json is None else writable(asked.json, "--json")
     run = find_run(asked.run, asked.runs, "quantized")
-    subject = subject_asked(asked, run)
-    decided = decide(
-        subject,
+    trained = trained_model(asked, run)
+    quantized = quantize_model(
+        trained,
         scheme,
         asked.to,
         max_drop=asked.max_drop,
@@ -124,22 +124,22 @@ def _quantize(asked: argparse.Namespace) -> int:
         calibrated=asked.calibrate or CALIBRATED,
         say=lambda words: print(f"  {words}", file=sys.stderr),
     )
-    told = decided.told
+    told = quantized.report
     if not told.within:
         _save(told, report)
         print_report(told, to=sys.stdout)
-        raise CannotExport(refusal(told, asked.keep_float))
+        raise CannotExport(drop_message(told, asked.keep_float))
     licence = {"model": asked.licence, "data": asked.data_licence}
-    made = written(
-        subject,
+    made = write_quantized(
+        trained,
         scheme,
-        decided,
+        quantized,
         exporter,
         asked.output or run / "export" / f"{asked.scheme}-{asked.to}",
         licence=licence,
     )
     if not asked.no_speed:
-        told = beside_float(told, subject, exporter, made)
+        told = compare_with_float(told, trained, exporter, made)
     _save(told, report)
     print_report(told, to=sys.stdout)
     tried = made.verification

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trueloop.cli.options import Parser
 from trueloop.cli.quantities import duration, size
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
-from trueloop.export.device import device_asked
+from trueloop.export.device import parse_device
 
 if TYPE_CHECKING:
     from trueloop.results.artifact import Artifact
@@ -41,20 +41,20 @@ def serve(arguments: list[str]) -> int:
     if asked.write:
         return _write(asked)
     try:
-        from trueloop.serve.server import listening, run
+        from trueloop.serve.server import listen, run
         from trueloop.serve.service import Service
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
         ) from None
-    from trueloop.export.catalogue import able, runner_of
+    from trueloop.export.catalogue import check_runnable, runner_of
     from trueloop.export.folder import read_artifact
 
     artifact = read_artifact(not_a_run(asked.artifact, "serve", "served"))
-    _, device = able(artifact, asked.device or "")
+    _, device = check_runnable(artifact, asked.device or "")
     limits, key = limits_of(asked), _key(asked.api_key_file)
     service = Service(artifact, lambda: runner_of(artifact, device), limits, key=key)
-    door = listening(asked.host, asked.port)
+    door = listen(asked.host, asked.port)
     _announce(artifact, limits, asked.host, door.getsockname()[1], bool(key))
     if device != "cpu":
         _say(f"device     {device}")
@@ -74,7 +74,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--device",
         metavar="DEVICE",
-        type=device_asked,
+        type=parse_device,
         help="cpu | cuda | cuda:N (cpu; what machine code is for, it runs on)",
     )
     parser.add_argument(
@@ -200,12 +200,12 @@ def _write(asked: argparse.Namespace) -> int:
         raise Misuse(
             f"--write cannot be {what!r}.{did_you_mean(what, WRITES)} Nothing was written. There are: {', '.join(WRITES)}."
         )
-    from trueloop.export.folder import read_artifact, verified_file
+    from trueloop.export.folder import read_artifact, verify_files
     from trueloop.serve.dockerfile import write_docker
     from trueloop.serve.triton import write_triton
 
     artifact = read_artifact(not_a_run(asked.artifact, "serve", "written"))
-    verified_file(artifact)
+    verify_files(artifact)
     for path in (write_triton if what == "triton" else write_docker)(artifact, Path(folder), limits_of(asked)):
         _say(f"written    {path}")
     return 0

@@ -1,2 +1,1 @@
-"""A TRAINED MODEL LEAVES THE HOUSE: one file per target; what each writes is run in its own runtime before it
-counts."""
+"""Export a trained model: one file per target. Every artifact is verified in its own runtime before it is published."""

@@ -1,11 +1,10 @@
-"""Two sets of answers side by side: how far apart the numbers are, how many predictions are others, what the metrics
-make of it."""
+"""Compare two sets of outputs: largest difference, changed predictions, metrics."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -13,11 +12,11 @@ from torch import Tensor
 
 from trueloop.engine.task import Task
 
-__all__ = ["Compared", "Metrics", "error_between", "largest_in", "predictions"]
+__all__ = ["Comparison", "Metrics", "error_between", "largest_in", "predictions"]
 
 
 def error_between(ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference; infinite where only one is a number, or the shapes are others."""
+    """The largest difference; infinite if the shapes differ or only one value is finite."""
     if ours.shape != theirs.shape:
         return math.inf
     if not ours.numel():
@@ -26,19 +25,19 @@ def error_between(ours: Tensor, theirs: Tensor) -> float:
         return math.inf
     a, b = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in (ours, theirs))
     a, b = a.double(), b.double()
-    same = (a == b) | (a.isnan() & b.isnan())  # two infinities of one sign are the same answer too
+    same = (a == b) | (a.isnan() & b.isnan())  # covers infinities of the same sign
     return float((a - b).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf).max())
 
 
 def largest_in(tensor: Tensor) -> float:
-    """The largest number without its sign, of those that are numbers."""
+    """The largest absolute value among the finite ones."""
     finite = tensor.double().abs()
     finite = finite[finite.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0
 
 
 def predictions(task: str, output: Tensor) -> tuple[Tensor, Tensor] | None:
-    """What is answered, and by how much: the distance to the next best answer. None: quantities are no predictions."""
+    """The predictions, and their margin over the next best one. None: regression has no discrete predictions."""
     match task:
         case "multiclass" | "language":
             scores = output.movedim(1, -1) if task == "multiclass" else output
@@ -54,8 +53,8 @@ def predictions(task: str, output: Tensor) -> tuple[Tensor, Tensor] | None:
 
 @final
 @dataclass
-class Compared:
-    """Added up over batches."""
+class Comparison:
+    """Accumulated over batches."""
 
     task: str
     tolerance: float
@@ -64,16 +63,16 @@ class Compared:
     disagreements: int = 0
     ties: int = 0
     worst: int = -1
-    """Number of the batch with the largest difference."""
-    seen: int = field(default=0)
+    """Index of the batch with the largest difference."""
+    seen: int = 0
 
     def add(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], *, counted: bool) -> None:
-        """`counted`: its predictions count; those of a sequence that was cut short are only compared as numbers."""
+        """`counted`: count its predictions; those of a truncated sequence are only compared as numbers."""
         error = max(map(error_between, ours, theirs), default=0.0) if len(ours) == len(theirs) else math.inf
         if error > self.max_error:
             self.max_error, self.worst = error, self.seen
         if self.task == "regression":
-            # In a unit of their own: 200,000 euros cannot be right to a hundredth of a cent in numbers of seven digits.
+            # Targets have a unit: fp32 cannot hold 200,000 to four decimals.
             self.scale = max(self.scale, *map(largest_in, ours))
         self.seen += 1
         answers = predictions(self.task, ours[0]) if counted and theirs and ours[0].shape == theirs[0].shape else None
@@ -81,15 +80,14 @@ class Compared:
         if answers is None or others is None:
             return
         differ = answers[0] != others[0]
-        # Both scores may have moved by the tolerance, towards each other.
-        tied = differ & (answers[1] <= 2 * self.tolerance)
+        tied = differ & (answers[1] <= 2 * self.tolerance)  # both scores may have moved by the tolerance
         self.ties += int(tied.sum())
         self.disagreements += int((differ & ~tied).sum())
 
 
 @final
 class Metrics:
-    """Of one side, from sums over all samples."""
+    """Metrics from sums over all samples."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

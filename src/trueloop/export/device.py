@@ -1,5 +1,4 @@
-"""On which device an exported model runs: cpu, cuda, or cuda:N. Its numbers are single precision everywhere: TF32 is
-off."""
+"""The device of an exported model: cpu, cuda or cuda:N. Computation is fp32 on all of them; TF32 is off."""
 
 from __future__ import annotations
 
@@ -14,13 +13,22 @@ from trueloop.export.exporter import Array, Runner
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchRunner", "device_asked", "exact", "gpu_facts", "kind_of", "number_of", "shown", "torch_device"]
+__all__ = [
+    "TorchRunner",
+    "device_index",
+    "device_type",
+    "gpu_facts",
+    "gpu_label",
+    "no_tf32",
+    "parse_device",
+    "torch_device",
+]
 
 _WORD: Final = re.compile(r"cpu|cuda(:(0|[1-9]\d{0,2}))?")
 
 
-def device_asked(text: str) -> str:
-    """What was typed behind --device. Whether it is there is asked by whoever is to run on it."""
+def parse_device(text: str) -> str:
+    """The value of --device. Whether the device exists is checked later."""
     if not _WORD.fullmatch(text):
         guess = did_you_mean(text, ("cpu", "cuda", "cuda:0"))
         raise Misuse(
@@ -29,55 +37,54 @@ def device_asked(text: str) -> str:
     return text
 
 
-def kind_of(device: str) -> str:
+def device_type(device: str) -> str:
     """cpu or cuda."""
     return device.partition(":")[0]
 
 
-def number_of(device: str) -> int:
-    """Of a GPU; the first one unless it is told."""
+def device_index(device: str) -> int:
     return int(device.partition(":")[2] or 0)
 
 
 def torch_device(device: str) -> torch.device:
-    """With its number: a device without one is not equal to that of the tensors on it. Raises Misuse if torch finds
-    none here."""
+    """With its index: torch.device("cuda") is not equal to the device of a tensor on it. Raises Misuse if it is not
+    available."""
     import torch
 
-    if kind_of(device) == "cpu":
+    if device_type(device) == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         built = "" if torch.version.cuda else " (this torch was built without it)"
         raise Misuse(
-            f"--device {device} needs CUDA, and torch finds none here{built}. Nothing was run: give --device cpu."
+            f"--device {device} needs CUDA, which torch does not find{built}. Nothing was run: use --device cpu."
         )
     count = torch.cuda.device_count()
-    if number_of(device) >= count:
-        there = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"
-        raise Misuse(f"--device {device} is not there: this machine has {there}. Nothing was run.")
-    return torch.device("cuda", number_of(device))
+    if device_index(device) >= count:
+        gpus = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"
+        raise Misuse(f"--device {device} does not exist: this machine has {gpus}. Nothing was run.")
+    return torch.device("cuda", device_index(device))
 
 
 def gpu_facts(device: str) -> dict[str, str]:
-    """What machine code for this device is bound to."""
+    """What machine code for this device depends on."""
     import torch
 
-    if kind_of(device) == "cpu":
+    if device_type(device) == "cpu":
         return {"device": "cpu"}
     major, minor = torch.cuda.get_device_capability(torch_device(device))
     return {"device": "cuda", "gpu": torch.cuda.get_device_name(torch_device(device)), "capability": f"{major}.{minor}"}
 
 
-def shown(device: str) -> str:
-    """With the GPU's name, if torch knows it: ONNX Runtime may have a GPU that torch has not."""
+def gpu_label(device: str) -> str:
+    """With the name of the GPU, if torch can see it: ONNX Runtime may use a GPU that torch cannot."""
     import torch
 
-    known = kind_of(device) == "cuda" and torch.cuda.is_available()
+    known = device_type(device) == "cuda" and torch.cuda.is_available()
     return f"{device} ({torch.cuda.get_device_name(torch_device(device))})" if known else device
 
 
-def exact(device: torch.device) -> AbstractContextManager[None]:
-    """TF32 is a setting of the whole process, and on for convolutions by itself: off here, and put back."""
+def no_tf32(device: torch.device) -> AbstractContextManager[None]:
+    """TF32 is a global setting, on by default for convolutions."""
     from trueloop.engine.precision import Precision
 
     return nullcontext() if device.type == "cpu" else Precision("fp32", device).matmul_precision()
@@ -85,7 +92,7 @@ def exact(device: torch.device) -> AbstractContextManager[None]:
 
 @final
 class TorchRunner(Runner):
-    """What torch calls with tensors. Arrays are copied to its device, and its answers back: then they are computed."""
+    """Copies arrays to the device, calls, and copies the outputs back."""
 
     def __init__(self, called: Callable[..., Sequence[Any]], device: torch.device) -> None:
         self.called, self.device = called, device
@@ -93,6 +100,6 @@ class TorchRunner(Runner):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         import torch
 
-        with torch.no_grad(), exact(self.device):
-            answered = self.called(*(torch.from_numpy(array).to(self.device) for array in inputs))
-            return [tensor.cpu().numpy() for tensor in answered]
+        with torch.no_grad(), no_tf32(self.device):
+            outputs = self.called(*(torch.from_numpy(array).to(self.device) for array in inputs))
+            return [tensor.cpu().numpy() for tensor in outputs]

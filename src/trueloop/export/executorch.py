@@ -1,4 +1,4 @@
-"""executorch: for phones and small devices; XNNPACK computes what it can, portable kernels the rest."""
+"""executorch: for phones and small devices. XNNPACK kernels where possible, portable ones elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from trueloop.export.exporter import Array, Exporter, Given, Runner
+from trueloop.export.exporter import Array, Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["Executorch", "ExecutorchRunner"]
 
 LARGEST: Final = 64
-"""Samples at once: memory is planned ahead for the largest batch, and small devices ask for one."""
+"""Batch size that memory is planned for."""
 
 
 @final
 class Executorch(Exporter):
-    """Memory is planned before it runs: so every free size has a limit."""
+    """Memory is planned ahead, so every dynamic size has a limit."""
 
     target = "executorch"
     file = "model.pte"
@@ -30,27 +30,27 @@ class Executorch(Exporter):
     needs = ("executorch",)
     batch_limit = LARGEST
     devices = ("cpu",)
-    notes = (f"Memory is planned ahead: at most {LARGEST} samples at once.",)
+    notes = (f"Memory is planned ahead: at most {LARGEST} samples per batch.",)
 
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
-        from trueloop.export.traced import quietly, traced
+    def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
+        from trueloop.export.trace import suppress_output, trace
 
-        with quietly():  # already at its import it warns of itself
+        with suppress_output():  # its import prints warnings
             from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
             from executorch.exir import to_edge_transform_and_lower
 
-        # Traced with many samples: from few, it plans too little memory for the largest batch.
-        many = tuple(tensor.repeat(LARGEST // len(tensor), *[1] * (tensor.dim() - 1)) for tensor in given.tensors)
-        graph, ports = traced(program, replace(given, tensors=many), LARGEST)
-        with quietly():
+        # Traced with a full batch: from a small one it plans too little memory.
+        many = tuple(tensor.repeat(LARGEST // len(tensor), *[1] * (tensor.dim() - 1)) for tensor in example.tensors)
+        graph, ports = trace(program, replace(example, tensors=many), LARGEST)
+        with suppress_output():
             lowered = to_edge_transform_and_lower(graph, partitioner=[XnnpackPartitioner()])
             file.write_bytes(lowered.to_executorch().buffer)
         return ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
-        from trueloop.export.traced import quietly
+        from trueloop.export.trace import suppress_output
 
-        with quietly():  # it calls its runtime experimental
+        with suppress_output():  # it warns that its runtime is experimental
             return ExecutorchRunner(artifact.file)
 
 
@@ -67,5 +67,5 @@ class ExecutorchRunner(Runner):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         import torch
 
-        # Copied: what it answers lies in memory that the next call writes over.
+        # Copied: the next call overwrites the output memory.
         return [tensor.numpy().copy() for tensor in self.method.execute(list(map(torch.from_numpy, inputs)))]

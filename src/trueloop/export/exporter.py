@@ -1,7 +1,6 @@
-"""The two seams: `Exporter` writes a program as a file of its target, `Runner` runs such a file. One file of this
-folder per target.
+"""The two seams: `Exporter` writes a program as a file of its target, `Runner` runs such a file.
 
-A target's file imports torch only where it exports: what runs an ONNX model needs none.
+A target's file imports torch only inside functions: an ONNX model runs without torch.
 """
 
 from __future__ import annotations
@@ -23,24 +22,23 @@ if TYPE_CHECKING:
 
     from trueloop.export.program import Exportable, Layout
 
-__all__ = ["Array", "Exporter", "FakeRunner", "Given", "Runner", "installed"]
+__all__ = ["Array", "Example", "Exporter", "FakeRunner", "Runner", "installed_version"]
 
 Array = npt.NDArray[Any]
-FOR_GPUS: Final = {"onnxruntime": ("onnxruntime-gpu",)}
-"""Package -> names under which the same is published for GPUs."""
+GPU_PACKAGES: Final = {"onnxruntime": ("onnxruntime-gpu",)}
+"""Package -> its names on PyPI for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What an exporter may try the program on: a few real samples, and what is free in their shapes."""
+class Example:
+    """A few real samples to trace the program with, and which of their dimensions are dynamic."""
 
     tensors: tuple[Tensor, ...]
     ports: tuple[Port, ...]
-    """None in a shape: this dimension is free; the first one is the batch, any other the length of a sequence."""
+    """None in a shape: dynamic. The first dimension is the batch, any other one a sequence length."""
     layout: Layout
-    """How the tensors stand together where the model takes them."""
     device: str = "cpu"
-    """What machine code is made for; other targets are traced on the CPU, and are of no device."""
+    """The device that machine code is compiled for; other targets are traced on the CPU."""
 
 
 class Runner(ABC):
@@ -48,12 +46,12 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """One batch: arrays in the order of `Artifact.inputs`; the answer in the order of `Artifact.outputs`."""
+        """One batch: arrays in the order of `Artifact.inputs` -> arrays in the order of `Artifact.outputs`."""
 
 
 @final
 class FakeRunner(Runner):
-    """For tests of what serves or measures: answers by a function, and remembers how many samples each call had."""
+    """For tests: answers with a function and records the batch size of each call."""
 
     def __init__(self, answer: Callable[..., Sequence[Array]]) -> None:
         self.answer = answer
@@ -69,61 +67,59 @@ class Exporter(ABC):
 
     target: ClassVar[str]
     file: ClassVar[str]
-    """What the model is called in the artifact's folder."""
+    """Name of the model's file."""
     runtime: ClassVar[str]
-    """The package that runs it, by the name that pip knows."""
+    """The package on PyPI that runs it."""
     extra: ClassVar[str] = ""
-    """Which extra of trueloop installs what it needs; empty: it is always there."""
+    """The extra of trueloop that installs `needs`."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """Packages of that extra, by their names."""
+    """Packages."""
     inside: ClassVar[bool] = True
-    """Does the file do what the recipe does to raw samples on the device?"""
+    """Does the file contain the recipe's `prepare`?"""
     batch_limit: ClassVar[int | None] = None
-    """The largest batch that it can take; None: any."""
     exact_minor: ClassVar[bool] = False
-    """Does it run only with the very minor version of the runtime that it was made with?"""
+    """Does it run only with the minor version of the runtime that made it?"""
     native: ClassVar[bool] = False
-    """Is it machine code, for one kind of machine?"""
+    """Is it machine code?"""
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    """Where its runtime can run it."""
     notes: ClassVar[tuple[str, ...]] = ()
-    """What a person should know of this target."""
 
     @abstractmethod
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
-        """The inputs as the written program takes them. What torch or the target raise is explained by `explained`."""
+    def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
+        """The inputs of the written program. Errors of torch or the target pass through."""
 
     @abstractmethod
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
-        """The file is whole: it was verified against its hash."""
+        """Called after the file was checked against its hash."""
 
-    def fits(self, artifact: Artifact, device: str) -> None:
-        """May this very file run on this device? Raises BadArtifact; what is no machine code is of no device."""
+    def check_fits(self, artifact: Artifact, device: str) -> None:
+        """Raises BadArtifact if this machine code is for another device."""
 
     def require(self, device: str = "cpu") -> None:
-        """Raises MissingExtra, or Misuse if it cannot run on this device here."""
+        """Raises MissingExtra, or Misuse if it cannot run on this device."""
         for package in self.needs:
-            if not installed(package):
+            if not installed_version(package):
                 raise MissingExtra(
-                    f"--to {self.target} needs {package}, which is not installed. Nothing was run: pip install 'trueloop[{self.extra}]'"
+                    f"--to {self.target} needs {package}, which is not installed. Nothing was run: "
+                    f"pip install 'trueloop[{self.extra}]'"
                 )
         if device.partition(":")[0] not in self.devices:
             raise Misuse(
                 f"{self.target} runs on the CPU only, not on {device}. Nothing was run: pt2 and aoti run on a GPU."
             )
         if device != "cpu":
-            self.reach(device)
+            self.check_device(device)
 
-    def reach(self, device: str) -> None:
-        """Is this device there for its runtime? Raises Misuse or MissingExtra."""
+    def check_device(self, device: str) -> None:
+        """Raises Misuse or MissingExtra if its runtime cannot use this device."""
         from trueloop.export.device import torch_device
 
         torch_device(device)
 
 
-def installed(package: str) -> str:
-    """Its version; empty: it is not there."""
-    for name in (package, *FOR_GPUS.get(package, ())):
+def installed_version(package: str) -> str:
+    """Empty: not installed."""
+    for name in (package, *GPU_PACKAGES.get(package, ())):
         try:
             return version(name)
         except PackageNotFoundError:

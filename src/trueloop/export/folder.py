@@ -1,5 +1,4 @@
-"""An artifact on disk: it appears under its name only when it is whole and verified, and is read only if it is still
-whole."""
+"""An artifact on disk: published under its name only after it is complete and verified, and validated when read."""
 
 from __future__ import annotations
 
@@ -18,83 +17,75 @@ from typing import Any, Final, final
 
 from trueloop.checkpoint.store import sealed, unsealed
 from trueloop.errors import BadArtifact, BadCheckpoint, CannotSave, Misuse
-from trueloop.export.exporter import installed
+from trueloop.export.exporter import installed_version
 from trueloop.results.artifact import FILE, FORMAT, Artifact, Port
 
-__all__ = ["CARD", "Writing", "read_artifact", "verified_file", "writing"]
+__all__ = ["CARD", "StagedFolder", "read_artifact", "staged_folder", "verify_files"]
 
 CARD: Final = "CARD.md"
 _NAME: Final = re.compile(r"[\w-][\w.-]*")
-"""A file's name in an artifact: never a path that leads elsewhere."""
+"""A plain file name, never a path."""
 _DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 _LARGEST: Final = 1 << 40
-"""That a dimension may say of itself."""
+"""Upper limit of a dimension."""
 _WIDEST: Final = 1 << 16
-"""Points of a picture's side."""
-_MADE: Final = re.compile(r"artifact\.json|CARD\.md|model\.[\w.]+")
-"""What an export writes; all else in its folder is somebody's."""
-_PIECE: Final = 1 << 20
-AGAIN: Final = "Export the run again."
+"""Upper limit of an image's side, in pixels."""
+_OURS: Final = re.compile(r"artifact\.json|CARD\.md|model\.[\w.]+")
+"""Files that an export writes."""
+_CHUNK: Final = 1 << 20
+AGAIN: Final = "Nothing was run. Export the run again."
 
 
 def read_artifact(folder: str | Path) -> Artifact:
-    """What it says of itself. Raises BadArtifact: damaged, of a later format, or made for another version of its
-    runtime or machine."""
+    """Raises BadArtifact: damaged, in a later format, or made for another version of its runtime or another machine."""
     folder = Path(folder)
-    shown = folder / FILE
+    file = folder / FILE
     try:
-        _refuse_endless(shown)
-        told = unsealed(shown.read_bytes(), str(shown))
+        _refuse_special(file)
+        plain = unsealed(file.read_bytes(), str(file))
     except FileNotFoundError:
         raise BadArtifact(
-            f"{folder} holds no artifact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
+            f"{folder} is not an artifact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
         ) from None
     except OSError as error:
-        raise BadArtifact(f"{shown} cannot be read ({error.strerror}). Nothing was run.") from None
+        raise BadArtifact(f"{file} cannot be read ({error.strerror}). Nothing was run.") from None
     except BadCheckpoint as error:
-        raise BadArtifact(f"{error} Nothing was run. {AGAIN}") from None
-    if told.get("format") != FORMAT:
+        raise BadArtifact(f"{error} {AGAIN}") from None
+    if plain.get("format") != FORMAT:
         raise BadArtifact(
-            f"{shown} has format {told.get('format')!r}, and this trueloop reads format {FORMAT}. Nothing was run: use a newer one."
+            f"{file} has format {plain.get('format')!r}; this trueloop reads format {FORMAT}. Nothing was run: update "
+            "trueloop."
         )
     try:
-        artifact = Artifact.of(told, folder)
+        artifact = Artifact.of(plain, folder)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise BadArtifact(
-            f"{shown} is damaged: it does not say all that an artifact says. Nothing was run. {AGAIN}"
-        ) from None
+        raise BadArtifact(f"{file} is damaged: fields are missing or invalid. {AGAIN}") from None
     if not artifact.files or not all(_NAME.fullmatch(name) for name in artifact.files):
-        raise BadArtifact(f"{shown} is not to be trusted: it does not list plain files. Nothing was run.")
+        raise BadArtifact(f"{file} is not safe: it does not list plain file names. Nothing was run.")
     if not _is_well_typed(artifact):
-        raise BadArtifact(f"{shown} is damaged: it does not say all that an artifact says. Nothing was run. {AGAIN}")
-    if not _says_enough(artifact):
-        raise BadArtifact(
-            f"{shown} is damaged: it does not say what runs it, or how large its files are. Nothing was run. {AGAIN}"
-        )
+        raise BadArtifact(f"{file} is damaged: fields are missing or invalid. {AGAIN}")
+    if not _has_runtime_and_sizes(artifact):
+        raise BadArtifact(f"{file} is damaged: the runtime or the file sizes are missing. {AGAIN}")
     _refuse_other_runtime(artifact)
     return artifact
 
 
-def _says_enough(artifact: Artifact) -> bool:
-    """Whoever reads on relies on these."""
-    words, entries = ("package", "version", "match", "machine"), artifact.files.values()
-    named = isinstance(artifact.runtime, dict) and all(isinstance(artifact.runtime.get(word), str) for word in words)
-    named = named and all(isinstance(word, str) for word in artifact.runtime.values())
+def _has_runtime_and_sizes(artifact: Artifact) -> bool:
+    runtime = artifact.runtime
     return (
-        named
-        and bool(artifact.runtime["package"])
+        isinstance(runtime, dict)
+        and all(isinstance(runtime.get(word), str) for word in ("package", "version", "match", "machine", *runtime))
+        and bool(runtime["package"])
         and all(
             isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str)
-            for each in entries
+            for each in artifact.files.values()
         )
     )
 
 
 def _is_well_typed(artifact: Artifact) -> bool:
-    """What is no word where a word is due would break whoever reads on, one storey further."""
     words = (artifact.name, artifact.target, artifact.task, *artifact.classes, *artifact.notes)
     maps = (artifact.versions, artifact.licence, artifact.preprocessing, artifact.run, artifact.files)
-    ports = (*artifact.inputs, *artifact.outputs)
     return (
         all(isinstance(each, str) for each in words)
         and all(isinstance(each, dict) for each in maps)
@@ -102,40 +93,32 @@ def _is_well_typed(artifact: Artifact) -> bool:
         and {"trueloop", "torch"} <= artifact.versions.keys()
         and _is_preprocessing(artifact.preprocessing)
         and bool(artifact.inputs and artifact.outputs)
-        and all(map(_is_port, ports))
+        and all(map(_is_port, (*artifact.inputs, *artifact.outputs)))
     )
 
 
-def _is_preprocessing(told: Mapping[str, Any]) -> bool:
-    """Of what kind samples are, and what a reader of that kind relies on."""
-    span, size, columns, tokens = (told.get(name) for name in ("range", "size", "columns", "tokens"))
-    spanned = span is None or (isinstance(span, list) and len(span) == 2 and all(type(each) is int for each in span))
-    match told.get("kind"):
+def _is_preprocessing(plain: Mapping[str, Any]) -> bool:
+    """Has it the fields that readers of its kind need?"""
+    span, size, columns, tokens = (plain.get(name) for name in ("range", "size", "columns", "tokens"))
+    has_range = isinstance(span, list) and len(span) == 2 and all(type(each) is int for each in span)
+    match plain.get("kind"):
         case "image":
-            sized = (
-                isinstance(size, list)
-                and len(size) == 2
-                and all(type(each) is int and 0 < each < _WIDEST for each in size)
+            has_size = (
+                isinstance(size, list) and [type(each) is int and 0 < each < _WIDEST for each in size] == [True] * 2
             )
-            return (
-                span is not None
-                and spanned
-                and sized
-                and type(told.get("channels")) is int
-                and told["channels"] in (1, 3, 4)
-            )
+            return has_range and has_size and type(plain.get("channels")) is int and plain["channels"] in (1, 3, 4)
         case "table":
             return isinstance(columns, list) and bool(columns) and all(map(_is_column, columns))
         case kind:
-            return spanned and isinstance(kind, str) and (tokens is None or type(tokens) is int)
+            return (span is None or has_range) and isinstance(kind, str) and (tokens is None or type(tokens) is int)
 
 
-def _is_column(told: Any) -> bool:
-    if not isinstance(told, dict) or not isinstance(told.get("name"), str) or not isinstance(told.get("kind"), str):
+def _is_column(plain: Any) -> bool:
+    if not isinstance(plain, dict) or not all(isinstance(plain.get(word), str) for word in ("name", "kind")):
         return False
-    if told["kind"] == "number":
-        return all(type(told.get(word)) in (int, float) for word in ("mean", "spread"))
-    categories = told.get("categories")
+    if plain["kind"] == "number":
+        return all(type(plain.get(word)) in (int, float) for word in ("mean", "spread"))
+    categories = plain.get("categories")
     return isinstance(categories, list) and bool(categories) and all(isinstance(each, str) for each in categories)
 
 
@@ -150,55 +133,50 @@ def _is_port(port: Port) -> bool:
     )
 
 
-def _refuse_endless(path: Path) -> None:
-    """A pipe would be waited for, and /dev/zero read, for ever. Raises OSError."""
+def _refuse_special(path: Path) -> None:
+    """Reading a pipe or /dev/zero would never end. Raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise OSError(errno.EINVAL, "it is no plain file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _refuse_other_runtime(artifact: Artifact) -> None:
     needed = artifact.runtime
     package, made_with, machine = needed["package"], needed["version"], needed["machine"]
-    here = installed(package)
+    here = installed_version(package)
     parts = 2 if needed["match"] == "minor" else 1
     if here and here.split(".")[:parts] != made_with.split(".")[:parts]:
         wanted = ".".join(made_with.split(".")[:parts])
         raise BadArtifact(
-            f"{artifact.folder} was made for {package} {made_with}, and {package} {here} is installed: another {needed['match']} version "
-            f"may answer otherwise. Nothing was run: install {package} {wanted}, or export the run again here."
+            f"{artifact.folder} was made for {package} {made_with}, and {package} {here} is installed: another "
+            f"{needed['match']} version may give different outputs. Nothing was run: install {package} {wanted}, or "
+            "export the run again here."
         )
     if machine and machine != platform.machine():
-        raise BadArtifact(
-            f"{artifact.folder} is machine code for {machine}, and this is {platform.machine()}. Nothing was run. {AGAIN}"
-        )
+        raise BadArtifact(f"{artifact.folder} is machine code for {machine}; this is {platform.machine()}. {AGAIN}")
 
 
-def verified_file(artifact: Artifact) -> Path:
-    """The model's file, whole. Raises BadArtifact."""
+def verify_files(artifact: Artifact) -> Path:
+    """The model's file, checked against its size and hash. Raises BadArtifact."""
     for name, entry in artifact.files.items():
         path = artifact.folder / name
         try:
-            there = _described(path)
+            found = _size_and_hash(path)
         except OSError as error:
-            raise BadArtifact(f"{path} cannot be read ({error.strerror}). Nothing was run. {AGAIN}") from None
-        if there["bytes"] != entry["bytes"]:
-            raise BadArtifact(
-                f"{path} is damaged: {there['bytes']:,} bytes instead of {entry['bytes']:,}. Nothing was run. {AGAIN}"
-            )
-        if there["sha256"] != entry["sha256"]:
-            raise BadArtifact(
-                f"{path} is damaged: its contents do not have the hash that {FILE} names. Nothing was run. {AGAIN}"
-            )
+            raise BadArtifact(f"{path} cannot be read ({error.strerror}). {AGAIN}") from None
+        if found["bytes"] != entry["bytes"]:
+            raise BadArtifact(f"{path} is damaged: {found['bytes']:,} bytes instead of {entry['bytes']:,}. {AGAIN}")
+        if found["sha256"] != entry["sha256"]:
+            raise BadArtifact(f"{path} is damaged: its hash is not the one in {FILE}. {AGAIN}")
     return artifact.file
 
 
-def _described(path: Path) -> dict[str, Any]:
-    _refuse_endless(path)
+def _size_and_hash(path: Path) -> dict[str, Any]:
+    _refuse_special(path)
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
@@ -207,41 +185,38 @@ def _described(path: Path) -> dict[str, Any]:
 
 @final
 @dataclass(frozen=True)
-class Writing:
-    """A folder beside the final one, which becomes it all at once, or goes."""
+class StagedFolder:
+    """A folder beside the final one. `publish` renames it."""
 
     aside: Path
     place: Path
 
     def seal(self, artifact: Artifact, card: str = "") -> Artifact:
-        """artifact.json for what lies there now: the model, with its size and hash."""
+        """Writes artifact.json with the size and hash of the model's file."""
         model = artifact.file.name
-        with self._told():
-            made = replace(artifact, folder=self.aside, files={model: _described(self.aside / model)})
+        with self._report_errors():
+            made = replace(artifact, folder=self.aside, files={model: _size_and_hash(self.aside / model)})
             (self.aside / FILE).write_bytes(sealed(made.plain()))
             if card:
                 (self.aside / CARD).write_text(card, encoding="utf-8")
         return made
 
     def publish(self) -> None:
-        """Under its name, in place of what an earlier export left there; of two at once the later one stays."""
-        with self._told(), _alone(self.place):
-            self._take_place()
-
-    def _take_place(self) -> None:
-        before = _replaced(self.place)
-        shutil.rmtree(before, ignore_errors=True)
-        if self.place.exists():
-            self.place.rename(before)
-        try:
-            self.aside.rename(self.place)
-        except BaseException:  # a disk that refuses, and Ctrl-C just now: the earlier one is the user's only one
-            _come_back(self.place)
-            raise
-        shutil.rmtree(before, ignore_errors=True)
+        """Replaces an earlier export; of two concurrent exports the later one remains."""
+        with self._report_errors(), _locked(self.place):
+            before = _replaced(self.place)
+            shutil.rmtree(before, ignore_errors=True)
+            if self.place.exists():
+                self.place.rename(before)
+            try:
+                self.aside.rename(self.place)
+            except BaseException:  # also Ctrl-C at this moment: the earlier export must survive
+                _restore(self.place)
+                raise
+            shutil.rmtree(before, ignore_errors=True)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -251,66 +226,63 @@ class Writing:
 
 
 @contextmanager
-def writing(place: Path) -> Iterator[Writing]:
-    """Whatever happens inside, nothing half made stays: what is not published is removed."""
+def staged_folder(place: Path) -> Iterator[StagedFolder]:
+    """Removed at the end unless it was published."""
     if os.path.islink(place) or place.name in ("", ".."):
-        place = Path(os.path.realpath(place))  # beside what it leads to
+        place = Path(os.path.realpath(place))
         if place == Path.cwd():
             raise Misuse(
-                "An export replaces its folder, and you stand in this one. Nothing was exported: name a new one (--output out)."
+                "An export replaces its folder, and this is the current directory. Nothing was exported: choose a new "
+                "one (--output out)."
             )
     aside = place.with_name(f".writing-{place.name}-{os.getpid()}") if place.name else place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(place):
-            _come_back(place)
+        with _locked(place):
+            _restore(place)
             _refuse_overwriting(place)
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
     except OSError as error:
-        raise CannotSave(f"{aside} cannot be made ({error.strerror}). Nothing was exported.") from None
+        raise CannotSave(f"{aside} cannot be created ({error.strerror}). Nothing was exported.") from None
     try:
-        yield Writing(aside, place)
+        yield StagedFolder(aside, place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One export at a time looks at this place or takes it: between the earlier one and the later one there is nothing
-    for a moment."""
-    door = os.open(place.parent, os.O_RDONLY)
+def _locked(place: Path) -> Iterator[None]:
+    """One export at a time checks or replaces this folder: during the replacement it is briefly absent."""
+    handle = os.open(place.parent, os.O_RDONLY)
     try:
-        with suppress(OSError):  # of file systems that know no locks: there one export at a time is the user's affair
-            fcntl.flock(door, fcntl.LOCK_EX)
+        with suppress(OSError):  # some file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(door)
+        os.close(handle)
 
 
 def _refuse_overwriting(place: Path) -> None:
-    """Only what an export has made is replaced."""
+    """Replaces only folders that an export made."""
     if not place.exists():
         return
-    others = (
-        sorted(each.name for each in place.iterdir() if not _MADE.fullmatch(each.name))
-        if place.is_dir()
-        else [place.name]
-    )
-    is_one = place.is_dir() and (place / FILE).is_file()
-    if others or (not is_one and any(place.iterdir())):
-        found = f"holds {others[0]}, which no export made" if is_one else "is no artifact"
+    files = sorted(each.name for each in place.iterdir()) if place.is_dir() else [place.name]
+    others = [name for name in files if not _OURS.fullmatch(name)] if place.is_dir() else files
+    is_artifact = place.is_dir() and (place / FILE).is_file()
+    if others or (not is_artifact and files):
+        found = f"holds {others[0]}, which no export wrote" if is_artifact else "is not an artifact"
         raise Misuse(
-            f"{place} is there and {found}: it would be overwritten. Nothing was exported: name another --output."
+            f"{place} exists and {found}: it would be overwritten. Nothing was exported: choose another --output."
         )
 
 
 def _replaced(place: Path) -> Path:
-    """Where the earlier one is while the later one takes its place."""
+    """Where the earlier export is during the replacement."""
     return place.with_name(f".replaced-{place.name}")
 
 
-def _come_back(place: Path) -> None:
-    """An earlier export that was put aside, and whose successor never came."""
+def _restore(place: Path) -> None:
+    """Moves an earlier export back whose replacement never came."""
     if place.name and not place.exists() and _replaced(place).exists():
         _replaced(place).rename(place)

@@ -1,5 +1,4 @@
-"""pt2: torch's own exported graph (`torch.export.save`). It runs wherever torch does, without the model's Python
-code."""
+"""pt2: the graph of `torch.export.save`. It runs wherever torch does, without the model's Python code."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.export.exporter import Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
@@ -18,22 +17,22 @@ __all__ = ["Pt2"]
 
 @final
 class Pt2(Exporter):
-    """Before it is loaded, the file is searched for anything that could run code: see `trust`."""
+    """`safety` refuses files that execute code when loaded."""
 
     target = "pt2"
     file = "model.pt2"
     runtime = "torch"
 
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
+    def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
         import torch
 
-        from trueloop.export.traced import quietly, traced
+        from trueloop.export.trace import suppress_output, trace
 
-        graph, ports = traced(program, given)
-        with quietly():
-            held = io.BytesIO()  # a disk that is full would end the whole process, from inside torch
-            torch.export.save(graph, held)
-        file.write_bytes(held.getbuffer())
+        graph, ports = trace(program, example)
+        with suppress_output():
+            buffer = io.BytesIO()  # on a full disk, torch would abort the process
+            torch.export.save(graph, buffer)
+        file.write_bytes(buffer.getbuffer())
         return ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
@@ -41,8 +40,8 @@ class Pt2(Exporter):
         from torch.export.passes import move_to_device_pass
 
         from trueloop.export.device import TorchRunner, torch_device
-        from trueloop.export.trust import trusted_graph
+        from trueloop.export.safety import refuse_unsafe_graph
 
-        trusted_graph(artifact.file)
+        refuse_unsafe_graph(artifact.file)
         graph, place = torch.export.load(artifact.file), torch_device(device)
         return TorchRunner((graph if place.type == "cpu" else move_to_device_pass(graph, place)).module(), place)

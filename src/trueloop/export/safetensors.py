@@ -1,10 +1,9 @@
-"""safetensors: the weights alone, by name, in a file that can hold nothing but numbers. To load them one needs the
-recipe's model:
+"""safetensors: the weights only, by name. To load them, build the recipe's model:
 
     model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 
-Its runtime is that model, built again in a fresh process from the recipe and the facts of the data that artifact.json
-keeps. What the recipe does to raw samples is not inside: the caller does it.
+Its runtime is that model, rebuilt from the recipe and the facts of the data in artifact.json. The recipe's
+preprocessing is not in the file.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from trueloop.errors import BadArtifact
-from trueloop.export.exporter import Exporter, Given, Runner
+from trueloop.export.exporter import Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
@@ -26,77 +25,66 @@ __all__ = ["Safetensors"]
 
 @final
 class Safetensors(Exporter):
-    """The state dict of the recipe's model; tied weights are written under each of their names."""
+    """The model's state dict; tied weights are written under each of their names."""
 
     target = "safetensors"
     file = "model.safetensors"
     runtime = "torch"
     inside = False
-    notes = (
-        "Weights only: load them into the recipe's model, and give it what the recipe's `prepare` makes of raw samples.",
-    )
+    notes = ("Weights only: load them into the recipe's model, and apply the recipe's `prepare` to raw samples.",)
 
-    def write(self, program: Exportable, given: Given, file: Path) -> tuple[Port, ...]:
+    def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
         import safetensors.torch
         from torch import Tensor
 
         from trueloop.export.program import Program
 
-        assert isinstance(program, Program), "there are no layers to look at in weights"
+        assert isinstance(program, Program), "a weights file has no layer outputs"
         state = {name: value for name, value in program.model.state_dict().items() if isinstance(value, Tensor)}
-        whole = {name: value.detach().clone().contiguous() for name, value in state.items()}
-        file.write_bytes(
-            safetensors.torch.save(whole, {"format": "pt"})
-        )  # by itself it would make a file that only its owner can read
-        return given.ports
+        weights = {name: value.detach().clone().contiguous() for name, value in state.items()}
+        file.write_bytes(safetensors.torch.save(weights, {"format": "pt"}))  # save_file would create it with mode 600
+        return example.ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
         from trueloop.export.device import TorchRunner, torch_device
         from trueloop.export.program import scores_of
 
-        (model, layouts), place = _rebuilt(artifact), torch_device(device)
+        (model, layouts), place = _rebuild(artifact), torch_device(device)
         state = read_weights_file(artifact.file.read_bytes(), str(artifact.file))
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
-            raise BadArtifact(
-                f"{artifact.file} does not fit the recipe's model: it has changed since. {str(error).splitlines()[-1].strip()}"
-            ) from None
+            detail = str(error).splitlines()[-1].strip()
+            raise BadArtifact(f"{artifact.file} does not fit the recipe's model, which has changed: {detail}") from None
         model.eval().to(place)
-        return TorchRunner(lambda *tensors: layouts[1].parted(scores_of(model(layouts[0].joined(tensors)))), place)
+        return TorchRunner(lambda *tensors: layouts[1].split(scores_of(model(layouts[0].join(tensors)))), place)
 
 
-def _rebuilt(artifact: Artifact) -> tuple[nn.Module, Any]:
-    """The recipe's model with no weights of its own yet."""
+def _rebuild(artifact: Artifact) -> tuple[nn.Module, Any]:
+    """The recipe's model, without its trained weights."""
     from trueloop.data.source import Facts
     from trueloop.export.program import Layout
     from trueloop.recipe.model import build_model
-    from trueloop.recipe.overrides import apply_overrides
-    from trueloop.recipes.catalogue import find_recipe
+    from trueloop.recipes.origin import recipe_of
 
-    origin, told = artifact.run.get("origin"), artifact.run.get("facts")
-    if not isinstance(origin, dict) or not isinstance(told, dict):
+    origin, plain = artifact.run.get("origin"), artifact.run.get("facts")
+    if not isinstance(origin, dict) or not isinstance(plain, dict):
         raise BadArtifact(
-            f"{artifact.folder} does not name the recipe whose model its weights fit: load them into that model yourself."
+            f"{artifact.folder} does not name the recipe of its weights: load them into the model in your own code."
         )
     _refuse_companion(artifact, origin.get("recipe"))
-    recipe = apply_overrides(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
-    facts = Facts(**{**told, "inputs": tuple(told["inputs"]), "classes": tuple(told["classes"])})
+    facts = Facts(**{**plain, "inputs": tuple(plain["inputs"]), "classes": tuple(plain["classes"])})
     layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artifact.run["layouts"]]
-    return build_model(recipe, facts), layouts
+    return build_model(recipe_of(origin), facts), layouts
 
 
 def _refuse_companion(artifact: Artifact, recipe: Any) -> None:
-    """A recipe is code: the user's own, which lies with the user. One that came along with the weights is a
-    stranger's."""
-    inside = (
-        isinstance(recipe, str)
-        and recipe.endswith(".py")
-        and Path(recipe).resolve().is_relative_to(artifact.folder.resolve())
-    )
-    if not isinstance(recipe, str) or inside:
+    """A recipe is code: the user's own is trusted, one inside the artifact's folder is not."""
+    named = isinstance(recipe, str)
+    folder = artifact.folder.resolve()
+    if not named or (recipe.endswith(".py") and Path(recipe).resolve().is_relative_to(folder)):
         raise BadArtifact(
-            f"{artifact.folder} is not safe to load and was refused; nothing in it was run: its recipe is to be {recipe!r}, code that came "
-            "along with it."
+            f"{artifact.folder} is not safe to load and was refused; nothing in it was executed: its recipe "
+            f"{recipe!r} is code that came with it."
         )

@@ -1,1 +1,1 @@
-"""Fewer bits for the same answers: schemes, what each layer costs, and the choice of what stays in float."""
+"""Quantize a trained model: one file per scheme."""

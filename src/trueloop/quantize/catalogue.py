@@ -1,4 +1,4 @@
-"""Which schemes there are."""
+"""The quantization schemes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trueloop.errors import Misuse, did_you_mean
 if TYPE_CHECKING:
     from trueloop.quantize.scheme import Scheme
 
-__all__ = ["SCHEMES", "scheme_named"]
+__all__ = ["SCHEMES", "find_scheme"]
 
 SCHEMES: Final = {
     "int8-dynamic": "Int8Dynamic",
@@ -20,23 +20,22 @@ SCHEMES: Final = {
     "qat": "Qat",
     "fp8": "Fp8",
 }
-"""A scheme's file in this folder -> its class there."""
+"""Scheme, which is also the name of its file in this folder -> its class."""
 
 
-def scheme_named(name: str) -> Scheme:
-    """Raises Misuse, also for what this machine cannot do: what it can is told."""
+def find_scheme(name: str) -> Scheme:
+    """Raises Misuse, also for a scheme that this machine does not support."""
     if name not in SCHEMES:
-        raise Misuse(
-            f"There is no scheme {name!r}.{did_you_mean(name, SCHEMES)} Nothing was run. There are: {', '.join(SCHEMES)}."
-        )
-    made = _made(name)
-    reason = made.impossible()
+        guess = did_you_mean(name, SCHEMES)
+        raise Misuse(f"Unknown scheme {name!r}.{guess} Nothing was run. Schemes: {', '.join(SCHEMES)}.")
+    scheme = _load(name)
+    reason = scheme.unsupported()
     if reason:
-        possible = [other for other in SCHEMES if not _made(other).impossible()]
-        raise Misuse(f"{name} cannot be made here: {reason}. Nothing was run. This machine can: {', '.join(possible)}.")
-    return made
+        possible = [other for other in SCHEMES if not _load(other).unsupported()]
+        raise Misuse(f"{name} does not work here: {reason}. Nothing was run. Supported: {', '.join(possible)}.")
+    return scheme
 
 
-def _made(name: str) -> Scheme:
-    made: Scheme = getattr(import_module(f"trueloop.quantize.{name.replace('-', '_')}"), SCHEMES[name])()
-    return made
+def _load(name: str) -> Scheme:
+    scheme: Scheme = getattr(import_module(f"trueloop.quantize.{name.replace('-', '_')}"), SCHEMES[name])()
+    return scheme

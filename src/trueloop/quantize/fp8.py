@@ -1,4 +1,4 @@
-"""fp8: weights as 8-bit floats with a scale for each output; everything is computed in single precision."""
+"""fp8: weights as 8-bit floats with a scale per output channel; computation in fp32."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import final
 
 from torch import nn
 
-from trueloop.quantize.scheme import CONVOLUTIONS, TABLES, Calibration, Scheme
-from trueloop.quantize.stored import Float8, with_stored
+from trueloop.quantize.packed_weights import Float8, pack_weights
+from trueloop.quantize.scheme import WEIGHT_LAYERS, Calibration, Scheme
 
 __all__ = ["Fp8"]
 
@@ -19,9 +19,8 @@ class Fp8(Scheme):
     """As small as int8-weight; better where a few weights are much larger than the rest."""
 
     name = "fp8"
-    about = "weights as 8-bit floats (e4m3), computed in float"
-    layers = (nn.Linear, *CONVOLUTIONS, *TABLES)
-    refuses = MappingProxyType({"torchscript": "its files hold no 8-bit floats"})
+    layers = WEIGHT_LAYERS
+    refuses = MappingProxyType({"torchscript": "it cannot store 8-bit floats"})
 
-    def quantized(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
-        return with_stored(model, names, Float8)
+    def quantize(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
+        return pack_weights(model, names, Float8)

@@ -1,4 +1,4 @@
-"""int4-weight: two weights in a byte, a scale for each 32 of them; everything is computed in float."""
+"""int4-weight: two weights per byte with a scale per 32 weights; computation in float."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import final
 import torch
 from torch import nn
 
-from trueloop.quantize.scheme import CONVOLUTIONS, TABLES, Calibration, Scheme
-from trueloop.quantize.stored import GROUP, Int4, with_stored
+from trueloop.quantize.packed_weights import GROUP, Int4, pack_weights
+from trueloop.quantize.scheme import WEIGHT_LAYERS, Calibration, Scheme
 
 __all__ = ["Int4Weight"]
 
 
 @final
 class Int4Weight(Scheme):
-    """Six times smaller; sixteen steps are few: look at the layers that cost most."""
+    """Six times smaller, with only sixteen levels: check the costliest layers."""
 
     name = "int4-weight"
-    about = f"weights in 4 bits, {GROUP} to a scale, computed in float"
-    layers = (nn.Linear, *CONVOLUTIONS, *TABLES)
+    layers = WEIGHT_LAYERS
 
-    def quantized(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
-        return with_stored(model, names, Int4)
+    def quantize(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
+        return pack_weights(model, names, Int4)
 
     def bytes_after(self, layer: nn.Module) -> int:
         weight = layer.weight

@@ -1,8 +1,6 @@
-"""qat: the model learns on, for a few passes over training samples, while it is rounded as int8-static will round it;
-then it is.
+"""qat: the model is trained a little more with fake quantization, then converted as int8-static.
 
-What it learns is to answer as the task asks in spite of the rounding. Norms keep their averages, and the run's
-checkpoint stays as it is.
+Normalization layers keep their statistics, and the run's checkpoint is not changed.
 """
 
 from __future__ import annotations
@@ -10,69 +8,53 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any, Final, final
 
 import torch
 from torch import nn
 
 from trueloop.measure.randomness import fence
+from trueloop.quantize.fake_quant import fake_quantization, fake_quantized, input_ranges
 from trueloop.quantize.scheme import Calibration, Scheme
-from trueloop.quantize.simulated import ranges_of, rounding, simulated
-from trueloop.quantize.static import LAYERS, Graphed, static_graph
+from trueloop.quantize.static_graph import LAYERS, REFUSES, static_graph
 
 __all__ = ["Qat"]
 
-PASSES: Final = 4
-"""Over the training samples that it is given."""
+EPOCHS: Final = 4
+"""Over the calibration samples."""
 STRIDE: Final = 0.1
-"""Of Adam, for the weights and biases of a layer that is rounded: a part of its step of rounding. It falls to nothing:
-a few dozen updates move a weight by a step or two, whether the layer's weights are large or small."""
+"""Learning rate of a quantized layer, in quantization steps of its weights, decayed to zero: a few dozen updates move a
+weight by a step or two, however large the layer's weights are."""
 RATE: Final = 1e-4
-"""Of Adam, for all others: small against any rate that the model was trained with."""
+"""Learning rate of all other parameters."""
 
 
 @final
 class Qat(Scheme):
-    """Dearer than int8-static, and closer to the float model where that loses too much."""
+    """Slower than int8-static, and closer to the float model where that loses too much."""
 
     name = "qat"
-    about = "trained on with rounding, then as int8-static"
     layers = LAYERS
     calibrates = True
-    rounds_answers = True
-    refuses = MappingProxyType({"torchscript": "TorchScript cannot trace the converted graph (use pt2 or onnx)"})
+    rounds_activations = True
+    refuses = REFUSES
 
-    def quantized(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
-        return static_graph(_learned(model, names, calibration), names, calibration)
+    def quantize(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
+        return static_graph(_train(model, names, calibration), names, calibration)
 
-    def alone(self, model: nn.Module, name: str, calibration: Calibration) -> nn.Module:
-        return simulated(model, ranges_of(model, [name], calibration))
-
-    def apart(self, model: nn.Module, measured: float) -> float:
-        assert isinstance(model, Graphed)
-        return model.apart  # what it has learned since is no rounding
-
-    def for_target(self, model: nn.Module, target: str) -> nn.Module:
-        assert isinstance(model, Graphed)
-        return model if target == "onnx" else model.plain()
+    def quantize_layer(self, model: nn.Module, name: str, calibration: Calibration) -> nn.Module:
+        return fake_quantized(model, input_ranges(model, [name], calibration))
 
 
-def _learned(model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
-    """A copy in evaluation mode throughout, so that dropout and norms are as they will be."""
+def _train(model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
+    """A copy, in evaluation mode: dropout and normalization are as they will be."""
     made = copy.deepcopy(model).eval().requires_grad_(True)
-    task = calibration.subject.task
-    with (
-        torch.enable_grad(),
-        fence(calibration.subject.recipe.seed),
-        rounding(made, ranges_of(made, names, calibration)),
-    ):
-        optimizer = torch.optim.Adam(_paces(made, names))
-        updates = PASSES * math.ceil(calibration.count / calibration.batch)
-        schedule = torch.optim.lr_scheduler.LinearLR(
-            optimizer, 1.0, 1 / updates, updates
-        )  # weights come to rest between two steps
-        for epoch in range(PASSES):
+    task, seed = calibration.trained.task, calibration.trained.recipe.seed
+    with torch.enable_grad(), fence(seed), fake_quantization(made, input_ranges(made, names, calibration)):
+        optimizer = torch.optim.Adam(_groups(made, names))
+        updates = EPOCHS * math.ceil(calibration.count / calibration.batch)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1 / updates, updates)
+        for epoch in range(EPOCHS):
             for batch in calibration.batches(epoch=epoch):
                 optimizer.zero_grad()
                 loss = task.loss_sum(made(batch.inputs), batch.targets) / max(1, int(task.count(batch.targets)))
@@ -82,18 +64,16 @@ def _learned(model: nn.Module, names: Sequence[str], calibration: Calibration) -
     return made.requires_grad_(False)
 
 
-def _paces(model: nn.Module, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Groups of parameters, each with its rate."""
+def _groups(model: nn.Module, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Parameter groups with their learning rates."""
     groups, taken = [], set[int]()
     for name in names:
         layer = model.get_submodule(name)
-        mine = [
-            parameter for parameter in layer.parameters() if id(parameter) not in taken
-        ]  # of tied layers, the first one's
-        taken |= {id(parameter) for parameter in mine}
+        own = [parameter for parameter in layer.parameters() if id(parameter) not in taken]  # tied: only once
+        taken |= {id(parameter) for parameter in own}
         weight = layer.weight
         assert isinstance(weight, torch.Tensor)
         step = float(weight.detach().abs().flatten(1).amax(1).mean()) / 127
-        groups.append({"params": mine, "lr": STRIDE * step})
+        groups.append({"params": own, "lr": STRIDE * step})
     others = [parameter for parameter in model.parameters() if id(parameter) not in taken]
     return [group for group in (*groups, {"params": others, "lr": RATE}) if group["params"]]

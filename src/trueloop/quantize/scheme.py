@@ -1,5 +1,4 @@
-"""The seam: a `Scheme` makes of a model one that answers nearly the same from fewer bits. One file of this folder per
-scheme."""
+"""The seam: a `Scheme` turns a model into one with fewer bits and nearly the same outputs."""
 
 from __future__ import annotations
 
@@ -17,45 +16,42 @@ from torch import nn
 
 from trueloop.data.source import Batch
 from trueloop.errors import MissingExtra
-from trueloop.export.exporter import installed
-from trueloop.export.subject import Subject
+from trueloop.export.exporter import installed_version
+from trueloop.export.trained_model import TrainedModel
 from trueloop.measure.randomness import fence
 from trueloop.torch_private.dispatch import PYTREE_LOGGER
 
-__all__ = ["Calibration", "Scheme", "known_layers", "nbytes_of"]
+__all__ = ["TABLES", "WEIGHT_LAYERS", "Calibration", "Scheme", "known_layers", "nbytes_of"]
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TABLES = (nn.Embedding, nn.EmbeddingBag)
+WEIGHT_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TABLES)
+"""Layers of the schemes that only store weights in fewer bits."""
 
 
 @final
 @dataclass(frozen=True)
 class Calibration:
-    """The run's own training samples, as the model takes them, and the targets that go with them."""
+    """Prepared training samples of the run, with their targets."""
 
-    subject: Subject
+    trained: TrainedModel
     samples: int
     batch: int = 64
-    spared: frozenset[int] = frozenset()
-    """Numbers of training samples that the metric is measured on, where there are no others: they are never looked at
-    here."""
+    excluded: frozenset[int] = frozenset()
+    """Indices of training samples that measure the metric, where there are no other data."""
 
     @property
     def count(self) -> int:
-        """How many samples it looks at: as many as asked for, if there are."""
-        return min(self.samples, len(self.subject.splits.train) - len(self.spared))
+        """`samples`, or as many as there are."""
+        return min(self.samples, len(self.trained.splits.train) - len(self.excluded))
 
     def batches(self, *, epoch: int = 0) -> Iterator[Batch]:
-        """The same each time; spread over all of them, others in another epoch."""
-        source, prepare = self.subject.splits.train, self.subject.splits.prepare
-        order = torch.randperm(len(source), generator=torch.Generator().manual_seed(self.subject.recipe.seed + epoch))
-        chosen = (
-            order
-            if not self.spared
-            else torch.tensor([number for number in order.tolist() if number not in self.spared])
-        )
-        for numbers in torch.split(chosen[: self.samples], self.batch):
-            with fence(self.subject.recipe.seed):
+        """Deterministic; another epoch takes other samples."""
+        source, prepare, seed = self.trained.splits.train, self.trained.splits.prepare, self.trained.recipe.seed
+        order = torch.randperm(len(source), generator=torch.Generator().manual_seed(seed + epoch))
+        if self.excluded:
+            order = torch.tensor([number for number in order.tolist() if number not in self.excluded])
+        for numbers in torch.split(order[: self.samples], self.batch):
+            with fence(seed):
                 raw = source.fetch(numbers)
             yield Batch(raw.inputs if prepare is None else prepare(raw.inputs), raw.targets)
 
@@ -64,56 +60,45 @@ class Scheme(ABC):
     """One way to quantize."""
 
     name: ClassVar[str]
-    about: ClassVar[str]
-    """What becomes of the layers, in half a sentence."""
     layers: ClassVar[tuple[type[nn.Module], ...]]
-    """Which kinds of layers it knows."""
+    """Types of layers that it quantizes."""
     calibrates: ClassVar[bool] = False
-    """Does it look at training samples?"""
-    rounds_answers: ClassVar[bool] = False
-    """Are activations rounded too? Then another runtime's rounding may differ by a step, and its tolerance is wider."""
+    """Does it need training samples?"""
+    rounds_activations: ClassVar[bool] = False
+    """Then another runtime may round a step differently, and the tolerance is wider."""
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Target -> why what this scheme makes cannot go there."""
+    """Target -> why it does not support this scheme."""
 
-    def impossible(self) -> str:
-        """Why this machine or this torch cannot do it; empty: it can."""
+    def unsupported(self) -> str:
+        """Why it does not work with this machine or torch; empty: it does."""
         return ""
 
     def require(self) -> None:
-        """torchao is there, and loaded. Raises MissingExtra."""
-        if not installed("torchao"):
+        """Imports torchao. Raises MissingExtra."""
+        if not installed_version("torchao"):
             raise MissingExtra(
-                f"--scheme {self.name} needs torchao, which is not installed. Nothing was run: pip install 'trueloop[quantize]'"
+                f"--scheme {self.name} needs torchao, which is not installed. Nothing was run: "
+                "pip install 'trueloop[quantize]'"
             )
-        _import_quietly()
+        _import_torchao()
 
     @abstractmethod
-    def quantized(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
-        """A copy of the model with these layers quantized; the model itself stays as it is."""
+    def quantize(self, model: nn.Module, names: Sequence[str], calibration: Calibration) -> nn.Module:
+        """A copy of the model with these layers quantized."""
 
-    def alone(self, model: nn.Module, name: str, calibration: Calibration) -> nn.Module:
-        """The same with one layer, for its share of the cost; a scheme that knows a quicker way that gives the same
-        numbers takes it."""
-        return self.quantized(model, [name], calibration)
+    def quantize_layer(self, model: nn.Module, name: str, calibration: Calibration) -> nn.Module:
+        """The same for a single layer, to measure its cost; a scheme may have a faster way to the same numbers."""
+        return self.quantize(model, [name], calibration)
 
     def bytes_after(self, layer: nn.Module) -> int:
-        """Of the layer's weight, in this scheme."""
+        """Size of the layer's quantized weight."""
         weight = layer.weight
         assert isinstance(weight, torch.Tensor)
         return weight.numel() + 4 * len(weight)
 
-    def apart(self, model: nn.Module, measured: float) -> float:
-        """How far rounding has moved an answer at most. `measured`: how far the quantized model's answers are from the
-        float model's."""
-        return measured
 
-    def for_target(self, model: nn.Module, target: str) -> nn.Module:
-        """The quantized model as the target takes it best."""
-        return model
-
-
-def _import_quietly() -> None:
-    """torch logs how torchao registers its own types with it; what goes wrong is raised."""
+def _import_torchao() -> None:
+    """Without torch's log messages about types that torchao registers."""
     logger = logging.getLogger(PYTREE_LOGGER)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -126,26 +111,21 @@ def _import_quietly() -> None:
 
 
 def known_layers(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> dict[str, nn.Module]:
-    """By name, in the order in which they stand; only those that hold a weight in float."""
+    """Layers of these types with a float weight, by name, in order."""
     found = {}
     for name, module in model.named_modules():
         weight = getattr(module, "weight", None)
-        if (
-            isinstance(module, kinds)
-            and isinstance(weight, torch.Tensor)
-            and weight.is_floating_point()
-            and weight.dim() > 1
-        ):
+        is_matrix = isinstance(weight, torch.Tensor) and weight.is_floating_point() and weight.dim() > 1
+        if isinstance(module, kinds) and is_matrix:
             found[name] = module
     return found
 
 
 def nbytes_of(model: nn.Module) -> int:
-    """Of all tensors of its state; one that stands under several names once."""
-    held: dict[Any, int] = {}
+    """Size of all tensors in the state dict; shared ones count once."""
+    sizes: dict[Any, int] = {}
     for tensor in model.state_dict().values():
         if isinstance(tensor, torch.Tensor):
-            held[tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tuple(tensor.shape)] = (
-                tensor.numel() * tensor.element_size()
-            )
-    return sum(held.values())
+            key = tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tuple(tensor.shape)
+            sizes[key] = tensor.numel() * tensor.element_size()
+    return sum(sizes.values())

@@ -1,1 +1,1 @@
-"""A model behind HTTP: everything that comes in is untrusted, and what is refused is refused with one sentence."""
+"""An exported model behind HTTP."""

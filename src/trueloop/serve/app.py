@@ -1,5 +1,4 @@
-"""The server's routes. Everything that is refused is `{"error": SENTENCE}`, and every answer passes the door, which
-counts it."""
+"""The routes of the server. Every refusal is `{"error": SENTENCE}`; the middleware counts every answer."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, final
 
@@ -18,33 +17,34 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from trueloop import __version__
-from trueloop.serve.described import answers, model_schema, predict_operation, simple
+from trueloop.serve.asgi import App, Message, PlainRequest, Receive, Scope, Send
 from trueloop.serve.limits import RETRY, Refused
 from trueloop.serve.metrics import CONTENT
+from trueloop.serve.openapi import answers, model_schema, predict_operation, simple
 from trueloop.serve.page import docs_page, try_page
-from trueloop.serve.request import App, Asking, Message, Receive, Scope, Send
 from trueloop.serve.service import Service
 
-__all__ = ["HEADERS", "Door", "build_app"]
+__all__ = ["HEADERS", "Middleware", "build_app"]
 
 OPEN: Final = frozenset(("/health", "/ready", "/", "/docs", "/openapi.json"))
-"""What is answered without the API key, and to the very end: whether it lives, and how to ask."""
-SAFE: Final = (
+"""Routes without an API key."""
+CSP: Final = b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"),
-)  # fmt: skip
-"""On every answer: a browser runs nothing but the page itself."""
+    (b"content-security-policy", CSP),
+)
 HEADERS: Final = 2**15
-"""Bytes of a request's headers. The parser counts only those that do not come all at once."""
+"""Bytes of a request's headers. The parser limits only headers that arrive in pieces."""
 CLOSED: Final = 499
-"""What is counted for a caller that has gone before it was answered."""
+"""Counted for a caller that disconnected before the answer."""
+FAILED: Final = "Internal error; see the server's log."
 
 
 @final
-class Door:
-    """Around all routes: who may come in, what is counted, and that no failure leaves without a sentence."""
+class Middleware:
+    """Around all routes: API key, counting, and an error sentence for every failure."""
 
     def __init__(self, app: App, predict: App, service: Service, log: Callable[[str], None] | None) -> None:
         self.app, self.predict, self.service, self.log = app, predict, service, log
@@ -56,112 +56,104 @@ class Door:
         begun = time.perf_counter()
         status = 0
 
-        async def sent(message: Message) -> None:
+        async def counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *SAFE]
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)
 
         try:
-            self._judge(scope)
-            asked = scope["path"] == "/predict" and scope["method"] == "POST"
-            await (self.predict if asked else self.app)(scope, receive, sent)
+            self._check(scope)
+            is_predict = scope["path"] == "/predict" and scope["method"] == "POST"
+            await (self.predict if is_predict else self.app)(scope, receive, counted)
         except Refused as refused:
-            await refusal(refused)(scope, receive, sent)
+            await refusal(refused)(scope, receive, counted)
         except ClientDisconnect:
             status = CLOSED
         except asyncio.CancelledError:
-            if not status:  # the grace is over, and the model is not done
-                await refusal(Refused(503, "The server has ended before the model answered.", RETRY))(
-                    scope, receive, sent
-                )
-        except Exception:  # noqa: BLE001 - our own failure: the log has it all, the caller a sentence
+            if not status:  # the grace period is over
+                stopped = Refused(503, "The server stopped before the model answered.", RETRY)
+                await refusal(stopped)(scope, receive, counted)
+        except Exception:  # noqa: BLE001 - our own failure: the details are in the log
             traceback.print_exc(file=sys.stderr)
             if not status:
-                await refusal(Refused(500, "The server failed; its log says how."))(scope, receive, sent)
+                await refusal(Refused(500, FAILED))(scope, receive, counted)
         finally:
             seconds = time.perf_counter() - begun
             self.service.metrics.answered(scope["path"], status, seconds)
             if self.log is not None:
                 self.log(f"{scope['method']} {scope['path'][:200]!r} {status} {seconds * 1e3:.1f} ms")
 
-    def _judge(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS:
             raise Refused(431, f"The headers are larger than {HEADERS:,} bytes.", {"Connection": "close"})
-        if scope["path"] in OPEN:
-            return
-        if self.service.key and not self.service.knows(dict(scope["headers"])):
-            raise Refused(
-                401,
-                "The API key is missing or wrong: send the header Authorization: Bearer KEY.",
-                {"WWW-Authenticate": "Bearer"},
-            )
+        if scope["path"] not in OPEN and not self.service.accepts_key(dict(scope["headers"])):
+            sentence = "The API key is missing or wrong: send the header Authorization: Bearer KEY."
+            raise Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
 
 
 def refusal(refused: Refused) -> Response:
     return Response(json.dumps({"error": refused.sentence}), refused.status, refused.headers, "application/json")
 
 
-def build_app(service: Service, started: Callable[[], None], log: Callable[[str], None] | None = None) -> Door:
-    """`started` is called when the model is ready, or will never be."""
+def build_app(service: Service, started: Callable[[], None], log: Callable[[str], None] | None = None) -> Middleware:
+    """`started` is called when the model is ready, or has failed to load."""
 
     @asynccontextmanager
-    async def living(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.batcher.start(started)
         yield
         service.batcher.stop()
 
-    artifact = service.artifact
+    name = service.artifact.name
     app = FastAPI(
-        title=artifact.name,
+        title=name,
         version=__version__,
-        description=f"{artifact.name}, served by trueloop {__version__}. Try it at /.",
-        docs_url=None,  # FastAPI's page loads scripts from elsewhere: ours does not
+        description=f"{name}, served by trueloop {__version__}. Try it at /.",
+        docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=living,
+        lifespan=lifespan,
         responses=answers(401) if service.key else {},
     )
-    app.add_exception_handler(HTTPException, _other)
-    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _internal_error)
     predict = Predict(service)
-    _add_predict(app, service, predict)
+    app.router.routes.append(Route("/predict", predict, methods=["POST"]))  # answers other methods with 405
+    _document_predict(app, service)
     _add_state(app, service)
     _add_pages(app, service)
-    return Door(app, predict, service, log)
-
-
-async def _other(_: Request, error: Exception) -> Response:
-    """No such path, no such method."""
-    assert isinstance(error, HTTPException)
-    allowed = (error.headers or {}).get("Allow")
-    what = f"this path takes {allowed}" if allowed else "see /docs for what can be asked"
-    sentence = f"{error.detail}: {what}."
-    return refusal(Refused(error.status_code, sentence, error.headers))
-
-
-async def _failed(_: Request, error: Exception) -> Response:
-    return refusal(Refused(500, "The server failed; its log says how."))
+    return Middleware(app, predict, service, log)
 
 
 @final
 class Predict:
-    """POST /predict as plain ASGI, to which the door leads directly: routing and requests of a framework cost more than
-    the question."""
+    """POST /predict as plain ASGI: a framework's routing and request objects cost more than a small prediction."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self.service.predict(Asking(scope, receive))
+        answer = await self.service.predict(PlainRequest(scope, receive))
         headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
 
-def _add_predict(app: FastAPI, service: Service, predict: Predict) -> None:
-    app.router.routes.append(Route("/predict", predict, methods=["POST"]))  # who asks otherwise is told how to
+async def _http_error(_: Request, error: Exception) -> Response:
+    """404 and 405."""
+    assert isinstance(error, HTTPException)
+    allowed = (error.headers or {}).get("Allow")
+    sentence = f"{error.detail}: {f'this path accepts {allowed}' if allowed else 'see /docs for the routes'}."
+    return refusal(Refused(error.status_code, sentence, error.headers))
+
+
+async def _internal_error(_: Request, error: Exception) -> Response:
+    return refusal(Refused(500, FAILED))
+
+
+def _document_predict(app: FastAPI, service: Service) -> None:
     written = app.openapi
     operation = predict_operation(service.artifact, service.inputs, keyed=bool(service.key))
 
@@ -179,28 +171,25 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
     async def ready() -> Response:
         if service.draining or not service.batcher.ready:
-            return refusal(
-                Refused(503, "The server is ending." if service.draining else "The model is still being loaded.", RETRY)
-            )
+            sentence = "The server is stopping." if service.draining else "The model is still loading."
+            return refusal(Refused(503, sentence, RETRY))
         return _json({"status": "ready"})
 
     async def metrics() -> Response:
         return Response(service.metrics.text(), media_type=CONTENT)
 
     async def model() -> Response:
-        return _json(_described(service))
+        return _json(_model(service))
 
-    routes: Mapping[str, tuple[Any, str, dict[int | str, dict[str, Any]]]] = {
-        "/health": (health, "Does the process answer?", {200: simple("alive")}),
-        "/ready": (ready, "Is the model loaded and warm?", {200: simple("ready"), **answers(503)}),
-        "/metrics": (
-            metrics,
-            "Counts and times, for Prometheus",
-            {200: {"description": "Text", "content": {"text/plain": {}}}},
-        ),
-        "/model": (model, "What the model takes and answers", {200: model_schema()}),
-    }
-    for path, (route, summary, responses) in routes.items():
+    text = {"description": "Text", "content": {"text/plain": {}}}
+    routes: tuple[tuple[Any, str, dict[int | str, dict[str, Any]]], ...] = (
+        (health, "Is the process alive?", {200: simple("alive")}),
+        (ready, "Is the model loaded and warmed up?", {200: simple("ready"), **answers(503)}),
+        (metrics, "Prometheus metrics", {200: text}),
+        (model, "Inputs and outputs of the model", {200: model_schema()}),
+    )
+    for route, summary, responses in routes:
+        path = f"/{route.__name__}"
         app.add_api_route(path, route, methods=["GET"], summary=summary, responses=responses, response_class=Response)
 
 
@@ -215,9 +204,9 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         app.add_api_route(path, route, methods=["GET"], include_in_schema=False, response_class=Response)
 
 
-def _described(service: Service) -> dict[str, Any]:
-    artifact = service.artifact
-    hidden = ("words", "vocabulary")  # megabytes
+def _model(service: Service) -> dict[str, Any]:
+    artifact, preprocessing = service.artifact, service.artifact.preprocessing
+    large = ("words", "vocabulary")
     return {
         "name": artifact.name,
         "target": artifact.target,
@@ -227,7 +216,7 @@ def _described(service: Service) -> dict[str, Any]:
             {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "most": list(port.most)}
             for port in artifact.inputs
         ],
-        "preprocessing": {name: value for name, value in artifact.preprocessing.items() if name not in hidden},
+        "preprocessing": {name: value for name, value in preprocessing.items() if name not in large},
         "batch": service.batcher.batch,
         "latency_ms": service.limits.latency * 1e3 if service.batcher.limited else None,
         "max_body": service.limits.body,

@@ -1,5 +1,4 @@
-"""The caller's side of HTTP, as little of it as driving a server needs: one connection that is kept, and every way to
-be rude with it."""
+"""A minimal HTTP client for load tests: one keep-alive connection with access to its raw streams."""
 
 from __future__ import annotations
 
@@ -19,13 +18,11 @@ LONGEST: Final = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is."""
-
     host: str
     port: int
     secure: bool = False
     key: str = ""
-    """The API key, if it wants one."""
+    """API key."""
 
     @classmethod
     def of(cls, url: str, key: str = "") -> Address:
@@ -35,37 +32,36 @@ class Address:
         except ValueError:
             parts, port = urlsplit(""), None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-            raise Misuse(f"{url!r} is no address of a server. Nothing was asked: write http://HOST:PORT.")
+            raise Misuse(f"{url!r} is not a server address. Nothing was sent: write http://HOST:PORT.")
         secure = parts.scheme == "https"
         return cls(parts.hostname, port or (443 if secure else 80), secure, key)
 
     def head(self, method: str, path: str, *lines: str) -> bytes:
         key = (f"X-API-Key: {self.key}",) if self.key else ()
-        return "\r\n".join(
-            (f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", *key, *lines, "", "")
-        ).encode()
+        first = (f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}")
+        return "\r\n".join((*first, *key, *lines, "", "")).encode()
 
     def post(self, body: bytes, *lines: str, length: int | None = None) -> bytes:
-        """The whole request, but for what of the body is missing if `length` announces more."""
+        """A request. `length`: announce another Content-Length."""
         announced = f"Content-Length: {len(body) if length is None else length}"
         return self.head("POST", "/predict", "Content-Type: application/json", announced, *lines) + body
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back; status 0: the connection was closed without a word."""
+    """Status 0: the connection was closed without an answer."""
 
     status: int
     body: bytes = b""
     last: bool = False
-    """The server closes the connection after it."""
+    """The server closes the connection."""
     later: float = 0.0
-    """Seconds after which to come again, if it says so."""
+    """Retry-After, in seconds."""
 
 
 @final
 class Connection:
-    """Opened when it is needed, and again when the server has closed it; closed at the end of its `async with`."""
+    """Opened on first use and after the server closed it; closed at the end of its `async with`."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -94,8 +90,8 @@ class Connection:
         if self.streams is not None:
             writer = self.streams[1]
             self.streams = None
-            writer.transport.abort()  # whatever was still to be sent is not
-            await asyncio.sleep(0)  # it is closed in the loop's next round
+            writer.transport.abort()  # drop unsent data
+            await asyncio.sleep(0)  # the transport closes in the next iteration
 
     async def __aenter__(self) -> Self:
         return self

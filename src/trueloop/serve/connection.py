@@ -1,4 +1,4 @@
-"""A connection: uvicorn's HTTP, which waits for headers for ever and counts nothing, with an end to its patience."""
+"""uvicorn's HTTP protocol with limits: it has no timeout for headers and no limit on connections."""
 
 from __future__ import annotations
 
@@ -12,32 +12,27 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from trueloop.serve.app import HEADERS
 from trueloop.serve.limits import Limits
 
-__all__ = ["strict"]
+__all__ = ["limited_protocol"]
 
-NO_HTTP: Final = json.dumps({"error": "This is no HTTP request, or its headers are too large."}).encode()
+NO_HTTP: Final = json.dumps({"error": "Not an HTTP request, or its headers are too large."}).encode()
 REFUSAL: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b"Content-Length: %d\r\n\r\n%b" % (len(NO_HTTP), NO_HTTP)
-)  # fmt: skip
+)
 LINGER: Final = 0.5
-"""Seconds that a connection without a question stays open when the server ends: one may be on its way."""
+"""Seconds that an idle connection stays open at shutdown: a request may be on its way."""
 UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-"""The wish for another protocol, with which some callers begin (Java's, for HTTP/2). It may be ignored; the parser
-would ignore the body instead, and is not to see it."""
+"""Some clients ask for HTTP/2 first (Java). The parser would then ignore the body, so it must not see this header."""
 
 
-class Strict(HttpToolsProtocol):
-    """A caller's."""
-
+class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     patience: asyncio.TimerHandle | None = None
     ending = False
-    """Has the server been told to end?"""
     heading = True
-    """Are headers due?"""
+    """Expecting headers?"""
     fruitless = 0
-    """Bytes since the last that brought a request or a piece of its body: headers without an end, or what follows a
-    body."""
+    """Bytes since the last complete headers or piece of a body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -50,7 +45,7 @@ class Strict(HttpToolsProtocol):
         self.fruitless += len(data)
         if self.heading and b"pgrade" in data:
             head, end, body = data.partition(b"\r\n\r\n")
-            data = UPGRADE.sub(b"\r\nX-Wished:", head) + end + body
+            data = UPGRADE.sub(b"\r\nX-Ignored:", head) + end + body
         super().data_received(data)
         if self.fruitless > HEADERS:
             self.send_400_response("")
@@ -77,8 +72,7 @@ class Strict(HttpToolsProtocol):
             self.patience.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """As JSON, and only where no answer has begun. A whole request before it is answered first, and is then the
-        last one."""
+        """As JSON, unless an answer has begun. A complete request before it is answered first."""
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering and not self.cycle.more_body:
             self.cycle.keep_alive = False
@@ -88,8 +82,7 @@ class Strict(HttpToolsProtocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """Who is answered now is told that it was the last answer; who may just be asking gets one more, and is told
-        so, too."""
+        """The current answer, or the next one, says `Connection: close`."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
         else:
@@ -97,12 +90,11 @@ class Strict(HttpToolsProtocol):
             self.loop.call_later(LINGER, self._give_up)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A wish that was not seen in time, in the second of two questions in one breath: it is answered, and is the
-        last one."""
+        """The header came with a pipelined request: it is answered, then the connection closes."""
         self.cycle.keep_alive = False
 
     def _watch(self) -> None:
-        """While headers are due, a clock runs; it is not set back by further bytes."""
+        """A timeout while headers are expected; further bytes do not reset it."""
         busy = self.cycle is not None and not self.cycle.response_complete
         if busy and self.patience is not None:
             self.patience.cancel()
@@ -115,6 +107,6 @@ class Strict(HttpToolsProtocol):
             self.transport.close()
 
 
-def strict(limits: Limits) -> type[Strict]:
-    """For one server: uvicorn takes a class, and makes the connections itself."""
-    return type("Limited", (Strict,), {"limits": limits})
+def limited_protocol(limits: Limits) -> type[LimitedProtocol]:
+    """uvicorn takes a class."""
+    return type("Limited", (LimitedProtocol,), {"limits": limits})

@@ -1,9 +1,9 @@
-"""A folder from which `docker build` makes an image that serves one artifact: no rights, and the versions it was made
-with."""
+"""A folder for `docker build`: an image that serves one artifact, unprivileged, with the versions that made it."""
 
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +18,12 @@ __all__ = ["dockerfile_of", "write_docker"]
 
 PYTHON: Final = "3.12"
 EXTRAS: Final[Mapping[str, str]] = {"onnx": "serve,onnx", "executorch": "serve,executorch"}
-"""Target -> extras of trueloop that serve it; torch, which all others need, is always there."""
+"""Target -> extras of trueloop; other targets only need torch."""
 TEMPLATE: Final = """# {name} as {target}, served by trueloop. Made by `trueloop serve --write docker`.
 #   docker build -t {tag} .
 #   docker run -p 127.0.0.1:8000:8000 -e TRUELOOP_API_KEY=... {tag}
 FROM python:{python}-slim
-# A wheel or an index of your own: docker build --build-arg TRUELOOP=...
+# For a local wheel or a private index: docker build --build-arg TRUELOOP=...
 ARG TRUELOOP="trueloop[{extras}]=={version}"
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \\
     "torch=={torch}" {runtime}"$TRUELOOP"
@@ -40,9 +40,9 @@ CMD ["trueloop", "serve", "/artifact", "--host", "0.0.0.0", "--port", "8000", {o
 
 
 def write_docker(artifact: Artifact, folder: Path, limits: Limits) -> list[Path]:
-    """What was written. Raises Misuse if something is there already."""
+    """The paths that were written. Raises Misuse if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Misuse(f"{folder} is there already, and not empty. Nothing was written: name another folder.")
+        raise Misuse(f"{folder} exists and is not empty. Nothing was written: choose another folder.")
     copied = folder / "artifact"
     try:
         copied.mkdir(parents=True)
@@ -55,9 +55,7 @@ def write_docker(artifact: Artifact, folder: Path, limits: Limits) -> list[Path]
 
 
 def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
-    made_with = artifact.versions["torch"].partition("+")[0]
     runtime = artifact.runtime
-    needs_more = runtime["package"] != "torch"
     options = {
         "--batch": str(limits.batch),
         "--wait": f"{limits.wait * 1e3:g}ms",
@@ -70,14 +68,11 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
     return TEMPLATE.format(
         name=" ".join(artifact.name.split()),
         target=artifact.target,
-        tag="".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in artifact.name.lower()).strip(
-            "-"
-        )
-        or "model",
+        tag=re.sub("[^a-z0-9]", "-", artifact.name.lower()).strip("-") or "model",
         python=PYTHON,
         extras=EXTRAS.get(artifact.target, "serve"),
         version=__version__,
-        torch=made_with,
-        runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if needs_more else "",
+        torch=artifact.versions["torch"].partition("+")[0],
+        runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if runtime["package"] != "torch" else "",
         options=", ".join(f'"{word}"' for pair in options.items() for word in pair),
     )

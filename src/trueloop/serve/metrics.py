@@ -1,4 +1,4 @@
-"""What the server counts of itself, as Prometheus reads it."""
+"""Prometheus metrics of the server."""
 
 from __future__ import annotations
 
@@ -14,36 +14,32 @@ CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 ROUTES: Final = frozenset(("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"))
-"""Paths that are counted by name; all others together, so that nobody can fill the memory with invented ones."""
+"""Paths with their own label; all others share one, so that invented paths cannot fill the memory."""
 
 
 @final
 class Metrics:
-    """One registry for each server: nothing global."""
+    """One registry per server."""
 
     def __init__(self, waiting: Callable[[], int], ready: Callable[[], bool]) -> None:
         self.registry = registry = CollectorRegistry()
         self.counts: dict[tuple[str, int], Counter] = {}
-        """Path and status -> its counter: to look it up by its labels takes longer than to count."""
-        self.requests = Counter(
-            "trueloop_requests_total", "Requests that were answered", ("path", "status"), registry=registry
-        )
+        """Cache of (path, status): `labels` is slower than counting."""
+        self.requests = Counter("trueloop_requests_total", "Answered requests", ("path", "status"), registry=registry)
         self.seconds = Histogram(
-            "trueloop_predict_seconds", "From request to answer", buckets=SECONDS, registry=registry
+            "trueloop_predict_seconds", "Time from request to answer", buckets=SECONDS, registry=registry
         )
-        self.batches = Histogram(
-            "trueloop_batch_samples", "Samples that were computed at once", buckets=SIZES, registry=registry
-        )
+        self.batches = Histogram("trueloop_batch_samples", "Samples per batch", buckets=SIZES, registry=registry)
         self.computing = Histogram(
-            "trueloop_compute_seconds", "The model alone, for a batch", buckets=SECONDS, registry=registry
+            "trueloop_compute_seconds", "Time of the model for a batch", buckets=SECONDS, registry=registry
         )
         self.taken = Gauge(
             "trueloop_taken_requests",
-            "Requests to predict that are being read, computed or answered",
+            "Requests to /predict in progress",
             registry=registry,
         )
         Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
-        Gauge("trueloop_ready", "1: the model is loaded and warm", registry=registry).set_function(
+        Gauge("trueloop_ready", "1: the model is loaded and warmed up", registry=registry).set_function(
             lambda: float(ready())
         )
         ProcessCollector(registry=registry)

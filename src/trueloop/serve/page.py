@@ -1,5 +1,4 @@
-"""Two pages for people, each a single file that loads nothing from elsewhere: one to try the model, one that shows what
-can be asked."""
+"""Two self-contained pages: one to try the model, one with the API documentation."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from html import escape
 from typing import Any, Final
 
 from trueloop.results.artifact import Artifact
-from trueloop.serve.described import example
 from trueloop.serve.inputs import Inputs
+from trueloop.serve.openapi import example
 
 __all__ = ["docs_page", "try_page"]
 
@@ -25,7 +24,8 @@ textarea,input[type=password]{width:100%;box-sizing:border-box;background:transp
 textarea{height:9rem}button{font:inherit;padding:.4rem 1.2rem;margin:.6rem 0;cursor:pointer}
 button:focus-visible,textarea:focus-visible,input:focus-visible{outline:2px solid #36c}
 pre{overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid
+var(--line);vertical-align:top}
 .bar{height:.6rem;border-radius:3px;background:#36c;min-width:1px}label{display:block;margin:.6rem 0 .2rem}
 """
 SCRIPT: Final = """
@@ -46,13 +46,13 @@ async function ask(body,type,query=''){
   const shown=[took];
   for(const one of told.predictions||[])if(one.probabilities&&!Array.isArray(one.probabilities)){
    const table=document.createElement('table');
-   for(const [name,share] of Object.entries(one.probabilities).sort((a,b)=>b[1]-a[1]).slice(0,10))table.append(row(name,share));
-   shown.push(table)}
-  out.replaceChildren(...shown,raw)
- }catch(error){out.replaceChildren('The server does not answer: '+error.message)}}
+   for(const [name,share] of
+   Object.entries(one.probabilities).sort((a,b)=>b[1]-a[1]).slice(0,10))table.append(row(name,share));
+   shown.push(table)} out.replaceChildren(...shown,raw)
+ }catch(error){out.replaceChildren('No answer from the server: '+error.message)}}
 at('send').onclick=()=>ask(at('json').value,'application/json');
-if(at('file'))at('file').onchange=()=>{const form=new FormData();for(const file of at('file').files)form.append('file',file);
- ask(form,'',at('resize').checked?'?resize=true':'')};
+if(at('file'))at('file').onchange=()=>{const form=new FormData();for(const file of
+at('file').files)form.append('file',file); ask(form,'',at('resize').checked?'?resize=true':'')};
 if(at('say'))at('say').onclick=()=>ask(JSON.stringify({input:at('text').value}),'application/json');
 """
 
@@ -62,23 +62,24 @@ def try_page(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
     parts = [
         f"<h1>{escape(artifact.name)}</h1>"
         f"<p class=quiet>{escape(artifact.task)} &middot; {escape(artifact.target)} &middot; {escape(takes)} &middot; "
-        "<a href=docs>what can be asked</a></p>"
+        "<a href=docs>API documentation</a></p>"
     ]
     if key:
         parts.append("<label for=key>API key</label><input id=key type=password autocomplete=off>")
     if inputs.takes_pictures:
         height, width = artifact.preprocessing["size"]
         parts.append(
-            f"<h2>A picture</h2><input id=file type=file accept='image/png,image/jpeg' multiple aria-label='Pictures'>"
-            f"<label><input id=resize type=checkbox checked> scale it to {width} x {height}</label>"
+            f"<h2>Image</h2><input id=file type=file accept='image/png,image/jpeg' multiple aria-label='Images'>"
+            f"<label><input id=resize type=checkbox checked> resize to {width} x {height}</label>"
         )
     if inputs.encode is not None:
-        parts.append("<h2>Text</h2><textarea id=text aria-label=Text></textarea><button id=say>Ask</button>")
+        parts.append("<h2>Text</h2><textarea id=text aria-label=Text></textarea><button id=say>Predict</button>")
     shown = escape(json.dumps({"input": example(artifact, inputs)}))
     parts.append(
-        f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button id=send>Ask</button>"
+        f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button "
+        "id=send>Predict</button>"
     )
-    parts.append(f"<h2>Answer</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
+    parts.append(f"<h2>Prediction</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
     return _html(artifact.name, "".join(parts))
 
 
@@ -87,10 +88,10 @@ def _size(size: int | None) -> str:
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
-    """The OpenAPI document for people."""
+    """The OpenAPI document as HTML."""
     parts = [
         f"<h1>{escape(document['info']['title'])}</h1><p class=quiet>{escape(document['info'].get('description', ''))} "
-        "For machines: <a href=openapi.json>openapi.json</a></p>"
+        "Machine-readable: <a href=openapi.json>openapi.json</a></p>"
     ]
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -99,17 +100,17 @@ def docs_page(document: Mapping[str, Any]) -> str:
                 sample = content.get("example")
                 shown = f"<pre>{escape(json.dumps(sample))}</pre>" if sample is not None else ""
                 schema = escape(json.dumps(content.get("schema", {}), indent=1))
-                parts.append(
-                    f"<p><b>{escape(kind)}</b></p>{shown}<details><summary>Schema</summary><pre>{schema}</pre></details>"
-                )
+                details = f"<details><summary>Schema</summary><pre>{schema}</pre></details>"
+                parts.append(f"<p><b>{escape(kind)}</b></p>{shown}{details}")
             rows = "".join(
                 f"<tr><td>{escape(str(code))}<td>{escape(answer['description'])}"
                 for code, answer in told["responses"].items()
             )
             parts.append(f"<table><tr><th>Status<th>Meaning{rows}</table>")
-    return _html(f"{document['info']['title']}: what can be asked", "".join(parts))
+    return _html(f"{document['info']['title']}: API documentation", "".join(parts))
 
 
 def _html(title: str, body: str) -> str:
-    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{escape(title)}</title><style>{STYLE}</style>"
+    meta = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    head = f"{meta}<title>{escape(title)}</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"

@@ -1,5 +1,4 @@
-"""A PNG or JPEG as the array that the model takes. A small file can be a huge picture: its size is judged before
-anything is decoded."""
+"""A PNG or JPEG -> the array that the model takes. Its size is checked before it is decoded."""
 
 from __future__ import annotations
 
@@ -13,16 +12,15 @@ from trueloop.errors import MissingExtra
 from trueloop.export.exporter import Array
 from trueloop.serve.limits import Refused
 
-__all__ = ["picture"]
+__all__ = ["MODES", "picture", "scaled"]
 
 FORMATS: Final = ("PNG", "JPEG")
-"""What is decoded at all: pillow knows dozens of formats, each a parser that a stranger could reach."""
+"""Pillow has dozens of other decoders, each of them an attack surface."""
 MODES: Final[Mapping[int, str]] = {1: "L", 3: "RGB", 4: "RGBA"}
 FULL: Final = 255
-"""The brightest point of a file with 8 bits."""
 NARROW: Final = 127
-"""Raw values that never exceed this are no 8 bits of brightness (digits go to 16): a file's are scaled to them. Above
-it, the brightest point of a few samples may have been 254 by chance."""
+"""Raw values up to this are not 8-bit brightness (the digits go to 16), so pixels are scaled to them. Above it, the
+brightest pixel of a few samples may be 254 by chance."""
 
 
 def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resize: bool) -> Array:
@@ -30,30 +28,29 @@ def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resiz
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        raise MissingExtra("Pictures need pillow, which is not installed: pip install 'trueloop[serve]'") from None
+        raise MissingExtra("Images need pillow, which is not installed: pip install 'trueloop[serve]'") from None
 
     height, width = preprocessing["size"]
-    too_large = Refused(422, f"The picture has more points than this server decodes, {pixels:,}.")
+    too_large = Refused(422, f"The image has more than {pixels:,} pixels, the limit of this server.")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
             if opened.width * opened.height > pixels:
                 raise too_large
-            turned = ImageOps.exif_transpose(opened)
-            found = turned.convert(MODES[preprocessing["channels"]])
+            image = ImageOps.exif_transpose(opened).convert(MODES[preprocessing["channels"]])
     except (Refused, Image.DecompressionBombError):
         raise too_large from None
-    except Exception:  # noqa: BLE001 - whatever pillow stumbles over in a stranger's file, the file is at fault
-        raise Refused(422, "The picture cannot be read: it is no PNG or JPEG, or it is damaged or cut off.") from None
-    if found.size != (width, height):
+    except Exception:  # noqa: BLE001 - any error of pillow means that the file is bad
+        raise Refused(422, "The image cannot be read: not a PNG or JPEG, damaged, or truncated.") from None
+    if image.size != (width, height):
         if not resize:
-            sizes = f"{found.width} x {found.height} and the model takes {width} x {height}"
-            raise Refused(422, f"The picture is {sizes}: send it so, or ask for ?resize=true.")
-        found = found.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
-    return scaled(np.asarray(found), preprocessing)
+            sizes = f"{image.width} x {image.height} and the model takes {width} x {height}"
+            raise Refused(422, f"The image is {sizes}: resize it, or add ?resize=true.")
+        image = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    return scaled(np.asarray(image), preprocessing)
 
 
 def scaled(points: Array, preprocessing: Mapping[str, Any]) -> Array:
-    """[height, width] or [height, width, channels] as the model's raw samples are."""
+    """[height, width] or [height, width, channels] -> the layout and range of the model's raw samples."""
     channels_first = points[None] if points.ndim == 2 else np.moveaxis(points, -1, 0)
     brightest = preprocessing["range"][1]
     if brightest <= NARROW:

@@ -1,4 +1,4 @@
-"""The process: a socket, uvicorn behind a stricter door, and an end that answers everybody who is still waiting."""
+"""The server process: a socket, uvicorn with stricter connections, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ import uvicorn
 
 from trueloop.errors import Misuse
 from trueloop.serve.app import build_app
-from trueloop.serve.connection import strict
+from trueloop.serve.connection import limited_protocol
 from trueloop.serve.service import Service
 
-__all__ = ["listening", "run"]
+__all__ = ["listen", "run"]
 
-KEEP: Final = 75
-"""Seconds that a connection may stay open without a question."""
+KEEP_ALIVE: Final = 75
+"""Seconds."""
 BACKLOG: Final = 512
 LAST: Final = 0.2
-"""Seconds for the model's thread to end, once nobody waits for it."""
+"""Seconds for the model's thread to end."""
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Raises Misuse. Port 0: any that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def listen(host: str, port: int) -> socket.socket:
+    """Port 0: any free one. Raises Misuse."""
     if not host:
         raise Misuse(
-            "--host '' would be every address of this machine. Nothing was served: write --host 0.0.0.0 if you mean that."
+            "--host '' means every address of this machine. Nothing was served: write --host 0.0.0.0 for that."
         )
     if not 0 <= port < 2**16:
-        raise Misuse(f"--port {port} is none. Nothing was served: write a number from 0 to 65535.")
+        raise Misuse(f"--port {port} is not a valid port (0 to 65535). Nothing was served.")
     try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        why = str(error.strerror).partition(" (while")[0]  # newer Pythons say it twice
+        why = str(error.strerror).partition(" (while")[0]  # newer Pythons repeat the address
         raise Misuse(
-            f"{host}:{port} cannot be listened at ({why}). Nothing was served: choose another --port, or --port 0."
+            f"Cannot listen on {host}:{port} ({why}). Nothing was served: choose another --port, or --port 0."
         ) from None
 
 
-def run(service: Service, door: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
-    """Until SIGTERM or Ctrl-C. Raises what kept the model from being opened."""
+def run(service: Service, listener: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
+    """Until SIGTERM or Ctrl-C. Raises the error that prevented opening the model."""
     begun = time.perf_counter()
     server: Server | None = None
 
@@ -55,28 +55,24 @@ def run(service: Service, door: socket.socket, say: Callable[[str], None], *, lo
             server.should_exit = True
         else:
             gc.collect()
-            gc.freeze()  # what is there now stays for good: looking through it again and again would only make callers wait
+            gc.freeze()  # the collector need not scan what stays forever
             say(f"ready after {time.perf_counter() - begun:.1f} s")
 
-    app = build_app(service, started, say if log else None)
-    server = Server(
-        uvicorn.Config(
-            app,
-            http=strict(service.limits),
-            ws="none",
-            interface="asgi3",
-            lifespan="on",
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP,
-            timeout_graceful_shutdown=max(1, round(service.limits.grace)),
-        ),
-        service,
-        say,
+    config = uvicorn.Config(
+        build_app(service, started, say if log else None),
+        http=limited_protocol(service.limits),
+        ws="none",
+        interface="asgi3",
+        lifespan="on",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(service.limits.grace)),
     )
-    server.run(sockets=[door])
+    server = Server(config, service, say)
+    server.run(sockets=[listener])
     service.batcher.thread.join(LAST)
     if service.batcher.failure is not None:
         raise service.batcher.failure
@@ -84,7 +80,7 @@ def run(service: Service, door: socket.socket, say: Callable[[str], None], *, lo
 
 @final
 class Server(uvicorn.Server):
-    """Ends with 0 when it is told to end: uvicorn would raise the signal again, and die of it."""
+    """Ends with exit code 0 on a signal; uvicorn would raise the signal again."""
 
     def __init__(self, config: uvicorn.Config, service: Service, say: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -101,10 +97,8 @@ class Server(uvicorn.Server):
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self.service.draining:
-            self.force_exit = True  # asked twice
+            self.force_exit = True  # the second signal
             return
         self.service.draining = True
         self.should_exit = True
-        self.say(
-            f"{signal.Signals(number).name}: answering what is still asked, within {self.service.limits.grace:g} s"
-        )
+        self.say(f"{signal.Signals(number).name}: finishing open requests, within {self.service.limits.grace:g} s")

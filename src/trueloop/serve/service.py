@@ -1,4 +1,4 @@
-"""A model being served: what all requests share, and how one of them becomes samples, and its outputs an answer."""
+"""The served model: from a request to samples, and from outputs to an answer."""
 
 from __future__ import annotations
 
@@ -14,28 +14,24 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.export.exporter import Runner
 from trueloop.results.artifact import Artifact, answer_of
+from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
-from trueloop.serve.described import request_body
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Budget, Limits, Refused, read_body
 from trueloop.serve.metrics import Metrics
-from trueloop.serve.request import Asking
+from trueloop.serve.openapi import request_body
 
 __all__ = ["Service"]
 
 INLINE: Final = 2**16
-"""Bytes of JSON up to which reading it is quicker than handing it to another thread."""
+"""Bytes of JSON that are parsed in the event loop: handing them to a thread is slower."""
 DECODING: Final = 2
-"""Pictures and large bodies that are read at the same time: each may take tens of megabytes."""
-
-
+"""Images and large bodies decoded at the same time: each may take tens of megabytes."""
 ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 
 @final
 class Service:
-    """One for each server."""
-
     def __init__(self, artifact: Artifact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "") -> None:
         self.artifact, self.limits = artifact, limits
         self.key = hashlib.sha256(key.encode()).digest() if key else b""
@@ -45,15 +41,14 @@ class Service:
         self.budget = Budget(limits.held)
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False
-        """SIGTERM has come: what is asked on connections that are open is still answered, and they are closed after
-        it."""
+        """After SIGTERM: requests on open connections are still answered, then closed."""
 
-    def knows(self, headers: Mapping[bytes, bytes]) -> bool:
-        """The key as `Authorization: Bearer KEY` or `X-API-Key: KEY`; compared in a time that tells nothing of it."""
+    def accepts_key(self, headers: Mapping[bytes, bytes]) -> bool:
+        """`Authorization: Bearer KEY` or `X-API-Key: KEY`, compared in constant time."""
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ") or headers.get(b"x-api-key", b"")
         return not self.key or hmac.compare_digest(hashlib.sha256(given).digest(), self.key)
 
-    async def predict(self, request: Asking) -> bytes:
+    async def predict(self, request: PlainRequest) -> bytes:
         """JSON. Raises Refused."""
         with self.metrics.taken.track_inprogress():
             outputs = await self.batcher.submit(await self._samples(request))
@@ -61,11 +56,9 @@ class Service:
             predictions = [answer_of(self.artifact, output[0].tolist()) for output in outputs]
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
-            raise Refused(
-                422, "The model's answer to this input is not finite: its values are of no use to it."
-            ) from None
+            raise Refused(422, "The model's output for this input is NaN or Inf.") from None
 
-    async def _samples(self, request: Asking) -> list[Sample]:
+    async def _samples(self, request: PlainRequest) -> list[Sample]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         query = request.scope["query_string"]
         resize = QueryParams(query).get("resize", "false").lower() if query else "false"
@@ -93,31 +86,30 @@ class Service:
             case _:
                 kinds = ", ".join(request_body(self.artifact, inputs)["content"])
                 raise Refused(
-                    415, f"The content type {kind[:80] or '(none)'!r} is not taken; this model takes {kinds}."
+                    415, f"Content type {kind[:80] or '(none)'!r} is not supported; this model accepts {kinds}."
                 )
 
-    async def _of_form(self, request: Asking, body: bytes, resize: bool) -> list[Sample]:
-        """The pictures of a form, whatever their fields are called."""
-        parser = MultiPartParser(Headers(request.headers), _whole(body), max_files=self.limits.queue, max_fields=0)
-        parser.spool_max_size = self.limits.body  # in memory, never on disk: the body is small enough
+    async def _of_form(self, request: PlainRequest, body: bytes, resize: bool) -> list[Sample]:
+        """The images of a form, under any field name."""
+        parser = MultiPartParser(Headers(request.headers), _stream(body), max_files=self.limits.queue, max_fields=0)
+        parser.spool_max_size = self.limits.body  # in memory, never on disk
         try:
             form = await parser.parse()
         except (MultiPartException, KeyError, ValueError, AssertionError):
-            raise Refused(400, "The form cannot be read: it is damaged, or holds something else than files.") from None
+            raise Refused(400, "The form cannot be parsed: it is damaged, or has fields that are not files.") from None
         try:
             files = [await value.read() for _, value in form.multi_items() if not isinstance(value, str)]
         finally:
             await form.close()
         if not files:
-            raise Refused(422, "The form holds no file.")
+            raise Refused(422, "The form has no file.")
         made = []
         for at, data in enumerate(files):
             async with self.decoding:
-                made.append(
-                    await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=f"File {at + 1}")
-                )
+                where = f"File {at + 1}"
+                made.append(await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=where))
         return made
 
 
-async def _whole(body: bytes) -> AsyncGenerator[bytes, None]:
+async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body

@@ -1,12 +1,10 @@
-"""Is a .pt2 file nothing but a graph and its numbers? `torch.export.load` would also unpickle, call and evaluate what
-it finds there.
+"""Refuses files that execute code when loaded. `torch.export.load` unpickles, calls and evaluates what a .pt2 contains.
 
-Looked at before torch loads it, and refused if it holds
-- numbers that are kept as pickles, or objects of classes;
+A .pt2 file is refused before torch loads it if it holds
+- pickled tensors or objects;
 - sample inputs that `weights_only=True` does not read;
-- a call of anything but operations that compute, or such a thing as an argument;
-- an expression or a guard over sizes that is more than arithmetic, or a name that is none: torch makes Python code of
-them, and runs it.
+- calls of anything but operations that compute, or such a call as an argument;
+- an expression or guard over sizes that is more than arithmetic, or an invalid name: torch turns them into Python code.
 """
 
 from __future__ import annotations
@@ -25,111 +23,99 @@ import torch
 
 from trueloop.errors import BadArtifact
 
-__all__ = ["trusted_graph", "trusted_script"]
+__all__ = ["refuse_unsafe_graph", "refuse_unsafe_script"]
 
 _PLAIN: Final = re.compile(
-    r"(data/weights/weight_\d+|data/constants/tensor_\d+|\.?data/(version|serialization_id)|archive_(format|version)|version|byteorder|\.format_version|\.storage_alignment)"
+    r"data/weights/weight_\d+|data/constants/tensor_\d+|\.?data/(version|serialization_id)"
+    r"|archive_(format|version)|version|byteorder|\.format_version|\.storage_alignment"
 )
-"""Files that are nothing but numbers or a word."""
+"""Files that hold raw numbers or one word."""
 _CONFIG: Final = re.compile(r"data/(weights|constants)/\w+_config\.json")
 _GRAPH: Final = re.compile(r"models/\w+\.json")
 _SAMPLE: Final = re.compile(r"data/sample_inputs/\w+\.pt")
 _CALL: Final = re.compile(
-    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|torchao|torchvision|onednn|mkldnn|trueloop)\.(?!save$|save\.|from_file)"
+    r"torch\.ops\.(aten|prims|higher_order|quantized|quantized_decomposed|torchao|torchvision|onednn|mkldnn|trueloop)"
+    r"\.(?!save$|save\.|from_file)"
     r"((?!__)\w+|__i?(and|or|xor|lshift|rshift)__)(\.(?!_)\w+)?"
     r"|_operator\.(getitem|add|sub|mul|floordiv|truediv|mod|neg|pow|eq|ne|ge|gt|le|lt|and_|or_|not_)"
     r"|torch\.sym_\w+|math\.(ceil|floor|trunc|sqrt)"
 )
-"""Operations that compute; two of aten's write or map files."""
+"""Operations that compute. aten::save and aten::from_file access files."""
 _FILES: Final = re.compile(r"\b(save|from_file|load_library)\s*\(")
-"""What TorchScript could reach files by."""
+"""TorchScript calls that access files."""
 _NAME: Final = re.compile(r"([A-Za-z_][\w.]*)?")
-"""Names become names in Python code that torch writes and runs."""
+"""torch generates Python code with these names and runs it."""
 _FUNCTIONS: Final = re.compile(
-    r"Symbol|Integer|Rational|Float|Add|Mul|Pow|Abs|Max|Min|Mod|PythonMod|FloorDiv|CleanDiv|CeilDiv|ModularIndexing|Where|Piecewise|Identity"
-    r"|CeilToInt|FloorToInt|RoundToInt|TruncToInt|TruncToFloat|ToFloat|IntTrueDiv|FloatTrueDiv|FloatPow|PowByNatural"
-    r"|Eq|Ne|Ge|Gt|Le|Lt|And|Or|Not|floor|ceiling"
+    r"Symbol|Integer|Rational|Float|Add|Mul|Pow|Abs|Max|Min|Mod|PythonMod|FloorDiv|CleanDiv|CeilDiv|ModularIndexing"
+    r"|Where|Piecewise|Identity|CeilToInt|FloorToInt|RoundToInt|TruncToInt|TruncToFloat|ToFloat|IntTrueDiv|FloatTrueDiv"
+    r"|FloatPow|PowByNatural|Eq|Ne|Ge|Gt|Le|Lt|And|Or|Not|floor|ceiling"
     r"|Equality|Unequality|GreaterThan|LessThan|StrictGreaterThan|StrictLessThan"
 )
-"""What an expression of sizes may call."""
+"""Functions allowed in an expression over sizes."""
 _SIZES: Final = frozenset(("size", "stride", "storage_offset"))
-"""What a guard may ask a tensor for."""
+"""Tensor methods allowed in a guard."""
 LARGEST_POWER: Final = 8
-"""That a size is raised to; sizes are squared, or halved."""
+"""Largest exponent of a size."""
 UNPACKED: Final = 1 << 26
-"""Bytes that the packed files of an archive may have together: code, which is text, has far fewer."""
-_PARTS: Final = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.Tuple,
-                 ast.Subscript, ast.Attribute, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)  # fmt: skip
-
-
-_BROKEN: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    OSError,
+"""Bytes that all compressed files of an archive may have together. torch compresses only code."""
+_EXPRESSIONS: Final = (
+    "Expression BinOp UnaryOp BoolOp Compare Call keyword Name Constant Tuple Subscript Attribute operator unaryop "
+    "boolop cmpop expr_context"
 )
-"""What an archive that is damaged, locked (RuntimeError), too deep (RecursionError) or about something else makes
-Python raise."""
+_PARTS: Final = tuple(getattr(ast, name) for name in _EXPRESSIONS.split())
+"""Syntax allowed in an expression over sizes."""
+_LOOKUP: Final = (ValueError, KeyError, TypeError, AttributeError)
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, *_LOOKUP)
+"""Raised for a damaged, encrypted (RuntimeError), too deeply nested (RecursionError) or unrelated archive."""
 
 
-def trusted_graph(file: Path) -> None:
-    """Raises BadArtifact; nothing in the file is run."""
+def refuse_unsafe_graph(file: Path) -> None:
+    """Raises BadArtifact; nothing in the file is executed."""
     try:
         with zipfile.ZipFile(file) as archive:
             for name in _names(archive, file):
-                reason = _refused(str(PurePosixPath(*PurePosixPath(name).parts[1:])), archive, name)
+                reason = _refusal(str(PurePosixPath(*PurePosixPath(name).parts[1:])), archive, name)
                 if reason:
-                    raise BadArtifact(
-                        f"{file} is not safe to load and was refused; nothing in it was run: {name} {reason}."
-                    )
+                    raise _unsafe(file, f"{name} {reason}")
     except _BROKEN as error:
-        raise BadArtifact(f"{file} is no graph of torch.export ({error}). Nothing was run.") from None
+        raise BadArtifact(f"{file} is not a torch.export file ({error}). Nothing was run.") from None
 
 
-def trusted_script(file: Path) -> None:
-    """The same for TorchScript, whose loading unpickles into no class of Python's, and compiles the code that lies
-    beside."""
+def refuse_unsafe_script(file: Path) -> None:
+    """The same for TorchScript, which unpickles no Python classes but compiles the code in the archive."""
     try:
         with zipfile.ZipFile(file) as archive:
             for name in _names(archive, file):
                 found = _FILES.search(archive.read(name).decode("utf-8", "replace")) if name.endswith(".py") else None
                 if found:
-                    raise BadArtifact(
-                        f"{file} is not safe to load and was refused; nothing in it was run: {name} calls {found[1]}."
-                    )
+                    raise _unsafe(file, f"{name} calls {found[1]}")
     except _BROKEN as error:
-        raise BadArtifact(f"{file} is no TorchScript archive ({error}). Nothing was run.") from None
+        raise BadArtifact(f"{file} is not a TorchScript archive ({error}). Nothing was run.") from None
+
+
+def _unsafe(file: Path, reason: str) -> BadArtifact:
+    return BadArtifact(f"{file} is not safe to load and was refused; nothing in it was executed: {reason}.")
 
 
 def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
-    """Each once: of a name that is there twice torch takes the first and Python the last, and torch does not tell A
-    from a."""
+    """Unique names: of duplicates torch reads the first and Python the last, and torch ignores case."""
     names = archive.namelist()
     if _is_bomb(archive.infolist(), file.stat().st_size):
-        raise BadArtifact(
-            f"{file} is not safe to load and was refused; nothing in it was run: unpacked it is far larger than it says."
-        )
+        raise _unsafe(file, "it unpacks to far more bytes than it declares")
     if len({name.lower() for name in names}) < len(names):
-        raise BadArtifact(
-            f"{file} is not safe to load and was refused; nothing in it was run: it holds two files of one name."
-        )
+        raise _unsafe(file, "it holds two files of the same name")
     return names
 
 
 def _is_bomb(entries: list[zipfile.ZipInfo], size: int) -> bool:
-    """torch packs nothing but code: what is packed is small, what is not has its own size, and all of it together lies
-    in the file."""
+    """torch compresses only code: compressed files are small, stored files have their own size, and all of them fit
+    into the archive."""
     packed = sum(each.file_size for each in entries if each.compress_type != zipfile.ZIP_STORED)
     stored = all(each.file_size == each.compress_size for each in entries if each.compress_type == zipfile.ZIP_STORED)
     return packed > UNPACKED or not stored or sum(each.compress_size for each in entries) > size
 
 
-def _refused(inside: str, archive: zipfile.ZipFile, name: str) -> str:
+def _refusal(inside: str, archive: zipfile.ZipFile, name: str) -> str:
     if _PLAIN.fullmatch(inside):
         return ""
     if _CONFIG.fullmatch(inside):
@@ -138,13 +124,13 @@ def _refused(inside: str, archive: zipfile.ZipFile, name: str) -> str:
         return _calls(json.loads(archive.read(name)))
     if _SAMPLE.fullmatch(inside):
         return _sample(archive.read(name))
-    return "is no part of a plain graph"
+    return "is not part of an exported graph"
 
 
 def _pickles(config: Any) -> str:
     entries = config["config"].values()
     if any(entry["use_pickle"] or not re.fullmatch(r"(weight|tensor)_\d+", entry["path_name"]) for entry in entries):
-        return "keeps objects as pickles"
+        return "holds pickled objects"
     return ""
 
 
@@ -153,7 +139,7 @@ def _sample(data: bytes) -> str:
         return ""
     try:
         torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - whatever torch finds wrong, torch.export.load would go on without weights_only
+    except Exception as error:  # noqa: BLE001 - torch.export.load would retry without weights_only
         return f"holds more than tensors ({type(error).__name__})"
     return ""
 
@@ -165,12 +151,12 @@ def _calls(graph: Any) -> str:
         if key in ("expr_str", "guards_code") and not _is_arithmetic(value):
             return f"evaluates {value[:80]}"
         if key in ("name", "forward_arg_names") and not _NAME.fullmatch(value):
-            return f"names something {value[:80]}"
+            return f"holds the invalid name {value[:80]}"
     return ""
 
 
 def _is_arithmetic(text: str) -> bool:
-    """Numbers, names, sizes of tensors, and what can be computed of them: nothing that reaches anything else."""
+    """Only numbers, names, tensor sizes and arithmetic on them."""
     try:
         parts = list(ast.walk(ast.parse(text, mode="eval")))
     except (SyntaxError, RecursionError, MemoryError):
@@ -197,18 +183,16 @@ def _is_harmless(part: ast.AST) -> bool:
 
 
 def _is_small_power(part: ast.BinOp | ast.Call) -> bool:
-    """Sizes are squared or halved; a tower of powers would be computed for ever."""
+    """A tower of powers would never finish."""
     exponent = part.right if isinstance(part, ast.BinOp) else part.args[1] if len(part.args) == 2 else None
     inner = exponent.args[0] if isinstance(exponent, ast.Call) and exponent.args else exponent
     inner = inner.operand if isinstance(inner, ast.UnaryOp) else inner
-    return (
-        isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and abs(inner.value) <= LARGEST_POWER
-    )
+    value = inner.value if isinstance(inner, ast.Constant) else None
+    return isinstance(value, (int, float)) and abs(value) <= LARGEST_POWER
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every string of the graph with the name that it stands under, but for what a layer was called where it was
-    written."""
+    """Every string of the graph with its key, except the metadata, which holds source names."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):

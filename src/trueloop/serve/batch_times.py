@@ -1,44 +1,40 @@
-"""How long the model takes for a batch, learned from every one that it computes: what a limit on latency is judged
-by."""
+"""Predicts how long a batch takes, learned from every batch that was computed: `--latency` relies on it."""
 
 from __future__ import annotations
 
 from typing import Final, final
 
-__all__ = ["Pace"]
+__all__ = ["BatchTimes"]
 
 WEIGHT: Final = 0.2
-"""Of the newest batch: a single slow one is soon forgotten, a machine that has become slower is soon known."""
+"""Of the newest batch: follows a machine that becomes slower, forgets a single slow batch."""
 CAUTION: Final = 3.0
-"""Deviations above the mean, on a machine that has other things to do as well: of times like a bell curve, 99 in 100
-are shorter."""
-FORGOTTEN: Final = 0.99
-"""By which what is known of larger batches shrinks with each smaller one: if they were slow once, they are tried
-again."""
+"""Deviations above the mean: 99 of 100 batches are faster."""
+DECAY: Final = 0.99
+"""Applied to the estimates of larger batches with each smaller one, so that a slow size is tried again."""
 
 
 @final
-class Pace:
-    """Batches are told apart by how many numbers they hold, to a power of two: long texts and many pictures both take
-    longer."""
+class BatchTimes:
+    """Batches are grouped by the number of values they hold, to a power of two: long texts and many images are
+    slower."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[float, float]] = {}
-        """The power of two -> mean and mean deviation, in seconds."""
+        """Power of two -> mean and mean deviation, in seconds."""
 
-    def learn(self, numbers: int, seconds: float) -> None:
-        power = numbers.bit_length()
+    def learn(self, values: int, seconds: float) -> None:
+        power = values.bit_length()
         mean, deviation = self.known.get(power, (seconds, 0.0))
         deviation += (abs(seconds - mean) - deviation) * WEIGHT
         self.known[power] = mean + (seconds - mean) * WEIGHT, deviation
         for larger, (mean, deviation) in self.known.items():
             if larger > power:
-                self.known[larger] = mean * FORGOTTEN, deviation * FORGOTTEN
+                self.known[larger] = mean * DECAY, deviation * DECAY
 
-    def seconds(self, numbers: int) -> float:
-        """For a batch of so many, with caution; 0: nothing is known. What was never seen lies between its neighbours,
-        as its size does."""
-        power = numbers.bit_length()
+    def seconds(self, values: int) -> float:
+        """A cautious estimate, interpolated between known sizes; 0: nothing is known."""
+        power = values.bit_length()
         below = max((other for other in self.known if other <= power), default=None)
         above = min((other for other in self.known if other >= power), default=None)
         if below is None or above is None:

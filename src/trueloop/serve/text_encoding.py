@@ -1,4 +1,4 @@
-"""Text as the numbers that the model has learned from, by what the artifact says of its encoding."""
+"""Text -> token numbers, as the artifact describes its encoding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Encode = Callable[[str], Sequence[int]]
 
 
 def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
-    """None: the artifact does not say, and callers send numbers. Raises BadArtifact if what it says makes no sense."""
+    """None: the artifact has no encoding, and callers send numbers. Raises BadArtifact if it is damaged."""
     try:
         match preprocessing.get("encoding"):
             case "bytes":
@@ -23,15 +23,9 @@ def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
 
                 return Vocabulary.read(preprocessing).row
             case "tokens" if all(isinstance(token, str) and len(token) == 1 for token in preprocessing["vocabulary"]):
-                return _letters(preprocessing["vocabulary"])
+                numbers = {letter: at for at, letter in enumerate(preprocessing["vocabulary"])}
+                return lambda text: [numbers.get(letter, -1) for letter in text]  # -1 is rejected as an unknown token
             case _:
                 return None
     except (KeyError, TypeError, ValueError):
-        raise BadArtifact(
-            "The artifact's preprocessing of text is damaged. Nothing was run. Export the run again."
-        ) from None
-
-
-def _letters(vocabulary: Sequence[str]) -> Encode:
-    numbers = {letter: at for at, letter in enumerate(vocabulary)}
-    return lambda text: [numbers.get(letter, -1) for letter in text]  # -1 is refused: no letter that it knows
+        raise BadArtifact("The artifact's text encoding is damaged. Nothing was run. Export the run again.") from None

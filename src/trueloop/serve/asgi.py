@@ -1,4 +1,4 @@
-"""A request as ASGI brings it."""
+"""A request as ASGI delivers it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, final
 
 from starlette.requests import ClientDisconnect
 
-__all__ = ["App", "Asking", "Message", "Receive", "Scope", "Send"]
+__all__ = ["App", "Message", "PlainRequest", "Receive", "Scope", "Send"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -17,8 +17,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @final
-class Asking:
-    """Its headers and its body, once: starlette's own costs more than reading the body does."""
+class PlainRequest:
+    """Headers and body. starlette's Request costs more than reading the body."""
 
     __slots__ = ("headers", "receive", "scope")
 

@@ -1,4 +1,5 @@
-"""Many callers at once, some of them rude: how many answers a second, how late, and whether each is the model's own."""
+"""Load test: many concurrent callers, some malformed requests. Measures throughput and latency and checks every
+answer."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any, Final
 
 import numpy as np
@@ -19,82 +21,89 @@ from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
 from trueloop.results.artifact import Artifact, Port, answer_of
 from trueloop.serve.client import Address, Connection
-from trueloop.serve.malformed import RUBBISH
+from trueloop.serve.malformed import MALFORMED
 
-__all__ = ["Outcome", "Question", "alike", "asked_alone", "drive", "made_up", "questions_of", "waited_for"]
+__all__ = [
+    "Outcome",
+    "Question",
+    "equal",
+    "fetch_questions",
+    "questions_of",
+    "random_samples",
+    "run_load",
+    "wait_ready",
+]
 
 DIFFERENT: Final = 64
-"""Samples that are asked about, again and again."""
+"""Samples, asked again and again."""
 TOLERANCE: Final = 1e-4
-"""Between two answers to the same sample: in a batch of another size, sums are rounded otherwise."""
+"""Between two answers for one sample: other batch sizes round differently."""
 WARM: Final = 200
-"""Questions before anything is counted: what a server takes once, it has taken then."""
+"""Requests before counting starts."""
 LONGEST_PAUSE: Final = 5.0
-"""Seconds that a caller who is sent away stays away at most, whatever the server asks for."""
+"""Seconds that a caller waits after a 429, at most."""
 LENGTH: Final = 16
-"""Of a free dimension, if no limit is known."""
+"""Of a free dimension without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, and the prediction that it must get."""
+    """A request body and its expected prediction."""
 
     body: bytes
-    due: Any
+    expected: Any
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was seen."""
-
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
-    """Of those that were answered, in seconds."""
+    """Of answered requests, in seconds."""
     statuses: Counter[int] = field(default_factory=Counter)
-    """Of questions that were right."""
+    """Of valid requests."""
     wrong: int = 0
-    """Answers that are not the model's own."""
-    rubbish: dict[str, Counter[int]] = field(default_factory=dict)
-    """How it was sent away; 0: the connection was closed."""
+    """Answers that differ from the model's own."""
+    malformed: dict[str, Counter[int]] = field(default_factory=dict)
+    """Kind -> statuses; 0: the connection was closed."""
     memory: tuple[float, float] = (math.nan, math.nan)
-    """Of the server, before and after, in bytes."""
+    """Bytes of the server, before and after."""
 
     def add(self, later: Outcome) -> None:
-        """What was seen of the same server in another round."""
+        """Another round of the same server."""
         self.memory = (later.memory[0] if not self.seconds else self.memory[0], later.memory[1])
         self.seconds += later.seconds
         self.latencies += later.latencies
         self.statuses += later.statuses
         self.wrong += later.wrong
-        for kind, counts in later.rubbish.items():
-            self.rubbish[kind] = self.rubbish.get(kind, Counter()) + counts
+        for kind, counts in later.malformed.items():
+            self.malformed[kind] = self.malformed.get(kind, Counter()) + counts
 
     @property
     def throughput(self) -> float:
         return self.statuses[200] / self.seconds
 
     def percentile(self, share: float) -> float:
-        """Seconds; the slowest of the quickest `share`."""
+        """Seconds."""
         ordered = sorted(self.latencies)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan
 
     @property
     def failures(self) -> int:
-        """Of the server: 5xx to anybody, silence to a question that was right, and wrong answers."""
-        all_statuses = sum(self.rubbish.values(), Counter()) + self.statuses
-        return self.wrong + self.statuses[0] + sum(count for status, count in all_statuses.items() if status >= 500)
+        """Any 5xx, valid requests without an answer, and wrong answers."""
+        every = sum(self.malformed.values(), Counter()) + self.statuses
+        return self.wrong + self.statuses[0] + sum(count for status, count in every.items() if status >= 500)
 
 
 # -- questions --
 
 
-def made_up(ports: Sequence[Port], preprocessing: Mapping[str, Any], seed: int = 0) -> list[list[Array]]:
-    """Samples of random values within what the model takes: [samples][inputs]."""
+def random_samples(ports: Sequence[Port], preprocessing: Mapping[str, Any], seed: int = 0) -> list[list[Array]]:
+    """[samples][inputs], with valid values."""
     draws = np.random.default_rng(seed)
-    return [[_drawn(port, preprocessing, draws) for port in ports] for _ in range(DIFFERENT)]
+    return [[_random(port, preprocessing, draws) for port in ports] for _ in range(DIFFERENT)]
 
 
-def _drawn(port: Port, preprocessing: Mapping[str, Any], draws: np.random.Generator) -> Array:
+def _random(port: Port, preprocessing: Mapping[str, Any], draws: np.random.Generator) -> Array:
     shape = [port.limit(at) or LENGTH if size is None else size for at, size in enumerate(port.shape)][1:]
     dtype = np.dtype(port.dtype)
     if dtype.kind == "f":
@@ -109,87 +118,86 @@ def body_of(sample: Sequence[Array], ports: Sequence[Port]) -> bytes:
 
 
 def questions_of(artifact: Artifact, runner: Runner) -> list[Question]:
-    """With the runner's own answers, each sample alone."""
+    """The runner's own answers, one sample at a time."""
     made = []
-    for sample in made_up(artifact.inputs, artifact.preprocessing):
+    for sample in random_samples(artifact.inputs, artifact.preprocessing):
         outputs = runner.run([array[None] for array in sample])
         made.append(Question(body_of(sample, artifact.inputs), answer_of(artifact, outputs[0][0].tolist())))
     return made
 
 
-async def asked_alone(address: Address) -> tuple[list[Question], float]:
-    """For a server of which only the address is known: what it answers to each when nobody else asks, and its own limit
-    in seconds."""
+async def fetch_questions(address: Address) -> tuple[list[Question], float]:
+    """For a running server: its answers to single requests, and its latency limit in seconds."""
     async with Connection(address) as connection:
-        model = await _model(address, connection)
+        reply = await connection.get("/model")
+        if reply.status != 200:
+            raise Misuse(
+                f"http://{address.host}:{address.port}/model answers {reply.status}: not a trueloop server, or the "
+                "API key is missing. Nothing was sent."
+            )
+        model: dict[str, Any] = json.loads(reply.body)
         ports = [
-            Port(port["name"], port["dtype"], tuple(port["shape"]), tuple(port["most"])) for port in model["inputs"]
+            Port(each["name"], each["dtype"], tuple(each["shape"]), tuple(each["most"])) for each in model["inputs"]
         ]
         made = []
-        for sample in made_up(ports, model["preprocessing"]):
+        for sample in random_samples(ports, model["preprocessing"]):
             body = body_of(sample, ports)
             reply = await connection.ask(address.post(body))
             if reply.status != 200:
-                said = reply.body[:200].decode(errors="replace")
-                raise Misuse(f"A plain question is answered with {reply.status}: {said} Nothing more was asked.")
+                text = reply.body[:200].decode(errors="replace")
+                raise Misuse(f"A valid request is answered with {reply.status}: {text} Nothing more was sent.")
             made.append(Question(body, json.loads(reply.body)["predictions"][0]))
         limit = model.get("latency_ms")
         return made, math.inf if limit is None else limit / 1e3
 
 
-async def _model(address: Address, connection: Connection) -> dict[str, Any]:
-    told = await connection.get("/model")
-    if told.status != 200:
-        where = f"http://{address.host}:{address.port}/model"
-        raise Misuse(
-            f"{where} answers {told.status}: it is no server of trueloop's, or wants an API key. Nothing was asked."
-        )
-    model: dict[str, Any] = json.loads(told.body)
-    return model
-
-
-def alike(answer: Any, due: Any) -> bool:
-    """Numbers within the tolerance, everything else the same."""
-    match answer, due:
+def equal(answer: Any, expected: Any) -> bool:
+    """Numbers within the tolerance, everything else equal."""
+    match answer, expected:
         case dict(), dict():
-            return answer.keys() == due.keys() and all(alike(value, due[name]) for name, value in answer.items())
+            return answer.keys() == expected.keys() and all(
+                equal(each, expected[name]) for name, each in answer.items()
+            )
         case list(), list():
-            return len(answer) == len(due) and all(map(alike, answer, due))
+            return len(answer) == len(expected) and all(map(equal, answer, expected))
         case int() | float(), int() | float():
-            return math.isclose(answer, due, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+            return math.isclose(answer, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
         case _:
-            return bool(answer == due)
+            return bool(answer == expected)
 
 
-# -- asking --
+# -- load --
 
 
-async def drive(
-    address: Address, questions: Sequence[Question], *, clients: int, requests: int, rubbish: float = 0.0, seed: int = 0
+async def run_load(
+    address: Address,
+    questions: Sequence[Question],
+    *,
+    clients: int,
+    requests: int,
+    malformed: float = 0.0,
+    seed: int = 0,
 ) -> Outcome:
-    """All of it. `rubbish`: the share of requests that are."""
-    outcome = Outcome()
-    draws = random.Random(seed)
-    kinds = list(RUBBISH)
-    count = round(requests * rubbish)
+    """`malformed`: the share of malformed requests."""
+    outcome, kinds, count = Outcome(), list(MALFORMED), round(requests * malformed)
     todo = [kinds[number % len(kinds)] if number < count else "" for number in range(requests)]
-    draws.shuffle(todo)
-    await _all(address, questions, iter([""] * min(WARM, requests)), Outcome(), [], clients)
+    random.Random(seed).shuffle(todo)
+    await _send_all(address, questions, iter([""] * min(WARM, requests)), Outcome(), [], clients)
     before = await _memory(address)
     answers: list[tuple[int, bytes]] = []
     begun = time.perf_counter()
-    await _all(address, questions, iter(todo), outcome, answers, clients)
+    await _send_all(address, questions, iter(todo), outcome, answers, clients)
     outcome.seconds = time.perf_counter() - begun
     outcome.memory = (before, await _memory(address))
-    right: dict[tuple[int, bytes], bool] = {}
+    correct: dict[tuple[int, bytes], bool] = {}
     for number, body in answers:
-        if (number, body) not in right:
-            right[number, body] = alike(json.loads(body)["predictions"], [questions[number].due])
-        outcome.wrong += not right[number, body]
+        if (number, body) not in correct:
+            correct[number, body] = equal(json.loads(body)["predictions"], [questions[number].expected])
+        outcome.wrong += not correct[number, body]
     return outcome
 
 
-async def _all(
+async def _send_all(
     address: Address,
     questions: Sequence[Question],
     todo: Iterator[str],
@@ -197,15 +205,15 @@ async def _all(
     answers: list[tuple[int, bytes]],
     clients: int,
 ) -> None:
-    numbers = iter(_rounds(len(questions)))
+    numbers = cycle(range(len(questions)))
 
-    async def one() -> None:
+    async def client() -> None:
         async with Connection(address) as connection:
             for kind in todo:
                 number = next(numbers)
                 if kind:
-                    reply = await RUBBISH[kind](address, questions[number].body)
-                    outcome.rubbish.setdefault(kind, Counter())[reply.status] += 1
+                    reply = await MALFORMED[kind](address, questions[number].body)
+                    outcome.malformed.setdefault(kind, Counter())[reply.status] += 1
                     continue
                 begun = time.perf_counter()
                 reply = await connection.ask(address.post(questions[number].body))
@@ -219,15 +227,10 @@ async def _all(
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(clients):
-                group.create_task(one())
+                group.create_task(client())
     except* OSError as errors:
         where = f"http://{address.host}:{address.port}"
-        raise Misuse(f"{where} cannot be reached ({errors.exceptions[0]}): is it served there?") from None
-
-
-def _rounds(count: int) -> Iterator[int]:
-    while True:
-        yield from range(count)
+        raise Misuse(f"{where} cannot be reached ({errors.exceptions[0]}): is the server running?") from None
 
 
 async def _memory(address: Address) -> float:
@@ -239,8 +242,8 @@ async def _memory(address: Address) -> float:
     return math.nan
 
 
-async def waited_for(address: Address, alive: Callable[[], bool]) -> bool:
-    """Until it is ready; False: it will never be."""
+async def wait_ready(address: Address, alive: Callable[[], bool]) -> bool:
+    """False: the process ended before it was ready."""
     while alive():
         with suppress(OSError):  # not listening yet
             async with Connection(address) as connection:

@@ -1,7 +1,7 @@
-"""A model as a graph in 8 bits, by PT2E of torchao: traced, observed on training samples, converted, tidied.
+"""A model as an 8-bit graph, by torchao's PT2E: traced, calibrated on training samples, converted, cleaned up.
 
-ONNX is given the steps as QuantizeLinear and DequantizeLinear, which its runtimes join into 8-bit kernels; other
-targets are given the same arithmetic in plain operations of torch, so that whoever runs the artifact needs no torchao.
+For ONNX the graph keeps QuantizeLinear and DequantizeLinear, which runtimes fuse into 8-bit kernels. Other targets get
+the same arithmetic in plain torch operations, so that running the artifact does not need torchao.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, Final, final
 
 import torch
@@ -18,22 +19,20 @@ from torch.export import Dim
 from trueloop.data.source import tensors_in
 from trueloop.export.compare import error_between
 from trueloop.export.program import exportable, scores_of
-from trueloop.export.traced import quietly
+from trueloop.export.trace import suppress_output
 from trueloop.measure.randomness import fence
 from trueloop.quantize.scheme import Calibration
 
-__all__ = ["LAYERS", "Graphed", "static_graph"]
+__all__ = ["LAYERS", "REFUSES", "QuantizedGraph", "static_graph"]
 
 LAYERS = (nn.Linear, nn.Conv2d)
-"""Those whose runtimes have 8-bit kernels."""
-_TAKERS: Final = (torch.ops.aten.conv2d.default, torch.ops.aten.linear.default)
-"""What these layers are in a graph."""
+"""Layers with 8-bit kernels."""
+REFUSES: Final = MappingProxyType({"torchscript": "it cannot trace the converted graph (use pt2 or onnx)"})
+_LAYER_OPS: Final = (torch.ops.aten.conv2d.default, torch.ops.aten.linear.default)
 
 
 @final
 class _Scores(nn.Module):
-    """The model, and scores where it answers with something that is not multiplied out."""
-
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
@@ -43,71 +42,73 @@ class _Scores(nn.Module):
 
 
 @final
-class Graphed(nn.Module):
-    """A converted graph in place of a model. It has no modes: it is always in evaluation."""
+class QuantizedGraph(nn.Module):
+    """A converted graph, always in evaluation mode."""
 
-    def __init__(self, graph: fx.GraphModule, apart: float) -> None:
+    def __init__(self, graph: fx.GraphModule, rounding_error: float) -> None:
         super().__init__()
-        self.graph = _always_called_alike(graph)
-        self.apart = apart
-        """The largest difference of an output that rounding has made."""
+        self.graph = _fix_filename(graph)
+        self.rounding_error = rounding_error
+        """The largest change of an output."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graphed:
-        with quietly():  # copying a graph, torch warns of how it keeps the shape of its inputs
-            return Graphed(copy.deepcopy(self.graph, memo), self.apart)
+    def __deepcopy__(self, memo: dict[int, Any]) -> QuantizedGraph:
+        with suppress_output():  # torch warns when a graph is copied
+            return QuantizedGraph(copy.deepcopy(self.graph, memo), self.rounding_error)
 
     def forward(self, inputs: Any) -> Any:
         return self.graph(inputs)
 
-    def train(self, mode: bool = True) -> Graphed:
+    def train(self, mode: bool = True) -> QuantizedGraph:
         return self
 
-    def plain(self) -> Graphed:
-        """Without operations that only torchao's graphs know."""
+    def for_target(self, target: str) -> QuantizedGraph:
+        """ONNX runtimes fuse the quantized operations; other targets get plain ones."""
+        return self if target == "onnx" else self.plain()
+
+    def plain(self) -> QuantizedGraph:
+        """Without torchao's operations."""
         made = copy.deepcopy(self)
         for node in made.graph.graph.nodes:
             if node.op == "call_function" and str(node.target).startswith("quantized_decomposed."):
                 node.target = _PLAIN[str(node.target).split(".")[1]]
                 node.kwargs = {}
         made.graph.recompile()
-        _always_called_alike(made.graph)
+        _fix_filename(made.graph)
         return made
 
 
-def _always_called_alike(graph: fx.GraphModule) -> fx.GraphModule:
-    """torch numbers the code of its graphs as they are made, and exported files say where each operation came from: two
-    files of the same model would differ."""
+def _fix_filename(graph: fx.GraphModule) -> fx.GraphModule:
+    """torch numbers generated code, and exported files record it: two exports of one model would differ."""
     forward: Any = type(graph).forward
     forward.__code__ = forward.__code__.replace(co_filename="<quantized graph>")
     return graph
 
 
-def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibration) -> Graphed:
+def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibration) -> QuantizedGraph:
     """The model with these layers converted."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     batches = list(calibration.batches())
-    with torch.no_grad(), fence(), quietly(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torchao and torch warn of each other's next versions
-        whole: Any = _Scores(model)
-        traced = torch.export.export(
-            exportable(whole), (batches[0].inputs,), dynamic_shapes=(_free(batches[0].inputs),)
-        )
-        graph = traced.module(check_guards=False)
-        weights = _apart_for_each_call(graph, {f"model.{name}.weight" for name in names})
+    with torch.no_grad(), fence(), suppress_output(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecations between torchao and torch
+        scores: Any = exportable(_Scores(model))  # type: ignore[arg-type]
+        inputs = batches[0].inputs
+        graph = torch.export.export(scores, (inputs,), dynamic_shapes=(_dynamic(inputs),)).module(check_guards=False)
+        weights = _copy_shared_weights(graph, {f"model.{name}.weight" for name in names})
         prepared = prepare_pt2e(graph, _quantizer(weights))
         for batch in batches:
             prepared(batch.inputs)
         converted = convert_pt2e(prepared)
-    _tidy(converted)
-    return Graphed(converted, _apart(model, converted, batches[0].inputs))
+        _remove_unused(converted)
+        pairs = zip(tensors_in(scores_of(model(inputs))), tensors_in(converted(inputs)), strict=True)
+        return QuantizedGraph(converted, max(error_between(a, b) for a, b in pairs))
 
 
-def _apart_for_each_call(graph: fx.GraphModule, weights: set[str]) -> set[str]:
-    """Names of these weights, with a copy for each further call of a layer: torchao folds a norm into the convolution
-    before it, and would fold it into the same weight once for each call. `_tidy` joins the copies again."""
+def _copy_shared_weights(graph: fx.GraphModule, weights: set[str]) -> set[str]:
+    """Names of these weights, with a copy for each further call of a layer: torchao folds a BatchNorm into the weight
+    of the convolution before it, once per call. `_remove_unused` merges the copies again."""
     made, seen = set(weights), set[str]()
-    for node in [node for node in graph.graph.nodes if node.target in _TAKERS]:
+    for node in [node for node in graph.graph.nodes if node.target in _LAYER_OPS]:
         for part in [part for part in node.args[1:3] if isinstance(part, fx.Node) and part.op == "get_attr"]:
             name = str(part.target)
             if name in seen:
@@ -125,9 +126,8 @@ def _apart_for_each_call(graph: fx.GraphModule, weights: set[str]) -> set[str]:
 
 
 def _quantizer(weights: set[str]) -> Any:
-    """Marks what is read together with these weights: inputs in 255 steps of one range, weights in 255 steps for each
-    output. Layers are known by their weights, so one that is called twice, or whose weight another one reads, is marked
-    wherever it is used."""
+    """Quantizes inputs per tensor and weights per output channel. Layers are identified by their weights, so a layer
+    that is called twice, or whose weight another one reads, is quantized everywhere."""
     from torchao.quantization.pt2e import HistogramObserver, PerChannelMinMaxObserver
     from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
@@ -138,11 +138,9 @@ def _quantizer(weights: set[str]) -> Any:
 
     @final
     class Marks(Quantizer):  # type: ignore[misc]
-        """torchao's seam."""
-
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             for node in model.graph.nodes:
-                weight = node.args[1] if node.target in _TAKERS else None
+                weight = node.args[1] if node.target in _LAYER_OPS else None
                 if isinstance(weight, fx.Node) and weight.target in weights:
                     node.meta["quantization_annotation"] = QuantizationAnnotation(
                         {node.args[0]: entering, weight: held}, _annotated=True
@@ -150,30 +148,23 @@ def _quantizer(weights: set[str]) -> Any:
             return model
 
         def validate(self, model: fx.GraphModule) -> None:
-            """What is marked is marked rightly."""
+            """Nothing to check."""
 
     return Marks()
 
 
-@torch.no_grad()
-def _apart(model: nn.Module, converted: fx.GraphModule, inputs: Any) -> float:
-    answers = zip(tensors_in(scores_of(model(inputs))), tensors_in(converted(inputs)), strict=True)
-    return max(error_between(a, b) for a, b in answers)
-
-
-def _free(inputs: Any) -> Any:
-    """The batch may have any size, and rows of tokens any length."""
+def _dynamic(inputs: Any) -> Any:
+    """Any batch size, and any length of token rows."""
     if isinstance(inputs, Tensor):
         tokens = inputs.dim() == 2 and not inputs.is_floating_point()
         return {0: Dim.AUTO, 1: Dim.AUTO} if tokens else {0: Dim.AUTO}
     if isinstance(inputs, dict):
-        return {name: _free(value) for name, value in inputs.items()}
-    return type(inputs)(_free(value) for value in inputs)
+        return {name: _dynamic(value) for name, value in inputs.items()}
+    return type(inputs)(_dynamic(value) for value in inputs)
 
 
-def _tidy(graph: fx.GraphModule) -> None:
-    """Away with float weights that nothing reads any more, and with second copies: a layer that is called twice was
-    converted twice."""
+def _remove_unused(graph: fx.GraphModule) -> None:
+    """Deletes float weights that are no longer read, and duplicates from layers that are called twice."""
     kept: dict[Any, str] = {}
     for node in graph.graph.nodes:
         if node.op == "get_attr":
@@ -181,10 +172,8 @@ def _tidy(graph: fx.GraphModule) -> None:
             if isinstance(value, Tensor):
                 node.target = kept.setdefault((value.dtype, tuple(value.shape), value.numpy().tobytes()), node.target)
     read = {node.target for node in graph.graph.nodes if node.op == "get_attr"}
-    for name in [
-        name
-        for name, _ in (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))
-    ]:
+    named = (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))
+    for name, _ in named:
         if name not in read:
             parent, _, last = name.rpartition(".")
             delattr(graph.get_submodule(parent), last)
@@ -196,7 +185,7 @@ def _attribute(graph: nn.Module, name: str) -> Any:
     return getattr(graph.get_submodule(parent), last)
 
 
-# -- the same arithmetic in operations that every torch knows --
+# -- the same arithmetic in plain torch operations --
 
 
 def _quantize(x: Tensor, scale: float, zero: int, low: int, high: int, dtype: torch.dtype) -> Tensor:
