@@ -15,7 +15,7 @@ import pytest
 
 from tests.tune.worlds import FILE
 from trueloop.cli.main import main
-from trueloop.tune.write import MARK
+from trueloop.tune.recipe_file import MARK
 
 PLANTED = '''"""Fast only with its channels last, because then it learns nothing: what a search for speed must not fall for."""
 import time
@@ -174,8 +174,8 @@ def _children(pid: int) -> list[int]:
         (("digits", "--data", "nowhere"), "--data nowhere: there is no such folder"),
         (("digits", "--set", "learning_rate=1"), "Did you mean lr?"),
         (("digits", "--set", "precision=fp16"), "precision=fp16"),
-        (("digits", "--write", "recipe.txt"), "give a name that ends in .py"),
-        (("digits", "--write", "small.py"), "is there already, and is none of ours"),
+        (("digits", "--write", "recipe.txt"), "use a name that ends in .py"),
+        (("digits", "--write", "small.py"), "exists and was not written by trueloop"),
         (("digits", "--output", "report.py"), "would overwrite a Python file"),
         (("digits", "--bugdet", "1"), "Did you mean --budget?"),
         (("digits", "table.csv", "one too many"), "one word too many"),

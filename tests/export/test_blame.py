@@ -80,7 +80,7 @@ def test_a_line_that_torch_names_in_its_message_is_found() -> None:
 
 def test_lines_of_libraries_are_nobodys() -> None:
     said = str(explain_failure(_bare(f'unbacked\n  File "{torch.__file__}", line 7, in forward'), "pt2", _fails))
-    assert said.startswith("The way through the model")
+    assert said.startswith("The control flow depends")
 
 
 def test_the_first_cause_is_what_torch_said() -> None:

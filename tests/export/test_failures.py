@@ -55,7 +55,7 @@ def test_a_wrong_export_is_caught_and_its_first_differing_layer_named(tmp_path: 
     with pytest.raises(CannotExport) as caught:
         export_model(subject(), exporter, tmp_path / "out")
     said = str(caught.value)
-    assert f"The first differing layer is {layer} (Linear, made in {Path(__file__).with_name('made.py')}:" in said
+    assert f"The first differing layer is {layer} (Linear, created at {Path(__file__).with_name('made.py')}:" in said
     assert "does not give the model's outputs" in said
     assert "Nothing was exported." in said
     assert list(tmp_path.iterdir()) == []

@@ -39,7 +39,7 @@ def test_tensors_part_and_join_again(value: Any, layout: Layout) -> None:
 
 @pytest.mark.parametrize("value", [3, {"a": 3}, {}, (), {"a": {"b": ONE}}, Unprojected(ONE, TWO), {1: ONE}])
 def test_what_no_target_knows_is_refused_with_a_sentence(value: Any) -> None:
-    with pytest.raises(CannotExport, match="Nothing was exported: let it be a tensor"):
+    with pytest.raises(CannotExport, match="Nothing was exported: use a tensor"):
         layout_of(value, "input")
 
 

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from tests.tune.worlds import FILE, network, recipe
 from trueloop.recipe.recipe import DataRequest
 from trueloop.results.tune import Agreement, Trial
-from trueloop.tune.judge import Shown, judged
-from trueloop.tune.machine_facts import look_around
+from trueloop.tune.agreement import Evidence, agreement_of
+from trueloop.tune.machine_facts import gather_facts
 from trueloop.tune.process import Process, TrialFailed
-from trueloop.tune.sameness import Order, prove
-from trueloop.tune.spec import Spec
-from trueloop.tune.subject import Subject
-from trueloop.tune.tune import Asked, tune
+from trueloop.tune.trial_evidence import Order, collect_evidence
+from trueloop.tune.trial_recipe import TrialRecipe
+from trueloop.tune.trial_spec import TrialSpec
+from trueloop.tune.tune import TuneRequest, tune
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,9 +37,11 @@ SOON = 180.0
 
 def agreement(model: Callable[[], nn.Module], **changes: Any) -> Agreement:
     plain = recipe(model=model, device="cuda")
-    reference = prove(Subject(plain, DataRequest()), plain, Order(STEPS, SEEDS, moved=2, gradients=False))
-    trial = prove(Subject(replace(plain, **changes), DataRequest()), plain, Order(STEPS, SEEDS))
-    return judged(Shown.of(reference), Shown.of(trial))
+    reference = collect_evidence(
+        TrialRecipe(plain, DataRequest()), plain, Order(STEPS, SEEDS, moved=2, gradients=False)
+    )
+    trial = collect_evidence(TrialRecipe(replace(plain, **changes), DataRequest()), plain, Order(STEPS, SEEDS))
+    return agreement_of(Evidence.of(reference), Evidence.of(trial))
 
 
 HONEST: list[dict[str, Any]] = [
@@ -129,7 +131,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_device_is_looked_at(file: Path) -> None:
-    found = look_around(recipe(device="cuda"), DataRequest())
+    found = gather_facts(recipe(device="cuda"), DataRequest())
     assert found.device == "cuda"
     assert found.place.memory > 10**9
     assert found.place.name == torch.cuda.get_device_name()
@@ -144,13 +146,13 @@ def test_a_device_that_is_full_is_a_result(file: Path) -> None:
         .replace("return nn.Sequential(", "return nn.Sequential(Large(), ")
     )
     file.write_text(text)
-    process = Process(Spec(str(file), log_every=4, fraction=0.01), 1 << 40)
+    process = Process(TrialSpec(str(file), log_every=4, fraction=0.01), 1 << 40)
     with pytest.raises(TrialFailed, match="out of memory"):
         process.listen(monotonic() + SOON)
 
 
 def test_peaks_are_those_of_the_device(file: Path) -> None:
-    process = Process(Spec(str(file), log_every=4), 1 << 40)
+    process = Process(TrialSpec(str(file), log_every=4), 1 << 40)
     try:
         process.listen(monotonic() + SOON)
         peak = process.ask({"do": "window", "seconds": 0.1}, monotonic() + SOON)["peak"]
@@ -161,7 +163,7 @@ def test_peaks_are_those_of_the_device(file: Path) -> None:
 
 def test_the_search_finds_graphs_for_a_small_model_by_itself(file: Path) -> None:
     told: list[Trial] = []
-    asked = Asked(str(file), seconds=SOON, seeds=2, settings={"compile": "off", "batch": "32"})
+    asked = TuneRequest(str(file), seconds=SOON, seeds=2, settings={"compile": "off", "batch": "32"})
     made = tune(asked, told.append)
     said = [(trial.knob, dict(trial.added), trial.outcome, trial.said, round(trial.speed, 2)) for trial in told]
     assert made.best.changes.get("program") == "cuda_graphs", said

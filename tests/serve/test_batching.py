@@ -14,7 +14,7 @@ from tests.serve.made import artifact, broken, picky, shade
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, FakeRunner, Runner
 from trueloop.results.artifact import Port
-from trueloop.serve.batching import SPARE, Pending, Batcher, Sample, Waiting, blank
+from trueloop.serve.batching import SPARE, Batcher, Pending, Sample, Waiting, blank
 from trueloop.serve.limits import Limits, Refused
 
 

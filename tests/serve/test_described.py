@@ -10,9 +10,9 @@ from jsonschema.exceptions import ValidationError
 
 from tests.serve.made import TABLE, artifact, points
 from trueloop.results.artifact import Port
-from trueloop.serve.openapi import answers, example, predict_operation, request_body
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused
+from trueloop.serve.openapi import answers, example, predict_operation, request_body
 from trueloop.serve.table_rows import column_range
 
 

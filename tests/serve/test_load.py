@@ -15,7 +15,7 @@ from trueloop.errors import Misuse
 from trueloop.export.exporter import FakeRunner
 from trueloop.results.artifact import Port
 from trueloop.serve.client import Address
-from trueloop.serve.load_test import Outcome, equal, fetch_questions, run_load, random_samples, questions_of
+from trueloop.serve.load_test import Outcome, equal, fetch_questions, questions_of, random_samples, run_load
 from trueloop.serve.malformed import MALFORMED
 
 

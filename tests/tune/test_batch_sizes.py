@@ -9,25 +9,25 @@ import pytest
 from tests.tune.worlds import CPU, pace, recipe
 from trueloop.results.tune import BatchSizes, Changes, Trial
 from trueloop.tune.batch_sizes import DOUBLINGS, batch_sizes, knee_of, largest_that_fits
-from trueloop.tune.measurer import Imagined, Imagining
+from trueloop.tune.measurer import FakeMeasurer, FakeTrial
 
 BEST = Trial(3, "threads", {"threads": 1}, {"threads": 1}, "kept", pace=pace(32 / 1.32e-3, 10**8), gain=1.0, speed=2.0)
 
 
-def reported(machine: Imagined, samples: int = 4096) -> tuple[BatchSizes | None, list[Trial]]:
+def reported(machine: FakeMeasurer, samples: int = 4096) -> tuple[BatchSizes | None, list[Trial]]:
     told: list[Trial] = []
     sizes = batch_sizes(recipe(), replace(CPU, samples=samples), machine, BEST, 4, told.append)
     return sizes, told
 
 
-def growing(changes: Changes) -> Imagining:
+def growing(changes: Changes) -> FakeTrial:
     """A step has a cost of its own, and one for each sample."""
     batch = int(changes.get("batch", 32))
-    return Imagining(1e-3 + 1e-5 * batch, 5 * 10**7 + 10**6 * batch)
+    return FakeTrial(1e-3 + 1e-5 * batch, 5 * 10**7 + 10**6 * batch)
 
 
 def test_it_doubles_until_it_gains_too_little() -> None:
-    sizes, told = reported(Imagined(growing, batch=32))
+    sizes, told = reported(FakeMeasurer(growing, batch=32))
     assert sizes is not None
     assert [size for size, _, _ in sizes.tried] == [32, 64, 128, 256, 512, 1024]
     assert sizes.knee == 512
@@ -36,7 +36,7 @@ def test_it_doubles_until_it_gains_too_little() -> None:
 
 
 def test_rates_are_reckoned_from_ratios() -> None:
-    sizes, told = reported(Imagined(growing, batch=32))
+    sizes, told = reported(FakeMeasurer(growing, batch=32))
     assert sizes is not None
     assert BEST.pace is not None
     for (size, rate, _), trial in zip(sizes.tried[1:], told, strict=True):
@@ -47,29 +47,29 @@ def test_rates_are_reckoned_from_ratios() -> None:
 
 
 def test_a_batch_that_does_not_fit_is_the_limit() -> None:
-    def full(changes: Changes) -> Imagining:
-        return growing(changes) if int(changes.get("batch", 32)) < 200 else Imagining(fails="out of memory at 3.1 GB")
+    def full(changes: Changes) -> FakeTrial:
+        return growing(changes) if int(changes.get("batch", 32)) < 200 else FakeTrial(fails="out of memory at 3.1 GB")
 
-    sizes, told = reported(Imagined(full, batch=32))
+    sizes, told = reported(FakeMeasurer(full, batch=32))
     assert sizes is not None
     assert (sizes.largest, sizes.measured, sizes.limit) == (128, True, "memory")
     assert (told[-1].outcome, told[-1].said) == ("failed", "out of memory at 3.1 GB")
 
 
 def test_there_are_no_more_samples_than_there_are() -> None:
-    sizes, _ = reported(Imagined(growing, batch=32), samples=100)
+    sizes, _ = reported(FakeMeasurer(growing, batch=32), samples=100)
     assert sizes is not None
     assert [size for size, _, _ in sizes.tried] == [32, 64]
     assert (sizes.largest, sizes.limit) == (100, "the number of samples")
-    assert reported(Imagined(growing, batch=32), samples=40) == (None, [])
+    assert reported(FakeMeasurer(growing, batch=32), samples=40) == (None, [])
 
 
 def test_without_time_nothing_is_told() -> None:
-    assert reported(Imagined(growing, seconds=0.0, batch=32)) == (None, [])
+    assert reported(FakeMeasurer(growing, seconds=0.0, batch=32)) == (None, [])
 
 
 def test_it_ends_though_every_doubling_gains() -> None:
-    sizes, told = reported(Imagined(lambda _: Imagining(1e-3), batch=32), samples=10**9)
+    sizes, told = reported(FakeMeasurer(lambda _: FakeTrial(1e-3), batch=32), samples=10**9)
     assert sizes is not None
     assert len(told) == DOUBLINGS
     assert sizes.knee == sizes.tried[-1][0]

@@ -9,10 +9,10 @@ import pytest
 
 from tests.tune.test_judge import curve, falling, gradients
 from trueloop.results.tune import Changes
-from trueloop.tune import bench as benches
-from trueloop.tune.bench import DEVICE_SHARE, MORE_TURNS, STEPS, TOGETHER, TURNS, Bench
+from trueloop.tune import process_measurer as benches
 from trueloop.tune.process import TrialFailed
-from trueloop.tune.spec import Spec
+from trueloop.tune.process_measurer import DEVICE_SHARE, MORE_TURNS, STEPS, TOGETHER, TURNS, ProcessMeasurer
+from trueloop.tune.trial_spec import TrialSpec
 
 World = Callable[[Changes], list[float]]
 
@@ -26,7 +26,7 @@ class Pretended:
     log: list[str] = []
     made: list[Pretended] = []
 
-    def __init__(self, spec: Spec, memory: int) -> None:
+    def __init__(self, spec: TrialSpec, memory: int) -> None:
         self.spec, self.memory, self.peak, self.turns, self.orders, self.ended = spec, memory, 0, 0, [], False
         self.made.append(self)
 
@@ -53,7 +53,7 @@ class Pretended:
         self.turns += 1
         self.log.append(self.name)
         if seconds < 0:
-            raise TrialFailed(f"{self.name} ended by SIGKILL")
+            raise TrialFailed(f"{self.name} killed by SIGKILL")
         return {"window": [9.9, seconds, seconds], "peak": type(self).peaks(self.spec.changes)}
 
     def end(self) -> None:
@@ -67,8 +67,8 @@ def _pretending(monkeypatch: pytest.MonkeyPatch) -> None:
     Pretended.fails, Pretended.log, Pretended.made = set(), [], []
 
 
-def bench(**more: Any) -> Bench:
-    made = Bench(Spec("any"), seconds=300.0, seeds=2, **more)
+def bench(**more: Any) -> ProcessMeasurer:
+    made = ProcessMeasurer(TrialSpec("any"), seconds=300.0, seeds=2, **more)
     made.pace({}, None)
     Pretended.log.clear()
     return made
@@ -92,7 +92,7 @@ def test_the_best_and_its_challenger_take_turns() -> None:
 def test_a_machine_that_is_slow_for_a_minute_is_slow_for_both() -> None:
     """Each turn twice as slow as the one before: the ratio of neighbours stays."""
     Pretended.world = staticmethod(lambda changes: [(1e-3 if changes else 2e-3) * 2**turn for turn in range(20)])
-    here = Bench(Spec("any"), seconds=300.0, seeds=1)
+    here = ProcessMeasurer(TrialSpec("any"), seconds=300.0, seeds=1)
     here.pace({}, None)
     Pretended.made[0].turns = 0
     assert here.pace({"threads": 1}, {}).faster == pytest.approx(2.0)
@@ -125,7 +125,7 @@ def test_a_larger_batch_is_faster_by_its_samples() -> None:
 def test_a_challenger_that_crashes_is_forgotten_and_the_best_stays() -> None:
     of(threads=[1e-3, -1.0])
     here = bench()
-    with pytest.raises(TrialFailed, match="threads=1 ended by SIGKILL"):
+    with pytest.raises(TrialFailed, match="threads=1 killed by SIGKILL"):
         here.pace({"threads": 1}, {})
     assert Pretended.made[-1].ended
     assert not Pretended.made[0].ended

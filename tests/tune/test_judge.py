@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trueloop.tune.judge import COSINE, LENGTH, LOOSE, LOOSEST, ROOM, ROUNDING, Shown, judged
+from trueloop.tune.agreement import COSINE, LENGTH, LOOSE, LOOSEST, ROOM, ROUNDING, Evidence, agreement_of
 
 STEPS = 40
 
@@ -28,8 +28,8 @@ def gradients(cosine: float = 0.999, itself: float = 0.999, length: float = 1.0)
     return [{"layers": {"0.weight": (cosine, itself), "2.weight": (0.9999, 0.9999)}, "length": length}]
 
 
-def shown(**changes: Any) -> Shown:
-    made = Shown(
+def shown(**changes: Any) -> Evidence:
+    made = Evidence(
         STEPS,
         curve(falling),
         [curve(lambda step: falling(step) * 1.001)],
@@ -42,7 +42,7 @@ def shown(**changes: Any) -> Shown:
 
 
 def test_the_reference_is_the_same_as_itself() -> None:
-    same = judged(shown(), shown())
+    same = agreement_of(shown(), shown())
     assert same.same
     assert same.loss_apart == pytest.approx(0.0, abs=1e-12)
     assert same.loss_allowed == ROUNDING
@@ -51,14 +51,14 @@ def test_the_reference_is_the_same_as_itself() -> None:
 
 @pytest.mark.parametrize("every", [1, 4, 5, 8])
 def test_rounding_passes_however_many_steps_a_line_tells_of(every: int) -> None:
-    same = judged(shown(), shown(curve=curve(lambda step: falling(step) * 1.01, every)))
+    same = agreement_of(shown(), shown(curve=curve(lambda step: falling(step) * 1.01, every)))
     assert same.same
     assert same.loss_apart == pytest.approx(0.01)
 
 
 def test_a_loss_that_stays_where_it_began_is_refused_with_its_numbers() -> None:
     """What gradients that underflow do."""
-    same = judged(shown(), shown(curve=curve(lambda _: 2.3)))
+    same = agreement_of(shown(), shown(curve=curve(lambda _: 2.3)))
     assert not same.same
     assert same.loss_apart > 1.0
     assert "within 40 steps, and 2.0% is rounding" in same.failures[0]
@@ -67,15 +67,15 @@ def test_a_loss_that_stays_where_it_began_is_refused_with_its_numbers() -> None:
 def test_what_the_reference_does_to_itself_is_allowed_to_others() -> None:
     restless = shown(moved=[curve(lambda step: falling(step) * 1.03)])
     trial = shown(curve=curve(lambda step: falling(step) * 1.08))
-    assert judged(restless, trial).same
-    assert judged(restless, trial).loss_allowed == pytest.approx(LOOSE * 0.03)
-    assert not judged(shown(), trial).same
+    assert agreement_of(restless, trial).same
+    assert agreement_of(restless, trial).loss_allowed == pytest.approx(LOOSE * 0.03)
+    assert not agreement_of(shown(), trial).same
 
 
 def test_half_of_a_loss_is_never_rounding() -> None:
     wild = shown(moved=[curve(lambda step: falling(step) * 3)])
-    assert judged(wild, shown(curve=curve(lambda step: falling(step) * 1.49))).same
-    refused = judged(wild, shown(curve=curve(lambda step: falling(step) * 1.6)))
+    assert agreement_of(wild, shown(curve=curve(lambda step: falling(step) * 1.49))).same
+    refused = agreement_of(wild, shown(curve=curve(lambda step: falling(step) * 1.6)))
     assert refused.loss_allowed == LOOSEST
     assert not refused.same
 
@@ -86,7 +86,7 @@ def test_a_share_of_nearly_nothing_says_nothing() -> None:
     def vanishing(step: int) -> float:
         return 2.3 if step < 4 else 1e-4
 
-    same = judged(
+    same = agreement_of(
         shown(curve=curve(vanishing), moved=[]),
         shown(curve=curve(lambda step: vanishing(step) * (1 if step < 4 else 2))),
     )
@@ -95,21 +95,21 @@ def test_a_share_of_nearly_nothing_says_nothing() -> None:
 
 
 def test_a_loss_that_is_no_number_is_refused() -> None:
-    same = judged(shown(), shown(curve=curve(lambda step: falling(step) if step < 20 else math.nan)))
+    same = agreement_of(shown(), shown(curve=curve(lambda step: falling(step) if step < 20 else math.nan)))
     assert same.loss_apart == math.inf
     assert not same.same
 
 
 def test_a_training_that_ends_by_itself_is_refused_in_its_own_words() -> None:
-    same = judged(shown(), shown(curve=[], ended="the loss is nan in batch 3 of epoch 0"))
-    assert same.failures == ("its training ended by itself: the loss is nan in batch 3 of epoch 0",)
+    same = agreement_of(shown(), shown(curve=[], ended="the loss is nan in batch 3 of epoch 0"))
+    assert same.failures == ("its training ended early: the loss is nan in batch 3 of epoch 0",)
 
 
 @pytest.mark.parametrize(
     ("cosine", "passes"), [(COSINE + 0.01, True), (COSINE - 0.01, False), (0.0, False), (-1.0, False)]
 )
 def test_a_layer_whose_gradient_turns_is_named(cosine: float, passes: bool) -> None:
-    same = judged(shown(), shown(gradients=gradients(cosine)))
+    same = agreement_of(shown(), shown(gradients=gradients(cosine)))
     assert same.same is passes
     assert (same.layer, same.cosine) == ("0.weight", cosine)
     if not passes:
@@ -117,77 +117,77 @@ def test_a_layer_whose_gradient_turns_is_named(cosine: float, passes: bool) -> N
 
 
 def test_the_worst_moment_counts() -> None:
-    same = judged(shown(), shown(gradients=[*gradients(0.99), *gradients(0.5)]))
+    same = agreement_of(shown(), shown(gradients=[*gradients(0.99), *gradients(0.5)]))
     assert same.cosine == 0.5
     assert not same.same
 
 
 def test_a_layer_without_a_gradient_to_speak_of_is_left_out() -> None:
     """A bias before a BatchNorm: what there is, is rounding, and turns whenever anything moves."""
-    same = judged(shown(), shown(gradients=gradients(0.1, itself=0.2)))
+    same = agreement_of(shown(), shown(gradients=gradients(0.1, itself=0.2)))
     assert same.same
     assert same.layer == "2.weight"
 
 
 def test_a_layer_that_turns_by_itself_may_turn_as_far() -> None:
-    assert judged(shown(), shown(gradients=gradients(0.75, itself=0.78))).same
-    assert not judged(shown(), shown(gradients=gradients(0.70, itself=0.78))).same
+    assert agreement_of(shown(), shown(gradients=gradients(0.75, itself=0.78))).same
+    assert not agreement_of(shown(), shown(gradients=gradients(0.70, itself=0.78))).same
 
 
 @pytest.mark.parametrize(
     ("length", "passes"), [(LENGTH - 0.01, True), (LENGTH + 0.01, False), (1 / LENGTH - 0.01, False), (0.0, False)]
 )
 def test_a_wrong_factor_is_seen_though_cosines_and_adam_hide_it(length: float, passes: bool) -> None:
-    same = judged(shown(), shown(gradients=gradients(length=length)))
+    same = agreement_of(shown(), shown(gradients=gradients(length=length)))
     assert same.same is passes
     assert same.length == length
 
 
 def test_a_metric_that_is_worse_by_more_than_noise_is_refused_with_its_numbers() -> None:
-    same = judged(shown(), shown(metrics=[0.80, 0.81, 0.82]))
+    same = agreement_of(shown(), shown(metrics=[0.80, 0.81, 0.82]))
     assert "accuracy is 0.81 after a short training (mean of 3 seeds), the reference's 0.91" in same.failures[0]
 
 
 def test_a_metric_may_be_better_or_worse_by_noise() -> None:
-    assert judged(shown(), shown(metrics=[0.95, 0.96, 0.97])).same
-    assert judged(shown(), shown(metrics=[0.895, 0.905, 0.915])).same
+    assert agreement_of(shown(), shown(metrics=[0.95, 0.96, 0.97])).same
+    assert agreement_of(shown(), shown(metrics=[0.895, 0.905, 0.915])).same
     noisy = shown(metrics=[0.80, 0.90, 1.00])
-    assert judged(noisy, shown(metrics=[0.80, 0.82, 0.84])).same
+    assert agreement_of(noisy, shown(metrics=[0.80, 0.82, 0.84])).same
 
 
 def test_one_seed_has_no_spread_and_some_room() -> None:
     one = shown(metrics=[0.90])
-    assert judged(one, shown(metrics=[0.90 - ROOM / 2])).same
-    assert not judged(one, shown(metrics=[0.90 - 2 * ROOM])).same
+    assert agreement_of(one, shown(metrics=[0.90 - ROOM / 2])).same
+    assert not agreement_of(one, shown(metrics=[0.90 - 2 * ROOM])).same
 
 
 def test_a_metric_that_should_be_low_is_held_the_other_way() -> None:
     low = shown(metrics=[1.0, 1.0, 1.0], metric="loss", higher=False)
-    assert judged(low, shown(metrics=[0.5, 0.5, 0.5], metric="loss", higher=False)).same
-    assert not judged(low, shown(metrics=[1.1, 1.1, 1.1], metric="loss", higher=False)).same
+    assert agreement_of(low, shown(metrics=[0.5, 0.5, 0.5], metric="loss", higher=False)).same
+    assert not agreement_of(low, shown(metrics=[1.1, 1.1, 1.1], metric="loss", higher=False)).same
 
 
 def test_a_metric_that_is_no_number_is_refused() -> None:
-    same = judged(shown(), shown(metrics=[0.9, math.nan, 0.9]))
-    assert same.failures == ("its accuracy is no number after a short training",)
+    same = agreement_of(shown(), shown(metrics=[0.9, math.nan, 0.9]))
+    assert same.failures == ("its accuracy is NaN or Inf after a short training",)
 
 
 def test_without_validation_data_the_rest_decides() -> None:
     bare = shown(metrics=[], metric="")
-    assert judged(bare, bare).same
-    assert not judged(bare, replace(bare, curve=curve(lambda _: 2.3))).same
+    assert agreement_of(bare, bare).same
+    assert not agreement_of(bare, replace(bare, curve=curve(lambda _: 2.3))).same
 
 
 def test_another_batch_is_judged_by_what_comes_of_it() -> None:
     """Its steps are other steps: neither curve nor gradients are compared."""
     other = shown(steps=20, curve=[], gradients=[])
-    assert judged(shown(), other).same
-    assert judged(shown(), other).layer == ""
-    assert not judged(shown(), replace(other, metrics=[0.5, 0.5, 0.5])).same
+    assert agreement_of(shown(), other).same
+    assert agreement_of(shown(), other).layer == ""
+    assert not agreement_of(shown(), replace(other, metrics=[0.5, 0.5, 0.5])).same
 
 
 def test_all_that_fails_is_told() -> None:
-    same = judged(
+    same = agreement_of(
         shown(), shown(curve=curve(lambda _: 2.3), gradients=gradients(0.0, length=0.0), metrics=[0.1, 0.1, 0.1])
     )
     assert len(same.failures) == 4

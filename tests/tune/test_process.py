@@ -13,11 +13,11 @@ import pytest
 
 from tests.tune.worlds import FILE, recipe
 from tests.waiting import until
-from trueloop.tune.bench import Bench, free_memory, turns_say
-from trueloop.tune.judge import Shown, judged
+from trueloop.tune.agreement import Evidence, agreement_of
 from trueloop.tune.process import Process, TrialFailed
-from trueloop.tune.spec import Spec
-from trueloop.tune.trial import whole_replays
+from trueloop.tune.process_measurer import ProcessMeasurer, free_memory, median_gain
+from trueloop.tune.trial import full_replays
+from trueloop.tune.trial_spec import TrialSpec
 
 SOON = 120.0
 PLENTY = 1 << 40
@@ -51,14 +51,14 @@ def broken(tmp_path: Path, code: str) -> str:
 
 def outcome(word: str, memory: int = PLENTY, seconds: float = SOON) -> str:
     """What became of a trial that does not come as far as being ready."""
-    process = Process(Spec(word, log_every=4), memory)
+    process = Process(TrialSpec(word, log_every=4), memory)
     with pytest.raises(TrialFailed) as failed:
         process.listen(monotonic() + seconds)
     return str(failed.value)
 
 
 def test_a_trial_trains_in_turns_and_proves_what_it_computes(file: str, processes: list[Process]) -> None:
-    process = Process(Spec(file, changes={"accumulate": 2}), PLENTY)
+    process = Process(TrialSpec(file, changes={"accumulate": 2}), PLENTY)
     processes.append(process)
     ready = process.listen(monotonic() + SOON)["ready"]
     assert ready["samples"] == 32
@@ -66,14 +66,14 @@ def test_a_trial_trains_in_turns_and_proves_what_it_computes(file: str, processe
     turns = [process.ask({"do": "window", "seconds": 0.02}, monotonic() + SOON) for _ in range(2)]
     assert all(turn["window"] and min(turn["window"]) > 0 and turn["peak"] > 0 for turn in turns)
     order = {"steps": 12, "seeds": 2}
-    ours = Shown.of(process.ask({"do": "prove", "order": order}, monotonic() + SOON)["proof"])
-    plain = Process(Spec(file, log_every=4), PLENTY)
+    ours = Evidence.of(process.ask({"do": "prove", "order": order}, monotonic() + SOON)["proof"])
+    plain = Process(TrialSpec(file, log_every=4), PLENTY)
     processes.append(plain)
     plain.listen(monotonic() + SOON)
-    theirs = Shown.of(
+    theirs = Evidence.of(
         plain.ask({"do": "prove", "order": {**order, "moved": 1, "gradients": False}}, monotonic() + SOON)["proof"]
     )
-    same = judged(theirs, ours)
+    same = agreement_of(theirs, ours)
     assert same.same, same.failures
     assert same.steps == 12
     assert same.cosine > 0.999
@@ -88,7 +88,7 @@ def test_an_error_of_the_recipe_is_told_in_its_own_words(tmp_path: Path) -> None
 
 
 def test_a_recipe_that_cannot_be_trained_so_is_told_by_its_mistake(file: str, processes: list[Process]) -> None:
-    process = Process(Spec(file, changes={"program": "cuda_graphs"}), PLENTY)
+    process = Process(TrialSpec(file, changes={"program": "cuda_graphs"}), PLENTY)
     processes.append(process)
     with pytest.raises(
         TrialFailed, match="The recipe 'small' cannot be trained: - program=cuda_graphs plays CUDA graphs"
@@ -98,7 +98,7 @@ def test_a_recipe_that_cannot_be_trained_so_is_told_by_its_mistake(file: str, pr
 
 def test_a_process_that_ends_itself_is_told_with_its_last_line(tmp_path: Path) -> None:
     said = outcome(broken(tmp_path, "print('I give up', file=sys.stderr, flush=True)\nos._exit(3)"))
-    assert said == "ended with exit code 3: I give up"
+    assert said == "exit code 3: I give up"
 
 
 @pytest.mark.long
@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_is_a_result(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_process_that_crashes_is_told_by_its_signal(tmp_path: Path) -> None:
-    assert outcome(broken(tmp_path, "os.kill(os.getpid(), 11)")).startswith("ended by SIGSEGV")
+    assert outcome(broken(tmp_path, "os.kill(os.getpid(), 11)")).startswith("killed by SIGSEGV")
 
 
 @pytest.mark.long
@@ -122,18 +122,18 @@ def test_a_process_that_takes_too_much_is_ended(tmp_path: Path) -> None:
     code = "kept = torch.ones(1 << 28)\ntime.sleep(60)"
     said = outcome(broken(tmp_path, code), memory=9 * 10**8)
     assert said.startswith("out of memory at ")
-    assert said.endswith("no more than 0.9 GB are free for a trial")
+    assert said.endswith("only 0.9 GB are available for a trial")
 
 
 @pytest.mark.long
 def test_a_process_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
     said = outcome(broken(tmp_path, "time.sleep(600)"), seconds=8.0)
-    assert said == "not done after 8 s, and no more time was left"
+    assert said == "not done after 8 s, and no time was left"
 
 
 @pytest.mark.long
 def test_what_a_recipe_prints_is_no_answer(tmp_path: Path, processes: list[Process]) -> None:
-    process = Process(Spec(broken(tmp_path, 'print(\'{"ready": "no"}\', flush=True)'), log_every=4), PLENTY)
+    process = Process(TrialSpec(broken(tmp_path, 'print(\'{"ready": "no"}\', flush=True)'), log_every=4), PLENTY)
     processes.append(process)
     assert process.listen(monotonic() + SOON)["ready"]["every"] == 4
 
@@ -144,7 +144,7 @@ def test_files_of_the_user_do_not_take_the_place_of_pythons(
 ) -> None:
     monkeypatch.chdir(Path(file).parent)
     Path("statistics.py").write_text("raise SystemExit('not the real one')\n", encoding="utf-8")
-    process = Process(Spec("digits", log_every=4), PLENTY)
+    process = Process(TrialSpec("digits", log_every=4), PLENTY)
     processes.append(process)
     assert process.listen(monotonic() + SOON)["ready"]
 
@@ -153,7 +153,7 @@ def test_files_of_the_user_do_not_take_the_place_of_pythons(
 def test_nothing_is_left_of_a_process_that_was_ended(tmp_path: Path, file: str) -> None:
     left = tmp_path / "pid"
     code = f"open({str(left)!r}, 'w').write(str(os.getpid()))"
-    process = Process(Spec(broken(tmp_path, code), log_every=4), PLENTY)
+    process = Process(TrialSpec(broken(tmp_path, code), log_every=4), PLENTY)
     process.listen(monotonic() + SOON)
     process.end()
     with pytest.raises(ProcessLookupError):
@@ -161,7 +161,7 @@ def test_nothing_is_left_of_a_process_that_was_ended(tmp_path: Path, file: str) 
 
 
 def test_a_trial_whose_master_is_gone_goes_too(file: str) -> None:
-    process = Process(Spec(file, log_every=4), PLENTY)
+    process = Process(TrialSpec(file, log_every=4), PLENTY)
     process.listen(monotonic() + SOON)
     assert process._child.stdin is not None
     process._child.stdin.close()
@@ -176,7 +176,7 @@ def test_a_trial_whose_master_is_gone_goes_too(file: str) -> None:
 
 @pytest.mark.long
 def test_the_bench_measures_in_turns_proves_and_forgets(file: str) -> None:
-    bench = Bench(Spec(file), seconds=SOON, seeds=1)
+    bench = ProcessMeasurer(TrialSpec(file), seconds=SOON, seeds=1)
     try:
         first = bench.pace({}, None)
         assert first.faster == 1.0
@@ -198,7 +198,7 @@ def test_the_bench_measures_in_turns_proves_and_forgets(file: str) -> None:
 
 @pytest.mark.long
 def test_the_best_is_started_again_when_it_is_gone(file: str) -> None:
-    bench = Bench(Spec(file), seconds=SOON, seeds=1)
+    bench = ProcessMeasurer(TrialSpec(file), seconds=SOON, seeds=1)
     try:
         bench.pace({}, None)
         os.killpg(bench._alive["{}"]._child.pid, signal.SIGKILL)
@@ -210,7 +210,7 @@ def test_the_best_is_started_again_when_it_is_gone(file: str) -> None:
 
 def test_a_bench_whose_budget_is_spent_ends_a_trial_at_once(file: str) -> None:
     now = [0.0]
-    bench = Bench(Spec(file), seconds=10.0, seeds=1, clock=lambda: now[0])
+    bench = ProcessMeasurer(TrialSpec(file), seconds=10.0, seeds=1, clock=lambda: now[0])
     assert bench.left() == 10.0
     now[0] = 11.0
     with pytest.raises(TrialFailed) as failed:
@@ -230,7 +230,7 @@ def test_a_bench_whose_budget_is_spent_ends_a_trial_at_once(file: str) -> None:
     ],
 )
 def test_turns_that_do_not_agree_are_not_sure(ratios: list[float], gain: float, sure: bool) -> None:
-    assert turns_say(ratios) == (gain, sure)
+    assert median_gain(ratios) == (gain, sure)
 
 
 def test_this_machine_has_memory() -> None:
@@ -244,4 +244,4 @@ def test_this_machine_has_memory() -> None:
 def test_an_interval_holds_whole_replays(
     program: Literal["eager", "cuda_graphs"], every: int, own: int, found: int
 ) -> None:
-    assert whole_replays(every, recipe(program=program, log_every=own, steps_per_replay=16)) == found
+    assert full_replays(every, recipe(program=program, log_every=own, steps_per_replay=16)) == found

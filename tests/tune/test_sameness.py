@@ -18,11 +18,11 @@ from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Agreement
-from trueloop.tune.judge import Shown, judged
-from trueloop.tune.sameness import Order, prove, stilled
-from trueloop.tune.subject import VALID, Subject
+from trueloop.tune.agreement import Evidence, agreement_of
+from trueloop.tune.peak_memory import PeakMemory, resident_bytes
 from trueloop.tune.timing import interval
-from trueloop.tune.watermark import Watermark, resident_bytes
+from trueloop.tune.trial_evidence import Order, collect_evidence, disable_dropout
+from trueloop.tune.trial_recipe import VALID, TrialRecipe
 
 STEPS, SEEDS = 24, 2
 
@@ -33,9 +33,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 def agreement(model: Callable[[], nn.Module], base: dict[str, Any] | None = None, **changes: Any) -> Agreement:
     """Of a variant with the recipe in fp32, eager."""
     plain = recipe(model=model, **(base or {}))
-    reference = prove(Subject(plain, DataRequest()), plain, Order(STEPS, SEEDS, moved=2, gradients=False))
-    trial = prove(Subject(replace(plain, **changes), DataRequest()), plain, Order(STEPS, SEEDS))
-    return judged(Shown.of(reference), Shown.of(trial))
+    reference = collect_evidence(
+        TrialRecipe(plain, DataRequest()), plain, Order(STEPS, SEEDS, moved=2, gradients=False)
+    )
+    trial = collect_evidence(TrialRecipe(replace(plain, **changes), DataRequest()), plain, Order(STEPS, SEEDS))
+    return agreement_of(Evidence.of(reference), Evidence.of(trial))
 
 
 # -- honest ones --
@@ -155,7 +157,7 @@ def test_a_gradient_of_twice_the_length_is_refused_though_adam_hides_it() -> Non
 
     same = agreement(lambda: Doubled(16, 4), precision="bf16")
     assert same.length == pytest.approx(2.0, rel=0.05)
-    assert any("times as long" in said for said in same.failures)
+    assert any("the gradient norm is" in said for said in same.failures)
 
 
 @pytest.mark.long
@@ -176,7 +178,7 @@ def test_a_loss_that_is_no_number_ends_the_proof_and_is_told() -> None:
             return made * math.nan if torch.is_autocast_enabled("cpu") else made
 
     same = agreement(lambda: Broken(16, 4), precision="bf16")
-    assert any("its training ended by itself" in said for said in same.failures)
+    assert any("its training ended early" in said for said in same.failures)
 
 
 # -- its parts --
@@ -191,7 +193,7 @@ def test_dropout_is_silenced_as_a_layer_and_as_a_number() -> None:
             self.layers = nn.Sequential(nn.Dropout(0.5), nn.LSTM(4, 4, 2, dropout=0.4))
 
     model = Attention()
-    stilled(model)
+    disable_dropout(model)
     lstm = model.layers[1]
     assert isinstance(lstm, nn.LSTM)
     assert [model.dropout, float(model.inner.dropout), lstm.dropout] == [0.0, 0.0, 0.0]
@@ -200,21 +202,23 @@ def test_dropout_is_silenced_as_a_layer_and_as_a_number() -> None:
 
 def test_a_proof_without_validation_data_has_no_metric() -> None:
     plain = recipe(data=lambda request: replace(read(request), valid=None))
-    shown = Shown.of(prove(Subject(plain, DataRequest()), plain, Order(8, 2)))
+    shown = Evidence.of(collect_evidence(TrialRecipe(plain, DataRequest()), plain, Order(8, 2)))
     assert (shown.metric, shown.metrics) == ("", [])
     assert len(shown.curve) == 8
 
 
 def test_without_a_curve_only_the_metric_is_taken() -> None:
     plain = recipe()
-    shown = Shown.of(prove(Subject(plain, DataRequest()), plain, Order(8, 2, curve=False, gradients=False)))
+    shown = Evidence.of(
+        collect_evidence(TrialRecipe(plain, DataRequest()), plain, Order(8, 2, curve=False, gradients=False))
+    )
     assert not shown.curve
     assert not shown.gradients
     assert len(shown.metrics) == 2
 
 
 def test_a_subject_tracks_saves_and_evaluates_nothing() -> None:
-    subject = Subject(recipe(patience=1, evaluate_every=1, save_every=1, warmup=500), DataRequest())
+    subject = TrialRecipe(recipe(patience=1, evaluate_every=1, save_every=1, warmup=500), DataRequest())
     loop = subject.loop(epochs=None, steps=100)
     assert loop.parts.recipe.trackers == ()
     assert loop.parts.recipe.patience is None
@@ -231,7 +235,7 @@ def test_data_are_read_once_for_all_loops() -> None:
         asked.append(request)
         return read(request)
 
-    subject = Subject(recipe(data=counting), DataRequest())
+    subject = TrialRecipe(recipe(data=counting), DataRequest())
     subject.loop()
     subject.of(recipe(data=counting, threads=1)).loop()
     assert len(asked) == 1
@@ -243,7 +247,7 @@ def test_only_some_of_many_validation_samples_are_used() -> None:
         inputs, labels = torch.randn(3 * VALID, 16), torch.arange(3 * VALID) % 4
         return replace(made, valid=Tensors(inputs, labels))
 
-    valid = Subject(recipe(data=many), DataRequest()).splits.valid
+    valid = TrialRecipe(recipe(data=many), DataRequest()).splits.valid
     assert valid is not None
     assert len(valid) == VALID
     assert valid.fetch(torch.arange(3)).targets.tolist() == [0, 3, 2]  # every third
@@ -265,7 +269,7 @@ def test_intervals_are_the_recipes_own_unless_they_take_too_long(seconds: float,
 
 
 def test_the_peak_of_memory_is_counted_from_a_moment() -> None:
-    mark = Watermark()
+    mark = PeakMemory()
     large = torch.ones(1 << 25)  # 134 MB
     assert mark.peak() > 10**8
     del large
@@ -281,7 +285,7 @@ def test_recipes_of_tests_are_recipes() -> None:
 
 
 def test_a_loop_begins_with_the_weights_that_a_run_begins_with_and_they_are_its_own() -> None:
-    subject, plain = Subject(recipe(), DataRequest()), Loop.of(recipe())
+    subject, plain = TrialRecipe(recipe(), DataRequest()), Loop.of(recipe())
     first, again, other = subject.loop(), subject.loop(), subject.loop(seed=1)
     for name, tensor in plain.parts.model.state_dict().items():
         assert torch.equal(first.parts.model.state_dict()[name], tensor)
@@ -303,7 +307,7 @@ def test_a_model_that_cannot_be_copied_is_built_anew() -> None:
             answer: Tensor = self.inner(inputs)
             return answer
 
-    subject = Subject(recipe(model=Locked), DataRequest())
+    subject = TrialRecipe(recipe(model=Locked), DataRequest())
     first, again = subject.loop(), subject.loop()
     assert torch.equal(next(first.parts.model.parameters()), next(again.parts.model.parameters()))
     assert next(first.parts.model.parameters()) is not next(again.parts.model.parameters())

@@ -12,8 +12,8 @@ from tests.tune.worlds import CPU, CUDA, recipe
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.tune import Changes, Objective, Trial
 from trueloop.tune.knob import Knob
-from trueloop.tune.machine_facts import Here
-from trueloop.tune.measurer import Imagined, Imagining
+from trueloop.tune.machine_facts import MachineFacts
+from trueloop.tune.measurer import FakeMeasurer, FakeTrial
 from trueloop.tune.process import TrialFailed
 from trueloop.tune.search import AGAIN, LEAST, SLOWEST, Search, reference_changes
 
@@ -27,15 +27,15 @@ def _any_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def searched(
-    world: Any, start: Recipe | None = None, here: Here = CUDA, objective: Objective = "throughput", **more: Any
-) -> tuple[Search, Imagined]:
-    machine = Imagined(world, more.pop("seconds", 300.0), batch=(start or GPU).batch)
+    world: Any, start: Recipe | None = None, here: MachineFacts = CUDA, objective: Objective = "throughput", **more: Any
+) -> tuple[Search, FakeMeasurer]:
+    machine = FakeMeasurer(world, more.pop("seconds", 300.0), batch=(start or GPU).batch)
     search = Search(start or GPU, here, machine, objective, **more)
     search.run()
     return search, machine
 
 
-def small_model(changes: Changes) -> Imagining:
+def small_model(changes: Changes) -> FakeTrial:
     """Bound by launching: graphs gain most, and compiling on top of them."""
     seconds = 1.2e-3
     if changes.get("program") == "cuda_graphs":
@@ -44,17 +44,17 @@ def small_model(changes: Changes) -> Imagining:
         seconds *= 0.9 if changes.get("steps_per_replay") == 50 else 1.0
     if changes.get("precision"):
         seconds *= 1.1  # casts are launches too
-    return Imagining(seconds)
+    return FakeTrial(seconds)
 
 
-def large_model(changes: Changes) -> Imagining:
+def large_model(changes: Changes) -> FakeTrial:
     """Bound by arithmetic: bf16 and compiling gain, graphs next to nothing."""
     seconds = {"tf32": 0.1, "bf16": 0.055, "fp16": 0.054}.get(str(changes.get("precision")), 0.3)
     if changes.get("compile"):
         seconds *= 0.65
     if changes.get("program") == "cuda_graphs":
         seconds *= 0.99
-    return Imagining(seconds)
+    return FakeTrial(seconds)
 
 
 # -- what it finds --
@@ -69,7 +69,7 @@ def test_it_finds_the_graphed_and_compiled_path_of_a_small_model() -> None:
 def test_it_finds_compiled_bf16_of_a_large_model() -> None:
     search, machine = searched(large_model)
     assert search.best.changes == {"precision": "bf16", "compile": "default"}
-    tried = [words.split() for words in machine.asked if words]
+    tried = [words.split() for words in machine.measured if words]
     assert tried[0] == ["precision=bf16"]
     assert (
         "program=cuda_graphs" not in tried[0]
@@ -87,8 +87,8 @@ def test_each_gain_is_measured_on_top_of_the_best_so_far() -> None:
 
 def test_not_everything_is_tried() -> None:
     _, machine = searched(large_model)
-    assert len(machine.asked) < 15
-    assert len(set(machine.asked)) == len(machine.asked)  # and nothing twice
+    assert len(machine.measured) < 15
+    assert len(set(machine.measured)) == len(machine.measured)  # and nothing twice
 
 
 # -- noise --
@@ -96,24 +96,24 @@ def test_not_everything_is_tried() -> None:
 
 @pytest.mark.parametrize(("factor", "kept"), [(1 + 2 * LEAST, True), (1 + LEAST / 2, False), (0.7, False)])
 def test_what_gains_no_more_than_noise_is_left(factor: float, kept: bool) -> None:
-    search, _ = searched(lambda changes: Imagining(1e-3 / (factor if changes.get("compile") == "default" else 1)))
+    search, _ = searched(lambda changes: FakeTrial(1e-3 / (factor if changes.get("compile") == "default" else 1)))
     assert (search.best.changes == {"compile": "default"}) is kept
 
 
 def test_a_gain_that_the_turns_deny_is_none() -> None:
-    search, machine = searched(lambda changes: Imagining(1e-3 / (1.5 if changes else 1), sure=not changes))
+    search, machine = searched(lambda changes: FakeTrial(1e-3 / (1.5 if changes else 1), sure=not changes))
     assert search.best.changes == {}
     assert not machine.proved
-    assert any("the turns do not agree" in trial.said for trial in search.trials)
+    assert any("the turns disagree" in trial.said for trial in search.trials)
 
 
 # -- proofs --
 
 
 def test_a_faster_path_that_is_another_training_is_refused_and_never_chosen() -> None:
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         wrong = ("its loss lies 70% from the reference's",) if changes.get("precision") in ("bf16", "fp16") else ()
-        return Imagining(
+        return FakeTrial(
             {"bf16": 0.01, "fp16": 0.01, "tf32": 0.05}.get(str(changes.get("precision")), 0.1), failures=wrong
         )
 
@@ -125,7 +125,7 @@ def test_a_faster_path_that_is_another_training_is_refused_and_never_chosen() ->
 
 
 def test_only_what_is_better_costs_a_proof() -> None:
-    _, machine = searched(lambda _: Imagining(1e-3))
+    _, machine = searched(lambda _: FakeTrial(1e-3))
     assert machine.proved == []
 
 
@@ -140,13 +140,13 @@ def test_what_is_kept_has_been_proved() -> None:
 
 def test_a_path_that_fails_in_its_proof_is_not_chosen() -> None:
     class Failing:
-        def __call__(self, changes: Changes) -> Imagining:
-            return Imagining(1e-3 / (2 if changes else 1))
+        def __call__(self, changes: Changes) -> FakeTrial:
+            return FakeTrial(1e-3 / (2 if changes else 1))
 
-    machine = Imagined(Failing())
+    machine = FakeMeasurer(Failing())
 
     def broken(changes: Changes) -> Any:
-        raise TrialFailed("ended by SIGSEGV")
+        raise TrialFailed("killed by SIGSEGV")
 
     machine.agreement = broken  # type: ignore[method-assign]
     search = Search(GPU, CUDA, machine, "throughput")
@@ -159,9 +159,9 @@ def test_a_path_that_fails_in_its_proof_is_not_chosen() -> None:
 
 
 def test_a_crash_is_a_result_and_not_an_end() -> None:
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         if changes.get("program") == "cuda_graphs":
-            return Imagining(fails="out of memory at 3.1 GB")
+            return FakeTrial(fails="out of memory at 3.1 GB")
         return large_model(changes)
 
     search, _ = searched(world)
@@ -173,18 +173,18 @@ def test_a_crash_is_a_result_and_not_an_end() -> None:
 
 def test_a_reference_that_cannot_be_measured_ends_it() -> None:
     with pytest.raises(TrialFailed, match="no such file"):
-        searched(lambda _: Imagining(fails="no such file"))
+        searched(lambda _: FakeTrial(fails="no such file"))
 
 
 def test_it_stops_when_the_budget_is_spent_and_says_what_was_not_tried() -> None:
     search, machine = searched(large_model, seconds=2.0)
-    assert len(machine.asked) <= 3
+    assert len(machine.measured) <= 3
     assert any("no time was left" in why for why in search.idle.values())
 
 
 def test_each_trial_is_told_when_it_is_done() -> None:
     told: list[Trial] = []
-    search, _ = searched(large_model, told=told.append)
+    search, _ = searched(large_model, report=told.append)
     assert told == search.trials
     assert [trial.number for trial in told] == list(range(len(told)))
 
@@ -195,46 +195,45 @@ def test_each_trial_is_told_when_it_is_done() -> None:
 def test_what_lost_a_little_is_tried_again_on_top_of_what_came_later() -> None:
     """Channels last is slower by itself, and faster once it is compiled."""
 
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         seconds = 1.0 if not changes.get("compile") else 0.5
         if changes.get("channels_last"):
             seconds *= 0.8 if changes.get("compile") else 1.05
-        return Imagining(seconds)
+        return FakeTrial(seconds)
 
     knobs = [_Knob("layout", {"channels_last": True}), _Knob("kernels", {"compile": "default"})]
     search, machine = searched(world, knobs=knobs)
     assert search.best.changes == {"compile": "default", "channels_last": True}
-    assert machine.asked == ["", "channels_last=true", "compile=default", "compile=default channels_last=true"]
+    assert machine.measured == ["", "channels_last=true", "compile=default", "compile=default channels_last=true"]
 
 
 def test_what_lost_by_much_is_not_tried_again() -> None:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(
             (0.5 if changes.get("compile") else 1.0) / ((AGAIN - 0.1) if changes.get("channels_last") else 1.0)
         )
 
     knobs = [_Knob("layout", {"channels_last": True}), _Knob("kernels", {"compile": "default"})]
     _, machine = searched(world, knobs=knobs)
-    assert machine.asked == ["", "channels_last=true", "compile=default"]
+    assert machine.measured == ["", "channels_last=true", "compile=default"]
 
 
 def test_a_round_that_kept_nothing_is_the_last() -> None:
-    _, machine = searched(lambda _: Imagining(), knobs=[_Knob("layout", {"channels_last": True})])
-    assert machine.asked == ["", "channels_last=true"]
+    _, machine = searched(lambda _: FakeTrial(), knobs=[_Knob("layout", {"channels_last": True})])
+    assert machine.measured == ["", "channels_last=true"]
 
 
 class _Knob(Knob):
-    expected: dict[str, float] = {}  # type: ignore[misc]
     fields = ()
 
     def __init__(self, name: str, *options: Changes) -> None:
         self.name = name  # type: ignore[misc]
         self._all: Sequence[Changes] = options
 
-    def options(self, recipe: Recipe, here: Here) -> list[Changes]:
+    def options(self, recipe: Recipe, here: MachineFacts) -> list[Changes]:
         return [option for option in self._all if any(getattr(recipe, name) != value for name, value in option.items())]
 
-    def why_not(self, recipe: Recipe, here: Here) -> str:
+    def why_not(self, recipe: Recipe, here: MachineFacts) -> str:
         return "there is nothing left"
 
 
@@ -248,14 +247,14 @@ def test_the_reference_is_the_recipe_in_fp32_eager_and_not_compiled() -> None:
     assert reference_changes(GPU) == {}
     search, _ = searched(large_model, start)
     assert search.trials[0].changes == changed
-    assert search.trials[1].knob == "as it stands"
+    assert search.trials[1].knob == "as it is"
     assert search.trials[1].changes == {}
 
 
 def test_what_the_recipe_has_itself_is_refused_like_anything_else() -> None:
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         plain = changes.get("precision") == "fp32"
-        return Imagining(0.3 if plain else 0.1, failures=() if plain else ("another training",))
+        return FakeTrial(0.3 if plain else 0.1, failures=() if plain else ("another training",))
 
     search, _ = searched(world, replace(GPU, precision="bf16"), knobs=[])
     assert search.best.changes == {"precision": "fp32"}
@@ -264,20 +263,20 @@ def test_what_the_recipe_has_itself_is_refused_like_anything_else() -> None:
 
 def test_what_the_user_has_set_is_not_turned() -> None:
     search, machine = searched(large_model, fixed=["precision"])
-    assert all("precision" not in words for words in machine.asked)
-    assert search.idle["precision"] == "--set gives precision"
+    assert all("precision" not in words for words in machine.measured)
+    assert search.idle["precision"] == "--set fixes precision"
 
 
 def test_what_the_user_has_set_is_kept_though_it_gains_nothing() -> None:
-    search, _ = searched(lambda _: Imagining(1e-3), replace(GPU, precision="bf16"), fixed=["precision"], knobs=[])
+    search, _ = searched(lambda _: FakeTrial(1e-3), replace(GPU, precision="bf16"), fixed=["precision"], knobs=[])
     assert search.best.changes == {}
     assert search.best.outcome == "kept"
     assert search.notes == []
 
 
 def test_what_the_user_has_set_is_not_kept_if_it_is_another_training() -> None:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(failures=() if changes.get("precision") == "fp32" else ("another training",))
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(failures=() if changes.get("precision") == "fp32" else ("another training",))
 
     search, _ = searched(world, replace(GPU, precision="bf16"), fixed=["precision"], knobs=[])
     assert search.best.changes == {"precision": "fp32"}
@@ -287,12 +286,12 @@ def test_what_the_user_has_set_is_not_kept_if_it_is_another_training() -> None:
 def test_variants_that_a_recipe_cannot_have_are_not_run() -> None:
     """fp16 brings a scaler, which graphs cannot ask."""
 
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         assert not (changes.get("program") == "cuda_graphs" and changes.get("precision") == "fp16")
         return small_model(changes)
 
     searched(world)
-    search, _ = searched(lambda _: Imagining(), knobs=[_Knob("both", {"program": "cuda_graphs", "precision": "fp16"})])
+    search, _ = searched(lambda _: FakeTrial(), knobs=[_Knob("both", {"program": "cuda_graphs", "precision": "fp16"})])
     assert "cannot ask the scaler" in search.idle["both"]
 
 
@@ -300,9 +299,9 @@ def test_variants_that_a_recipe_cannot_have_are_not_run() -> None:
 
 
 def test_memory_is_saved_by_what_saves_it_and_speed_is_no_gain_there() -> None:
-    def world(changes: Changes) -> Imagining:
+    def world(changes: Changes) -> FakeTrial:
         peak = 10**9 // int(changes.get("accumulate", 1)) // (2 if changes.get("activation_checkpointing") else 1)
-        return Imagining(1e-3 * (1.3 if changes.get("activation_checkpointing") else 1.0), peak)
+        return FakeTrial(1e-3 * (1.3 if changes.get("activation_checkpointing") else 1.0), peak)
 
     search, _ = searched(world, here=replace(CPU, blocks=4), objective="memory")
     assert search.best.changes["activation_checkpointing"] is True
@@ -313,27 +312,27 @@ def test_memory_is_saved_by_what_saves_it_and_speed_is_no_gain_there() -> None:
 
 
 def test_memory_is_not_bought_with_twice_the_time() -> None:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(1e-3 / (SLOWEST * 0.9) if changes else 1e-3, 10**8 if changes else 10**9)
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(1e-3 / (SLOWEST * 0.9) if changes else 1e-3, 10**8 if changes else 10**9)
 
     search, _ = searched(world, here=replace(CPU, blocks=4), objective="memory")
     assert search.best.changes == {}
-    assert any("too slow for what it saves" in trial.said for trial in search.trials)
+    assert any("the speed of the reference: too slow" in trial.said for trial in search.trials)
 
 
 def test_the_batch_is_turned_only_if_the_user_allows_it() -> None:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(1e-3)  # a step takes the same however many samples it has
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(1e-3)  # a step takes the same however many samples it has
 
     _, machine = searched(world)
-    assert all("batch" not in words for words in machine.asked)
+    assert all("batch" not in words for words in machine.measured)
     search, _ = searched(world, allowed=["batch"])
     assert search.best.changes["batch"] > GPU.batch
 
 
 def test_latency_prefers_small_batches_where_throughput_prefers_large_ones() -> None:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(1e-3 + 1e-5 * int(changes.get("batch", 32)))
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(1e-3 + 1e-5 * int(changes.get("batch", 32)))
 
     fast, _ = searched(world, allowed=["batch"], objective="throughput")
     short, _ = searched(world, allowed=["batch"], objective="latency")

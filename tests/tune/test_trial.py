@@ -14,10 +14,10 @@ import torch
 from tests.tune.worlds import FILE, recipe
 from trueloop.errors import BadRecipe
 from trueloop.recipe.recipe import DataRequest
-from trueloop.tune.spec import Spec
-from trueloop.tune.subject import Subject
-from trueloop.tune.timing import WARM, Desk, Enough, calibrated, drive
-from trueloop.tune.trial import FEWEST, Line, _is_memory, _said, variant, work
+from trueloop.tune.timing import WARM, Controller, Enough, calibrate_interval, drive
+from trueloop.tune.trial import FEWEST, Channel, _is_memory, _message, variant, work
+from trueloop.tune.trial_recipe import TrialRecipe
+from trueloop.tune.trial_spec import TrialSpec
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ def _forgotten() -> Any:
     sys.modules.pop("talking", None)
 
 
-def talked(spec: Spec, *orders: dict[str, Any]) -> list[dict[str, Any]]:
+def talked(spec: TrialSpec, *orders: dict[str, Any]) -> list[dict[str, Any]]:
     """What it answers to these orders; then nobody is there any more."""
     told = io.StringIO()
-    work(spec, Line(io.StringIO("".join(json.dumps(order) + "\n" for order in orders)), told))
+    work(spec, Channel(io.StringIO("".join(json.dumps(order) + "\n" for order in orders)), told))
     return [json.loads(line) for line in told.getvalue().splitlines()]
 
 
 def test_it_is_ready_trains_proves_and_stops(file: str) -> None:
     window = {"do": "window", "seconds": 0.0}
     prove = {"do": "prove", "order": {"steps": 6, "seeds": 1}}
-    said = talked(Spec(file, log_every=2), window, prove, window, {"do": "stop"})
+    said = talked(TrialSpec(file, log_every=2), window, prove, window, {"do": "stop"})
     assert [next(iter(each)) for each in said] == ["ready", "window", "proof", "window"]
     assert said[0]["ready"]["every"] == 2
     assert len(said[1]["window"]) == FEWEST  # the first of them is not counted
@@ -59,21 +59,21 @@ def test_it_is_ready_trains_proves_and_stops(file: str) -> None:
 
 
 def test_without_an_order_it_ends(file: str) -> None:
-    assert [next(iter(each)) for each in talked(Spec(file, log_every=2))] == ["ready"]
+    assert [next(iter(each)) for each in talked(TrialSpec(file, log_every=2))] == ["ready"]
 
 
 def test_it_finds_out_by_itself_how_often_to_look(file: str) -> None:
-    assert 1 <= talked(Spec(file))[0]["ready"]["every"] <= 50
+    assert 1 <= talked(TrialSpec(file))[0]["ready"]["every"] <= 50
 
 
 def test_a_window_is_as_long_as_asked(file: str) -> None:
-    said = talked(Spec(file, log_every=1), {"do": "window", "seconds": 0.05})
+    said = talked(TrialSpec(file, log_every=1), {"do": "window", "seconds": 0.05})
     assert sum(said[1]["window"]) > 0.0
     assert len(said[1]["window"]) > 1
 
 
 def test_settings_come_first_and_changes_on_top(file: str) -> None:
-    spec = Spec(file, settings={"lr": "0.5", "threads": "2"}, changes={"threads": 1})
+    spec = TrialSpec(file, settings={"lr": "0.5", "threads": "2"}, changes={"threads": 1})
     made = variant(spec, spec.changes)
     assert (made.lr, made.threads, made.name) == (0.5, 1, "small")
     assert variant(spec, {}).threads == 2
@@ -86,15 +86,15 @@ def test_a_training_that_ends_by_itself_is_no_measure(file: str) -> None:
             "class Bad(nn.Module):\n    def forward(self, x):\n        return x / 0 - x / 0\n\n\ndef network",
         )
     )
-    with pytest.raises(RuntimeError, match="the training ended by itself"):
-        talked(Spec(file, log_every=2))
+    with pytest.raises(RuntimeError, match="the training ended early"):
+        talked(TrialSpec(file, log_every=2))
 
 
 def test_errors_are_told_in_one_line() -> None:
-    assert _said(ValueError("first\nsecond")) == "ValueError: first"
-    assert _said(KeyError()) == "KeyError"
+    assert _message(ValueError("first\nsecond")) == "ValueError: first"
+    assert _message(KeyError()) == "KeyError"
     assert (
-        _said(BadRecipe("The recipe cannot be trained:\n  - this.\n  - that."))
+        _message(BadRecipe("The recipe cannot be trained:\n  - this.\n  - that."))
         == "The recipe cannot be trained: - this. - that."
     )
 
@@ -114,13 +114,13 @@ def test_a_full_memory_is_known_by_its_words(error: Exception, memory: bool) -> 
 
 
 def test_a_line_that_nobody_speaks_on_means_stop() -> None:
-    assert Line(io.StringIO(""), io.StringIO()).told() == {"do": "stop"}
+    assert Channel(io.StringIO(""), io.StringIO()).receive() == {"do": "stop"}
 
 
 # -- the clock --
 
 
-class Counting(Desk):
+class Counting(Controller):
     def __init__(self, enough: int) -> None:
         self.enough, self.warmed, self.seen = enough, 0, 0
 
@@ -138,14 +138,14 @@ class Counting(Desk):
 
 def test_the_clock_warms_up_once_and_then_tells_every_interval() -> None:
     desk = Counting(5)
-    assert drive(Subject(recipe(), DataRequest()), 3, desk) is None
+    assert drive(TrialRecipe(recipe(), DataRequest()), 3, desk) is None
     assert (desk.warmed, desk.seen) == (1, 5)
 
 
 def test_time_at_the_desk_is_not_the_trainings() -> None:
     from time import perf_counter, sleep
 
-    class Slow(Desk):
+    class Slow(Controller):
         counted = slept = 0.0
 
         def rest(self) -> None:
@@ -163,10 +163,10 @@ def test_time_at_the_desk_is_not_the_trainings() -> None:
                 raise Enough
 
     began, desk = perf_counter(), Slow()
-    drive(Subject(recipe(), DataRequest()), 1, desk)
+    drive(TrialRecipe(recipe(), DataRequest()), 1, desk)
     assert desk.counted <= perf_counter() - began - desk.slept
 
 
 def test_a_calibration_is_over_soon() -> None:
-    assert 1 <= calibrated(Subject(recipe(), DataRequest())) <= 50
+    assert 1 <= calibrate_interval(TrialRecipe(recipe(), DataRequest())) <= 50
     assert WARM >= 1

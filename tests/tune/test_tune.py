@@ -15,10 +15,10 @@ from tests.tune.worlds import CPU, FILE, SAME, recipe, tuning
 from trueloop.errors import BadRecipe, Misuse
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.results.tune import Changes, Trial, Tuning, front, read_tuning, words_of
-from trueloop.tune.cache import key_of, recalled, remember
-from trueloop.tune.measurer import Imagined, Imagining
-from trueloop.tune.tune import Asked, tune
-from trueloop.tune.write import MARK, file_for, refuse_strangers, written
+from trueloop.tune.cache import cache_key, read_cached, write_cached
+from trueloop.tune.measurer import FakeMeasurer, FakeTrial
+from trueloop.tune.recipe_file import MARK, check_writable, file_for, write_recipe
+from trueloop.tune.tune import TuneRequest, tune
 
 
 @pytest.fixture(autouse=True)
@@ -35,15 +35,15 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         sys.modules.pop(name, None)
 
 
-def machine(**more: Any) -> Imagined:
-    def world(changes: Changes) -> Imagining:
-        return Imagining(1e-3 / (1.5 if changes.get("compile") == "default" else 1.0))
+def machine(**more: Any) -> FakeMeasurer:
+    def world(changes: Changes) -> FakeTrial:
+        return FakeTrial(1e-3 / (1.5 if changes.get("compile") == "default" else 1.0))
 
-    return Imagined(world, batch=32, **more)
+    return FakeMeasurer(world, batch=32, **more)
 
 
 def tuned(**asked: Any) -> Tuning:
-    return tune(Asked(str(Path("small.py").absolute()), **asked), lambda _: None, machine())
+    return tune(TuneRequest(str(Path("small.py").absolute()), **asked), lambda _: None, machine())
 
 
 # -- the search, whole --
@@ -51,7 +51,7 @@ def tuned(**asked: Any) -> Tuning:
 
 def test_it_says_what_was_chosen_on_what_and_what_could_not_be_tried() -> None:
     told: list[Trial] = []
-    made = tune(Asked(str(Path("small.py").absolute())), told.append, machine())
+    made = tune(TuneRequest(str(Path("small.py").absolute())), told.append, machine())
     assert made.best.changes.get("compile") in ("default", None)
     assert tuple(told) == made.trials
     assert made.place.device == "cpu"
@@ -63,7 +63,7 @@ def test_it_says_what_was_chosen_on_what_and_what_could_not_be_tried() -> None:
 
 def test_what_is_known_is_told_from_memory_and_says_so() -> None:
     first = tuned()
-    again = tune(Asked(str(Path("small.py").absolute())), lambda _: None, machine(seconds=0.0))
+    again = tune(TuneRequest(str(Path("small.py").absolute())), lambda _: None, machine(seconds=0.0))
     assert again.cached
     assert replace(again, cached=False) == first
 
@@ -102,11 +102,11 @@ def test_a_recipe_that_cannot_be_trained_is_refused_before_anything_is_measured(
     fake = machine()
     with pytest.raises(BadRecipe, match="cannot be trained"):
         tune(
-            Asked(str(Path("small.py").absolute()), settings={"device": "cpu", "precision": "tf32"}),
+            TuneRequest(str(Path("small.py").absolute()), settings={"device": "cpu", "precision": "tf32"}),
             lambda _: None,
             fake,
         )
-    assert not fake.asked
+    assert not fake.measured
 
 
 # -- the cache --
@@ -114,38 +114,38 @@ def test_a_recipe_that_cannot_be_trained_is_refused_before_anything_is_measured(
 
 def test_a_damaged_cache_is_no_cache(tmp_path: Path) -> None:
     file = tmp_path / "cache" / "trueloop" / "tunings.json"
-    remember("key", tuning())
-    assert recalled("key") == tuning()
-    assert recalled("other") is None
+    write_cached("key", tuning())
+    assert read_cached("key") == tuning()
+    assert read_cached("other") is None
     known = json.loads(file.read_text())
     for damage in ("{", "[]", json.dumps({"key": {"trials": []}}), json.dumps({"key": {**known["key"], "winner": 99}})):
         file.write_text(damage)
-        assert recalled("key") is None
-        remember("other", tuning())
-        assert recalled("other") == tuning()
+        assert read_cached("key") is None
+        write_cached("other", tuning())
+        assert read_cached("other") == tuning()
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
-    remember("key", tuning())
-    assert recalled("key") is None
+    write_cached("key", tuning())
+    assert read_cached("key") is None
 
 
 def test_the_key_holds_all_that_an_answer_depends_on() -> None:
     start = recipe()
     keys = {
-        key_of(start, CPU, "throughput", 3, (), {}),
-        key_of(replace(start, lr=0.1), CPU, "throughput", 3, (), {}),
-        key_of(start, replace(CPU, shapes="other"), "throughput", 3, (), {}),
-        key_of(start, replace(CPU, place=replace(CPU.place, name="other")), "throughput", 3, (), {}),
-        key_of(start, replace(CPU, threads=2), "throughput", 3, (), {}),
-        key_of(start, CPU, "memory", 3, (), {}),
-        key_of(start, CPU, "throughput", 5, (), {}),
-        key_of(start, CPU, "throughput", 3, ("batch",), {}),
-        key_of(start, CPU, "throughput", 3, (), {"lr": "0.01"}),
+        cache_key(start, CPU, "throughput", 3, (), {}),
+        cache_key(replace(start, lr=0.1), CPU, "throughput", 3, (), {}),
+        cache_key(start, replace(CPU, shapes="other"), "throughput", 3, (), {}),
+        cache_key(start, replace(CPU, place=replace(CPU.place, name="other")), "throughput", 3, (), {}),
+        cache_key(start, replace(CPU, threads=2), "throughput", 3, (), {}),
+        cache_key(start, CPU, "memory", 3, (), {}),
+        cache_key(start, CPU, "throughput", 5, (), {}),
+        cache_key(start, CPU, "throughput", 3, ("batch",), {}),
+        cache_key(start, CPU, "throughput", 3, (), {"lr": "0.01"}),
     }
     assert len(keys) == 9
-    assert key_of(recipe(), CPU, "throughput", 3, (), {}) in keys
+    assert cache_key(recipe(), CPU, "throughput", 3, (), {}) in keys
 
 
 # -- the values --
@@ -195,7 +195,7 @@ def test_the_written_recipe_is_the_winner_and_says_its_numbers() -> None:
         subject="digits --set lr=0.01", trials=(*tuning().trials[:1], replace(tuning().trials[1], agreement=SAME))
     )
     start = replace(find_recipe("digits", {}), lr=0.01)
-    text = written(Path("digits_tuned.py"), made, start, "digits", {}, {"lr": "0.01"})
+    text = write_recipe(Path("digits_tuned.py"), made, start, "digits", {}, {"lr": "0.01"})
     found = find_recipe("digits_tuned.py", {})
     assert found == replace(start, threads=1)
     for words in (
@@ -212,11 +212,11 @@ def test_the_written_recipe_is_the_winner_and_says_its_numbers() -> None:
 def test_a_recipe_of_the_users_is_found_beside_it_and_elsewhere(tmp_path: Path) -> None:
     mine = str(Path("small.py").absolute())
     start = find_recipe(mine, {})
-    beside = written(Path("small_tuned.py"), tuning(), start, mine, {}, {})
+    beside = write_recipe(Path("small_tuned.py"), tuning(), start, mine, {}, {})
     assert "with_name('small.py')" in beside
     assert str(tmp_path) not in beside
     Path("elsewhere").mkdir()
-    apart = written(Path("elsewhere/apart_tuned.py"), tuning(), start, mine, {}, {})
+    apart = write_recipe(Path("elsewhere/apart_tuned.py"), tuning(), start, mine, {}, {})
     assert str(tmp_path) in apart
     for file in ("small_tuned.py", "elsewhere/apart_tuned.py"):
         found = find_recipe(file, {})
@@ -226,7 +226,7 @@ def test_a_recipe_of_the_users_is_found_beside_it_and_elsewhere(tmp_path: Path) 
 def test_mappings_and_arguments_are_written_as_values() -> None:
     changes = {"optimizer_options": {"fused": True}}
     made = tuning(trials=(replace(tuning().trials[0], number=1, changes=changes),))
-    text = written(Path("t.py"), made, recipe(), "tabular", {"table": "a.csv", "target": "y"}, {})
+    text = write_recipe(Path("t.py"), made, recipe(), "tabular", {"table": "a.csv", "target": "y"}, {})
     assert "find_recipe('tabular', {'table': 'a.csv', 'target': 'y'})" in text
     assert "optimizer_options={'fused': True}," in text
     compile(text, "t.py", "exec")
@@ -235,15 +235,15 @@ def test_mappings_and_arguments_are_written_as_values() -> None:
 def test_a_file_that_is_not_ours_is_never_overwritten() -> None:
     Path("mine.py").write_text("precious = 1\n")
     with pytest.raises(Misuse, match="none of ours"):
-        refuse_strangers(Path("mine.py"))
+        check_writable(Path("mine.py"))
     Path("ours.py").write_text(f'"""x\n\n{MARK} on a day.\n"""\n')
-    refuse_strangers(Path("ours.py"))
-    refuse_strangers(Path("new.py"))
+    check_writable(Path("ours.py"))
+    check_writable(Path("new.py"))
     assert not list(Path().glob("*.part"))
     with pytest.raises(Misuse, match=r"ends in \.py"):
-        refuse_strangers(Path("recipe.txt"))
+        check_writable(Path("recipe.txt"))
     with pytest.raises(Misuse, match="there is no folder"):
-        refuse_strangers(Path("nowhere/x.py"))
+        check_writable(Path("nowhere/x.py"))
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
@@ -251,11 +251,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
 ) -> None:
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(Misuse, match="is a folder"):
-        refuse_strangers(tmp_path / "folder.py")
+        check_writable(tmp_path / "folder.py")
 
     def full(self: Path, *_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "touch", full)
     with pytest.raises(Misuse, match=r"cannot be written \(No space left on device\)\. Nothing was run"):
-        refuse_strangers(tmp_path / "new.py")
+        check_writable(tmp_path / "new.py")

@@ -13,10 +13,10 @@ from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Agreement, Pace, Place, Trial, Tuning
-from trueloop.tune.machine_facts import Here
+from trueloop.tune.machine_facts import MachineFacts
 
 PLACE = Place("cpu", "Test processor", 4, 8 * 10**9, "2.13.0", "0.1.0")
-CPU = Here(
+CPU = MachineFacts(
     place=PLACE,
     device="cpu",
     cores=4,

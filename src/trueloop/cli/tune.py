@@ -20,7 +20,7 @@ from trueloop.results.check import ExitCode
 from trueloop.results.tune import OBJECTIVES, Objective, Tuning
 
 if TYPE_CHECKING:
-    from trueloop.tune.tune import Asked
+    from trueloop.tune.tune import TuneRequest
 
 __all__ = ["tune"]
 
@@ -120,13 +120,13 @@ def _seeds(text: str) -> int:
 def _tune(options: argparse.Namespace) -> int:
     from trueloop.report.from_tune import trial_line
     from trueloop.tune.process import TrialFailed
+    from trueloop.tune.recipe_file import check_writable, file_for, write_recipe
     from trueloop.tune.tune import tune as search
-    from trueloop.tune.write import file_for, refuse_strangers, written
 
     asked = _asked(options)
     recipe = asked.recipe()
     file: Path = options.write or file_for(recipe.name)
-    refuse_strangers(file)
+    check_writable(file)
     live = Live(sys.stderr, color=not options.no_color)
     print(
         f"trueloop: tuning {asked.subject} for {asked.objective}, {asked.seconds / 60:g} minutes at most.",
@@ -143,21 +143,21 @@ def _tune(options: argparse.Namespace) -> int:
         return ExitCode.FINDINGS
     _deliver(options, made)
     there = file.exists()
-    written(file, made, recipe, asked.word, asked.arguments, asked.settings)
+    write_recipe(file, made, recipe, asked.word, asked.arguments, asked.settings)
     data = f" --data {options.data}" if options.data else ""
     shown = file if file.is_absolute() else f"./{file}"
     print(f"{'replaced' if there else 'written to'} {file}. Next: trueloop train {shown}{data}", file=sys.stderr)
     return ExitCode.CLEAN
 
 
-def _asked(options: argparse.Namespace) -> Asked:
-    from trueloop.tune.tune import Asked
+def _asked(options: argparse.Namespace) -> TuneRequest:
+    from trueloop.tune.tune import TuneRequest
 
     given = {"table": str(Path(options.table).absolute())} if options.table else {}
     if options.target:
         given["target"] = options.target
     objective: Objective = options.objective
-    return Asked(
+    return TuneRequest(
         word=str(Path(options.recipe).absolute()) if options.recipe.endswith(".py") else options.recipe,
         arguments=given,
         settings=settings_of(options.set),

@@ -1,1 +1,1 @@
-"""What to change: the fastest variant of a recipe that computes the same training, found by measuring."""
+"""Search for a faster or smaller variant of a recipe that computes the same training."""

@@ -1,5 +1,4 @@
-"""What was found before: kept for each machine, model, version and question in the user's cache folder. The file may be
-deleted."""
+"""Earlier results, cached per machine, model, version and options in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,29 +15,34 @@ import torch
 from trueloop import __version__
 from trueloop.recipe.recipe import Recipe, describe
 from trueloop.results.tune import Objective, Tuning, read_tuning
-from trueloop.tune.machine_facts import Here
+from trueloop.tune.machine_facts import MachineFacts
 
-__all__ = ["key_of", "recalled", "remember"]
+__all__ = ["cache_key", "read_cached", "write_cached"]
 
 FILE: Final = "tunings.json"
 VERSION: Final = 1
-"""Of the way it is searched, measured and judged: another one forgets what is known."""
+"""Increase it when the search or the comparison changes."""
 
 
-def key_of(
-    recipe: Recipe, here: Here, objective: Objective, seeds: int, allowed: Iterable[str], settings: Mapping[str, str]
+def cache_key(
+    recipe: Recipe,
+    facts: MachineFacts,
+    objective: Objective,
+    seeds: int,
+    allowed: Iterable[str],
+    settings: Mapping[str, str],
 ) -> str:
-    """Everything that the answer depends on."""
+    """Everything that the result depends on."""
     asked = {
         "version": VERSION,
         "trueloop": __version__,
         "torch": torch.__version__,
-        "device": here.place.name,
-        "cores": [here.place.cores, here.cores, here.threads],
-        "memory": here.place.memory,
+        "device": facts.place.name,
+        "cores": [facts.place.cores, facts.cores, facts.threads],
+        "memory": facts.place.memory,
         "recipe": describe(recipe),
-        "model": here.shapes,
-        "samples": here.samples,
+        "model": facts.shapes,
+        "samples": facts.samples,
         "objective": objective,
         "seeds": seeds,
         "allowed": sorted(allowed),
@@ -47,18 +51,18 @@ def key_of(
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def recalled(key: str) -> Tuning | None:
+def read_cached(key: str) -> Tuning | None:
     found = _read().get(key)
     if found is None:
         return None
     try:
         return read_tuning(found)
     except (KeyError, TypeError, ValueError):
-        return None  # written by another version of ours: measured anew
+        return None  # written by another version
 
 
-def remember(key: str, made: Tuning) -> None:
-    """Without a cache it is measured each time."""
+def write_cached(key: str, made: Tuning) -> None:
+    """Errors are ignored: without a cache everything is measured each time."""
     file = _file()
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)

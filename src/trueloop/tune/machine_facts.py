@@ -1,5 +1,4 @@
-"""What knobs may know: the machine, the recipe's model and its data. The model is built once, on the CPU, and nothing
-is trained."""
+"""Facts about the machine, the model and the data that knobs decide by. The model is built once on the CPU."""
 
 from __future__ import annotations
 
@@ -30,44 +29,42 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Place
 from trueloop.torch_private.tensors import has_bf16_instructions
 
-__all__ = ["Here", "look_around"]
+__all__ = ["MachineFacts", "gather_facts"]
 
 BF16_FLAGS: Final = frozenset({"bf16", "avx512_bf16", "amx_bf16"})
-"""Of /proc/cpuinfo: a processor that has none of them computes bf16 in software, some fifty times slower than fp32."""
+"""In /proc/cpuinfo. Without them bf16 runs in software, some fifty times slower than fp32."""
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """Facts that decide which values of a knob are worth trying."""
-
+class MachineFacts:
     place: Place
     device: Literal["cpu", "cuda", "mps"]
     cores: int
-    """Physical ones that this process may use."""
+    """Physical cores that this process may use."""
     threads: int
-    """That torch takes by itself."""
+    """torch's default."""
     native_bf16: bool
     compiler: str
-    """Why torch cannot compile here; empty: it can."""
+    """Why torch cannot compile; empty: it can."""
     convolutions: bool
-    """Over images: those that may like channels last."""
+    """Does the model have nn.Conv2d?"""
     blocks: int
-    """Repeated blocks, whose activations can be computed again."""
+    """Repeated blocks, for activation checkpointing."""
     can_fuse: bool
-    """Has the optimizer a fused step on this device?"""
+    """Does the optimizer have a fused step on this device?"""
     data_bytes: int | None
-    """What the training data take as tensors; None: they are read as needed."""
+    """Size of the training data as tensors; None: they are read on demand."""
     data_fit: bool
-    """May they live on the device?"""
+    """Do they fit on the device?"""
     samples: int
     shapes: str
-    """A digest of the parameters' names and shapes, and of the model's and the data's source."""
+    """A digest of the parameter names and shapes and of the source of model and data."""
     step_seconds: float = 0.0
-    """Of the reference, once it is known."""
+    """Of the reference, once measured."""
 
 
-def look_around(recipe: Recipe, request: DataRequest) -> Here:
-    """What the user's data or model raise is theirs."""
+def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
+    """Errors of the user's data or model pass through."""
     device = pick_device(recipe.device)
     splits: Splits = recipe.data(request)
     with fence(recipe.seed):
@@ -75,7 +72,7 @@ def look_around(recipe: Recipe, request: DataRequest) -> Here:
     memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else _host_memory()
     cores = _physical_cores()
     size = splits.train.nbytes()
-    return Here(
+    return MachineFacts(
         place=Place(device.type, machine_name(device), os.cpu_count() or 1, memory, torch.__version__, __version__),
         device=_kind(device),
         cores=cores,
@@ -106,7 +103,7 @@ def _cpuinfo() -> str:
 
 
 def _physical_cores() -> int:
-    """Without the second threads of a core; of those that this process may use."""
+    """Without hyper-threads; only cores that this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     package, pairs = "", set()
     for line in _cpuinfo().splitlines():
@@ -136,11 +133,15 @@ def _native_bf16(device: torch.device) -> bool:
 
 def _why_no_compiler(device: torch.device) -> str:
     if device.type == "cuda":
-        return "" if importlib.util.find_spec("triton") else "torch compiles for CUDA by Triton, which is not installed"
+        return (
+            ""
+            if importlib.util.find_spec("triton")
+            else "torch needs Triton to compile for CUDA, and it is not installed"
+        )
     if device.type == "mps":
-        return "compiling for MPS is not tried"
+        return "compiling for MPS is not supported here"
     found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    return "" if found else "torch compiles for the CPU by a C++ compiler, and neither g++ nor clang++ is here"
+    return "" if found else "torch needs a C++ compiler, and neither g++ nor clang++ is installed"
 
 
 def _can_fuse(recipe: Recipe, device: torch.device) -> bool:
@@ -152,7 +153,7 @@ def _can_fuse(recipe: Recipe, device: torch.device) -> bool:
 
 
 def _digest(recipe: Recipe, model: nn.Module) -> str:
-    """Shapes do not tell a ReLU from a GELU: the text of the model, and the source of what builds it, do."""
+    """Shapes alone do not distinguish a ReLU from a GELU: the model's repr and source do."""
     shapes: Mapping[str, list[int]] = {name: list(value.shape) for name, value in model.state_dict().items()}
     parts = [repr(shapes), str(model)]
     for made in (recipe.model, recipe.data, recipe.loss, type(model)):

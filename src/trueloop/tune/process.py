@@ -1,6 +1,4 @@
-"""A trial's process, seen from outside: started, told what to do, listened to; ended when it takes too long or too
-much. Whatever becomes of it is a result: an exception of one kind, with a sentence.
-"""
+"""Controls a trial's process, and ends it when it takes too long or too much memory. Every failure is a TrialFailed."""
 
 from __future__ import annotations
 
@@ -17,32 +15,32 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, Final, final
 
-from trueloop.tune.spec import Spec
-from trueloop.tune.watermark import resident_bytes
+from trueloop.tune.peak_memory import resident_bytes
+from trueloop.tune.trial_spec import TrialSpec
 
 __all__ = ["Process", "TrialFailed"]
 
 COMMAND: Final = ("-P", "-m", "trueloop.tune.trial")
-"""-P: a file of the user's that is called like one of Python's must not take its place."""
+"""-P: a user's file must not shadow a module of the standard library."""
 LOOK: Final = 0.1
-"""Seconds between two looks at what a process takes while nothing is heard of it."""
+"""Seconds between two checks of its memory."""
 
 
 class TrialFailed(Exception):
-    """What became of a trial that was not measured, in a sentence."""
+    """Why a trial was not measured, in a sentence."""
 
-    def __init__(self, said: str, *, out_of_time: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, reason: str, *, out_of_time: bool = False) -> None:
+        super().__init__(reason)
         self.out_of_time = out_of_time
 
 
 @final
 class Process:
-    """In a session of its own: its workers go with it."""
+    """In its own session, so that its workers end with it."""
 
-    def __init__(self, spec: Spec, memory: int, command: tuple[str, ...] = COMMAND) -> None:
+    def __init__(self, spec: TrialSpec, memory: int, command: tuple[str, ...] = COMMAND) -> None:
         self.memory = memory
-        """Bytes that it may take of the machine."""
+        """Bytes that it may use."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
         self._child = subprocess.Popen(
             [sys.executable, *command],
@@ -53,40 +51,38 @@ class Process:
         )
         self._heard = b""
         self.most = 0
-        """Bytes that it was seen to take."""
+        """Largest observed memory, in bytes."""
         self.peak = 0
-        """Bytes that its training takes at most, as it says itself."""
-        self.tell(asdict(spec))
+        """Peak of its training in bytes, as it reports."""
+        self.send(asdict(spec))
 
     def ask(self, order: dict[str, Any], until: float) -> dict[str, Any]:
-        self.tell(order)
+        self.send(order)
         return self.listen(until)
 
-    def tell(self, words: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         assert self._child.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone: `listen` says how
-            self._child.stdin.write(json.dumps(words).encode() + b"\n")
+        with suppress(BrokenPipeError):  # it has ended: `listen` reports how
+            self._child.stdin.write(json.dumps(message).encode() + b"\n")
             self._child.stdin.flush()
 
     def listen(self, until: float) -> dict[str, Any]:
-        """Its next line. Raises TrialFailed if there is none by then, by the clock of `monotonic`."""
+        """Its next message. Raises TrialFailed after the deadline `until` (of `monotonic`)."""
         begun = monotonic()
         while (line := self._line()) is None:
             self._watch_memory()
             if self._child.poll() is not None:
                 if (line := self._line()) is not None:
                     break
-                raise TrialFailed(self._how_it_ended())
+                raise TrialFailed(self._exit_message())
             if monotonic() > until:
                 self.end()
-                raise TrialFailed(
-                    f"not done after {monotonic() - begun:.0f} s, and no more time was left", out_of_time=True
-                )
-        said: dict[str, Any] = json.loads(line)
-        if "error" in said:
+                raise TrialFailed(f"not done after {monotonic() - begun:.0f} s, and no time was left", out_of_time=True)
+        message: dict[str, Any] = json.loads(line)
+        if "error" in message:
             self.end()
-            raise TrialFailed(f"out of memory: {said['error']}" if said.get("memory") else str(said["error"]))
-        return said
+            raise TrialFailed(f"out of memory: {message['error']}" if message.get("memory") else str(message["error"]))
+        return message
 
     def _line(self) -> bytes | None:
         assert self._child.stdout is not None
@@ -106,18 +102,18 @@ class Process:
         if taken > self.memory:
             self.end()
             raise TrialFailed(
-                f"out of memory at {taken / 1e9:.1f} GB: no more than {self.memory / 1e9:.1f} GB are free for a trial"
+                f"out of memory at {taken / 1e9:.1f} GB: only {self.memory / 1e9:.1f} GB are available for a trial"
             )
 
-    def _how_it_ended(self) -> str:
+    def _exit_message(self) -> str:
         code = self._child.wait()
         last = self._last_line()
         self.end()
         if code == -signal.SIGKILL:
-            return f"killed, most likely because the machine ran out of memory; it took {self.most / 1e9:.1f} GB"
+            return f"killed, most likely because the machine ran out of memory; it used {self.most / 1e9:.1f} GB"
         if code < 0:
-            return f"ended by {signal.Signals(-code).name}{f': {last}' if last else ''}"
-        return f"ended with exit code {code}{f': {last}' if last else ' and without a word'}"
+            return f"killed by {signal.Signals(-code).name}{f': {last}' if last else ''}"
+        return f"exit code {code}{f': {last}' if last else ' without a message'}"
 
     def _last_line(self) -> str:
         errors: IO[bytes] = self._errors
@@ -126,7 +122,7 @@ class Process:
         return lines[-1] if lines else ""
 
     def end(self) -> None:
-        """It and its workers are gone after this. It holds nothing that would need a farewell."""
+        """Kills it and its workers."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()

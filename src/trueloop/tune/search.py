@@ -1,6 +1,5 @@
-"""The search: from the recipe as it stands, one knob at a time, the most promising first; what gains more than noise
-and is proved the same training is kept. After one round, what lost a little is tried once more on top of what has been
-kept since.
+"""The search: starting from the recipe, one knob at a time, the most promising first. A change is kept if it gains more
+than noise and is proved to be the same training. In a second round, small losers are tried again on top of the winners.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import find_problems
 from trueloop.results.tune import Changes, Objective, Outcome, Pace, Trial
 from trueloop.tune.knob import Knob, all_knobs
-from trueloop.tune.machine_facts import Here
-from trueloop.tune.measurer import Measured, Measurer
+from trueloop.tune.machine_facts import MachineFacts
+from trueloop.tune.measurer import Measurement, Measurer
 from trueloop.tune.process import TrialFailed
 
 __all__ = ["REFERENCE", "Search", "reference_changes"]
@@ -28,64 +27,63 @@ REFERENCE: Final[Mapping[str, Any]] = {
     "compile_fullgraph": False,
     "program": "eager",
 }
-"""What makes a recipe the reference: nothing is rounded, fused or recorded that PyTorch does not by itself."""
+"""Field values of the reference: plain eager PyTorch in fp32."""
 LEAST: Final = 0.02
-"""A gain below this is not worth another value in a recipe, and cannot be told from noise on a busy machine."""
+"""A smaller gain is not worth a change, and is noise on a busy machine."""
 LEAST_MEMORY: Final = 0.03
-"""Likewise of memory: pages, pools and caches come and go."""
+"""The same for memory."""
 SLOWEST: Final = 0.5
-"""Of the reference's speed: who asks for less memory does not ask for a training of twice the time."""
+"""Share of the reference's speed: saving memory must not double the training time."""
 ROUNDS: Final = 2
 AGAIN: Final = 0.85
-"""Who lost by more than that in the first round lost by itself, not because of another knob."""
+"""An option below this in the first round is not tried again."""
 
 
 def reference_changes(recipe: Recipe) -> dict[str, Any]:
-    """What must be changed in a recipe to make it the reference."""
+    """Changes that make a recipe the reference."""
     return {name: value for name, value in REFERENCE.items() if getattr(recipe, name) != value}
 
 
 @final
 class Search:
-    """Of one recipe, for one objective. `told` hears of each trial when it is done."""
+    """Of one recipe, for one objective. `report` is called after each trial."""
 
     def __init__(
         self,
         recipe: Recipe,
-        here: Here,
+        facts: MachineFacts,
         measurer: Measurer,
         objective: Objective,
         *,
         fixed: Iterable[str] = (),
         allowed: Iterable[str] = (),
         knobs: Sequence[Knob] | None = None,
-        told: Callable[[Trial], None] = lambda _: None,
+        report: Callable[[Trial], None] = lambda _: None,
     ) -> None:
-        self.recipe, self.here, self.measurer, self.objective = recipe, here, measurer, objective
-        self.fixed, self.allowed, self._knobs, self._told = frozenset(fixed), frozenset(allowed), knobs, told
+        self.recipe, self.facts, self.measurer, self.objective = recipe, facts, measurer, objective
+        self.fixed, self.allowed, self._knobs, self._report = frozenset(fixed), frozenset(allowed), knobs, report
         self.trials: list[Trial] = []
         self.idle: dict[str, str] = {}
         self.notes: list[str] = []
         self._tried: set[str] = set()
         self._lost: dict[str, float] = {}
-        """Option -> what it gained when it was last tried."""
+        """Option -> its gain when last tried."""
 
     def run(self) -> Trial:
-        """The winner. Raises TrialFailed if the reference itself cannot be measured: then there is nothing to hold
-        others against."""
+        """The winner. Raises TrialFailed if the reference cannot be measured."""
         base = reference_changes(self.recipe)
         pace = self.measurer.pace(base, None).pace
         self.best = self._keep(Trial(0, "reference", base, {}, "reference", pace=pace, gain=1.0, speed=1.0))
-        self.here = replace(self.here, step_seconds=pace.step_seconds)
+        self.facts = replace(self.facts, step_seconds=pace.step_seconds)
         if base:
-            self._try(
-                "as it stands", {name: getattr(self.recipe, name) for name in base}, wanted=bool(set(base) & self.fixed)
-            )
-            if set(base) & self.fixed and self.best.outcome == "reference":
+            wanted = bool(set(base) & self.fixed)
+            self._try("as it is", {name: getattr(self.recipe, name) for name in base}, wanted=wanted)
+            if wanted and self.best.outcome == "reference":
                 self.notes.append(
-                    "What --set asks for is not proved the same training as fp32, eager: the search went on from that instead."
+                    "The values of --set are not proved to be the same training as fp32, eager: the search started "
+                    "from that instead."
                 )
-        knobs = self._knobs if self._knobs is not None else all_knobs(self.here)
+        knobs = self._knobs if self._knobs is not None else all_knobs(self.facts)
         knobs = [
             knob for knob in knobs if self.objective in knob.helps and (knob.name != "batch" or "batch" in self.allowed)
         ]
@@ -111,11 +109,10 @@ class Search:
             options = self._options(knob, again)
 
     def _options(self, knob: Knob, again: bool) -> list[Changes]:
-        """That have not been tried on top of the best so far; in a second round, only those that may have lost because
-        of another knob."""
+        """Options not yet tried on top of the best so far; in the second round, only small losers."""
         now = self._variant(self.best.changes)
         found = []
-        for option in knob.options(now, self.here):
+        for option in knob.options(now, self.facts):
             key = _key(self._changes(option))
             if key in self._tried or set(option) & self.fixed or (again and self._lost.get(_key(option), 1.0) < AGAIN):
                 continue
@@ -130,20 +127,18 @@ class Search:
 
     def _why_not(self, knob: Knob) -> str:
         now = self._variant(self.best.changes)
-        given = {name for option in knob.options(now, self.here) for name in option} & self.fixed
+        given = {name for option in knob.options(now, self.facts) for name in option} & self.fixed
         if given:
-            return f"--set gives {', '.join(sorted(given))}"
-        return self.idle.get(knob.name) or knob.why_not(now, self.here) or "nothing else is worth trying here"
+            return f"--set fixes {', '.join(sorted(given))}"
+        return self.idle.get(knob.name) or knob.why_not(now, self.facts) or "no other value is worth trying"
 
     def _out_of_time(self, knob: Knob, options: Sequence[Changes]) -> None:
-        self.idle.setdefault(
-            knob.name, f"no time was left for {len(options)} of its values: a larger --budget would try them"
-        )
+        self.idle.setdefault(knob.name, f"no time was left for {len(options)} of its values: allow more --minutes")
 
     # -- one trial --
 
     def _try(self, knob: str, option: Changes, *, wanted: bool = False) -> None:
-        """`wanted`: the user has asked for it; it need not gain, but must be the same training."""
+        """`wanted`: the user asked for it; it need not gain, but must be the same training."""
         changes = self._changes(option)
         self._tried.add(_key(changes))
         made = Trial(len(self.trials), knob, changes, option, "failed")
@@ -157,22 +152,22 @@ class Search:
         self._lost[_key(option)] = gain
         speed = measured.faster * self.best.speed
         made = replace(made, pace=self._in_proportion(measured.pace, speed), gain=gain, speed=speed)
-        outcome, said = self._judged(made, measured)
+        outcome, said = self._verdict(made, measured)
         if outcome is not None and not wanted:
             self._add(replace(made, outcome=outcome, said=said))
             self.measurer.keep(self.best.changes)
             return
         self._prove(made)
 
-    def _judged(self, made: Trial, measured: Measured) -> tuple[Outcome | None, str]:
-        """No gain, and why; or None: it must be proved."""
+    def _verdict(self, made: Trial, measured: Measurement) -> tuple[Outcome | None, str]:
+        """No gain, and why; None: compare it with the reference."""
         least = 1 + (LEAST_MEMORY if self.objective == "memory" else LEAST)
         if self.objective == "memory" and made.speed < SLOWEST:
-            return "no gain", f"{made.speed:.2f}x the speed of the reference: too slow for what it saves"
+            return "no gain", f"{made.speed:.2f}x the speed of the reference: too slow"
         if made.gain <= least:
             return "no gain", ""
         if self.objective != "memory" and not measured.sure:
-            return "no gain", "the turns do not agree: noise"
+            return "no gain", "the turns disagree: noise"
         return None, ""
 
     def _prove(self, made: Trial) -> None:
@@ -180,7 +175,7 @@ class Search:
             agreement = self.measurer.agreement(made.changes)
         except TrialFailed as failed:
             outcome: Outcome = "unproved" if failed.out_of_time else "failed"
-            self._add(replace(made, outcome=outcome, said=f"when it was to be proved: {failed}"))
+            self._add(replace(made, outcome=outcome, said=f"while comparing it with the reference: {failed}"))
             self.measurer.keep(self.best.changes)
             return
         if agreement.same:
@@ -189,7 +184,7 @@ class Search:
             self._add(replace(made, outcome="refused", said="; ".join(agreement.failures), agreement=agreement))
             self.measurer.keep(self.best.changes)
 
-    def _gain(self, measured: Measured, changes: Changes) -> float:
+    def _gain(self, measured: Measurement, changes: Changes) -> float:
         best = self.best.pace
         assert best is not None
         if self.objective == "memory":
@@ -199,8 +194,7 @@ class Search:
         return measured.faster
 
     def _in_proportion(self, pace: Pace, speed: float) -> Pace:
-        """Its rate reckoned from the ratio, which was measured in turns: two clocks of two minutes cannot be compared
-        on a busy machine."""
+        """Its rate computed from the ratio, which was measured in turns: separate timings are not comparable."""
         first = self.trials[0].pace
         assert first is not None
         samples = pace.samples_per_second * pace.step_seconds
@@ -220,10 +214,10 @@ class Search:
 
     def _add(self, trial: Trial) -> None:
         self.trials.append(trial)
-        self._told(trial)
+        self._report(trial)
 
     def _changes(self, option: Changes) -> dict[str, Any]:
-        """The best so far with this on top: only what differs from the user's recipe."""
+        """The best so far with this on top: only differences from the user's recipe."""
         return {
             name: value
             for name, value in {**self.best.changes, **option}.items()

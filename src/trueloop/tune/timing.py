@@ -1,5 +1,4 @@
-"""The clock of a trial: a hook that measures the time between two lines of metrics, and lets somebody decide there what
-comes next."""
+"""Times a training: a hook measures the time between two rows of metrics, and a controller decides what comes next."""
 
 from __future__ import annotations
 
@@ -11,43 +10,41 @@ from typing import Final, final
 
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
-from trueloop.tune.subject import Subject
+from trueloop.tune.trial_recipe import TrialRecipe
 
-__all__ = ["Desk", "Enough", "calibrated", "drive", "interval"]
+__all__ = ["Controller", "Enough", "calibrate_interval", "drive", "interval"]
 
 INTERVAL: Final = 0.05
-"""Seconds between two lines of metrics, about, where the recipe's own would take too long: there the host waits for the
-device, which must be rare against the steps in between."""
+"""Approximate seconds between two rows of metrics if the recipe's own interval is too long. Each row synchronizes with
+the device, so they must be rare."""
 LONGEST: Final = 0.3
-"""Seconds: up to here the recipe's own interval is taken, because programs that play several steps at once depend on
-it."""
+"""Seconds: up to this the recipe's own interval is used, because programs that replay several steps depend on it."""
 STEPS: Final = 300_000
-"""The length of a training that is only timed: few trials come so far. Not endless: a schedule may be kept as a
-table."""
+"""Steps of a training that is only timed. Finite, because a schedule may be stored as a table."""
 WARM: Final = 2
-"""Lines of metrics before the clock counts: the first holds the compiling, the second what was left of it."""
+"""Rows of metrics before timing starts: the first includes compiling, the second its rest."""
 
 
 class Enough(Exception):
-    """Everything has been measured: the training need not go on."""
+    """Ends the training: everything has been measured."""
 
 
-class Desk(ABC):
-    """Whoever decides what happens between two lines of metrics; raises Enough to end the training."""
+class Controller(ABC):
+    """Decides what happens between two rows of metrics; raises Enough to end the training."""
 
     @abstractmethod
     def warm(self, per_step: float, samples: float) -> None:
-        """The training runs as it will; samples: of a step, on average."""
+        """Warm-up is over. `samples`: per step, on average."""
 
     @abstractmethod
     def interval(self, per_step: float) -> None:
-        """So many seconds for each step since the last time."""
+        """Seconds per step since the last call."""
 
 
 @final
 class _Clock(Hook):
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
         self.loop: Loop | None = None
         self._rows = 0
         self._step = 0
@@ -61,15 +58,15 @@ class _Clock(Hook):
         if self._rows == WARM:
             assert self.loop is not None
             batches = self.loop.parts.batches
-            self.desk.warm(per_step, batches.samples / batches.steps_per_epoch)
+            self.controller.warm(per_step, batches.samples / batches.steps_per_epoch)
         elif self._rows > WARM:
-            self.desk.interval(per_step)
-        self._since = perf_counter()  # whatever happened at the desk is not the training's time
+            self.controller.interval(per_step)
+        self._since = perf_counter()  # without the controller's own time
 
 
-def drive(subject: Subject, every: int, desk: Desk) -> str | None:
-    """Train until the desk has enough (None), or until the training ends by itself: why."""
-    clock = _Clock(desk)
+def drive(subject: TrialRecipe, every: int, controller: Controller) -> str | None:
+    """Trains until the controller raises Enough (None), or the training ends early (why)."""
+    clock = _Clock(controller)
     clock.loop = subject.loop(clock, epochs=None, steps=STEPS, log_every=every)
     try:
         ending = clock.loop.train()
@@ -79,7 +76,7 @@ def drive(subject: Subject, every: int, desk: Desk) -> str | None:
 
 
 @final
-class _Calibration(Desk):
+class _Calibration(Controller):
     def __init__(self) -> None:
         self.steps: list[float] = []
 
@@ -92,18 +89,18 @@ class _Calibration(Desk):
             raise Enough
 
 
-def calibrated(subject: Subject) -> int:
-    """Steps between two lines of metrics that are worth it, by a first short training."""
-    desk = _Calibration()
-    ending = drive(subject, 1, desk)
+def calibrate_interval(subject: TrialRecipe) -> int:
+    """Steps between two rows of metrics, measured by a short training."""
+    calibration = _Calibration()
+    ending = drive(subject, 1, calibration)
     if ending is not None:
-        raise RuntimeError(f"the training ended by itself: {ending}")
-    gc.collect()  # a loop and its hooks hold each other: its model must not be in the peak of the one that is measured next
-    return interval(median(desk.steps[1:]), subject.recipe.log_every)
+        raise RuntimeError(f"the training ended early: {ending}")
+    gc.collect()  # reference cycles: its model must not count in the next peak
+    return interval(median(calibration.steps[1:]), subject.recipe.log_every)
 
 
 def interval(step_seconds: float, own: int) -> int:
-    """Steps between two lines: the recipe's own, unless they take too long; else a part of them."""
+    """Steps between two rows: the recipe's own, or fewer if they take too long."""
     if own * step_seconds <= LONGEST:
         return own
     return max(1, min(own, int(INTERVAL / step_seconds)))

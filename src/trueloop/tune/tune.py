@@ -1,4 +1,4 @@
-"""`tune(asked)`: look around, search, tell about batches, and say what was chosen."""
+"""`tune(request)`: gather facts, search, try larger batches, and return what was chosen."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.results.tune import Changes, Idle, Objective, Trial, Tuning
 from trueloop.tune.batch_sizes import batch_sizes
-from trueloop.tune.bench import Bench
-from trueloop.tune.cache import key_of, recalled, remember
-from trueloop.tune.machine_facts import Here, look_around
+from trueloop.tune.cache import cache_key, read_cached, write_cached
+from trueloop.tune.machine_facts import MachineFacts, gather_facts
 from trueloop.tune.measurer import Measurer
+from trueloop.tune.process_measurer import ProcessMeasurer
 from trueloop.tune.search import Search, reference_changes
-from trueloop.tune.spec import Spec
+from trueloop.tune.trial_spec import TrialSpec
 
-__all__ = ["Asked", "tune"]
+__all__ = ["TuneRequest", "tune"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user wants."""
-
+class TuneRequest:
     word: str
     arguments: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -48,61 +46,64 @@ class Asked:
         return " ".join([*words, *(f"--set {name}={value}" for name, value in self.settings.items())])
 
 
-def tune(asked: Asked, told: Callable[[Trial], None], measurer: Measurer | None = None) -> Tuning:
-    """Raises TrialFailed if the recipe itself cannot be measured. What the user's data or model raise is theirs."""
+def tune(request: TuneRequest, report: Callable[[Trial], None], measurer: Measurer | None = None) -> Tuning:
+    """Raises TrialFailed if the reference cannot be measured. Errors of the user's data or model pass through."""
     began = time.monotonic()
-    recipe = asked.recipe()
+    recipe = request.recipe()
     validate(recipe, machine_problems(recipe))
-    here = look_around(recipe, DataRequest(asked.data, asked.download, recipe.seed))
-    key = key_of(recipe, here, asked.objective, asked.seeds, asked.allowed, asked.settings)
-    known = None if asked.fresh else recalled(key)
-    if known is not None and known.budget >= asked.seconds:
-        return replace(known.from_cache(), subject=asked.subject)
-    made = measurer or _bench(asked, recipe, here)
+    facts = gather_facts(recipe, DataRequest(request.data, request.download, recipe.seed))
+    key = cache_key(recipe, facts, request.objective, request.seeds, request.allowed, request.settings)
+    known = None if request.fresh else read_cached(key)
+    if known is not None and known.budget >= request.seconds:
+        return replace(known.from_cache(), subject=request.subject)
+    made = measurer or _measurer(request, recipe, facts)
     try:
-        done = _searched(asked, recipe, here, made, told)
+        done = _search(request, recipe, facts, made, report)
     finally:
         made.close()
     done = replace(done, seconds=time.monotonic() - began, when=time.time())
-    remember(key, done)
+    write_cached(key, done)
     return done
 
 
-def _bench(asked: Asked, recipe: Recipe, here: Here) -> Bench:
-    spec = Spec(
-        word=asked.word,
-        arguments=dict(asked.arguments),
-        settings=dict(asked.settings),
-        data=None if asked.data is None else str(asked.data),
-        download=asked.download,
+def _measurer(request: TuneRequest, recipe: Recipe, facts: MachineFacts) -> ProcessMeasurer:
+    spec = TrialSpec(
+        word=request.word,
+        arguments=dict(request.arguments),
+        settings=dict(request.settings),
+        data=None if request.data is None else str(request.data),
+        download=request.download,
         reference=reference_changes(recipe),
     )
-    return Bench(spec, asked.seconds, asked.seeds, device_memory=here.place.memory if here.device == "cuda" else 0)
+    memory = facts.place.memory if facts.device == "cuda" else 0
+    return ProcessMeasurer(spec, request.seconds, request.seeds, device_memory=memory)
 
 
-def _searched(asked: Asked, recipe: Recipe, here: Here, measurer: Measurer, told: Callable[[Trial], None]) -> Tuning:
-    fixed = {name.partition(".")[0] for name in asked.settings}
-    search = Search(recipe, here, measurer, asked.objective, fixed=fixed, allowed=asked.allowed, told=told)
+def _search(
+    request: TuneRequest, recipe: Recipe, facts: MachineFacts, measurer: Measurer, report: Callable[[Trial], None]
+) -> Tuning:
+    fixed = {name.partition(".")[0] for name in request.settings}
+    search = Search(recipe, facts, measurer, request.objective, fixed=fixed, allowed=request.allowed, report=report)
     best = search.run()
     trials = list(search.trials)
 
-    def report(trial: Trial) -> None:
+    def add(trial: Trial) -> None:
         trials.append(trial)
-        told(trial)
+        report(trial)
 
     sizes = None
-    if "batch" not in asked.allowed and "batch" not in fixed and asked.objective != "memory":
-        sizes = batch_sizes(recipe, here, measurer, best, len(trials), report)
+    if "batch" not in request.allowed and "batch" not in fixed and request.objective != "memory":
+        sizes = batch_sizes(recipe, facts, measurer, best, len(trials), add)
     return Tuning(
-        subject=asked.subject,
-        place=here.place,
-        objective=asked.objective,
+        subject=request.subject,
+        place=facts.place,
+        objective=request.objective,
         trials=tuple(trials),
         winner=best.number,
         idle=tuple(Idle(knob, why) for knob, why in search.idle.items()),
         batches=sizes,
         notes=tuple(_notes(search)),
-        budget=asked.seconds,
+        budget=request.seconds,
         fixed=_plain(recipe, fixed),
     )
 
@@ -114,7 +115,7 @@ def _plain(recipe: Recipe, fixed: set[str]) -> Changes:
 def _notes(search: Search) -> list[str]:
     notes = list(search.notes)
     if search.measurer.left() <= 0:
-        notes.append("The budget was spent before everything had been tried: a larger --budget may find more.")
-    if search.here.device == "cpu" and search.best.changes.get("threads"):
-        notes.append("Thread counts hold for a machine as busy as it is now.")
+        notes.append("The time was used up before everything had been tried: more --minutes may find more.")
+    if search.facts.device == "cpu" and search.best.changes.get("threads"):
+        notes.append("The thread count depends on how busy the machine was.")
     return notes

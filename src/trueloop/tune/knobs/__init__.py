@@ -1,1 +1,1 @@
-"""One file per knob; the folder is the registry."""
+"""One file per knob."""

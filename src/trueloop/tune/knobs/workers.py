@@ -1,14 +1,13 @@
-"""Processes that load batches, how far ahead, and whether into pinned memory."""
+"""Loader processes, prefetching, and pinned memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.tune import Changes
 from trueloop.tune.knob import Knob
-from trueloop.tune.machine_facts import Here
+from trueloop.tune.machine_facts import MachineFacts
 
 __all__ = ["Workers"]
 
@@ -16,23 +15,24 @@ __all__ = ["Workers"]
 @final
 class Workers(Knob):
     name = "workers"
-    expected: ClassVar[Mapping[str, float]] = {"cuda": 3.5, "cpu": 1.8}
+    on_cuda = 3.5
+    on_cpu = 1.8
     helps = ("throughput", "latency")
     fields = ("workers", "prefetch", "pin")
 
-    def options(self, recipe: Recipe, here: Here) -> list[Changes]:
-        if self._resident(recipe, here):
+    def options(self, recipe: Recipe, facts: MachineFacts) -> list[Changes]:
+        if self._resident(recipe, facts):
             return []
-        counts = sorted({1, 2, here.cores // 2, here.cores, min(16, 2 * here.cores)} - {0, recipe.workers})
+        counts = sorted({1, 2, facts.cores // 2, facts.cores, min(16, 2 * facts.cores)} - {0, recipe.workers})
         found: list[Changes] = [{"workers": count} for count in counts]
         if recipe.workers:
             found += [{"prefetch": count} for count in (4, 8) if count > recipe.prefetch]
-        if here.device == "cuda":
+        if facts.device == "cuda":
             found.append({"pin": not recipe.pin})
         return found
 
-    def why_not(self, recipe: Recipe, here: Here) -> str:
-        return "the data are resident: there is nothing to load"
+    def why_not(self, recipe: Recipe, facts: MachineFacts) -> str:
+        return "the data are resident: there is no loader"
 
-    def _resident(self, recipe: Recipe, here: Here) -> bool:
-        return recipe.where == "resident" or (recipe.where == "auto" and here.data_fit)
+    def _resident(self, recipe: Recipe, facts: MachineFacts) -> bool:
+        return recipe.where == "resident" or (recipe.where == "auto" and facts.data_fit)

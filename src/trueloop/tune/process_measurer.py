@@ -1,5 +1,5 @@
-"""Trials for real: each in its own process, the best so far and its challenger timed in turns, under a limit of time
-and of memory."""
+"""Measures trials, each in its own process: the best so far and its challenger are timed in turns, with limits on time
+and memory."""
 
 from __future__ import annotations
 
@@ -12,42 +12,41 @@ from time import monotonic
 from typing import Any, Final, final
 
 from trueloop.results.tune import Agreement, Changes, Pace
-from trueloop.tune.judge import Shown, judged
-from trueloop.tune.measurer import Measured, Measurer
+from trueloop.tune.agreement import Evidence, agreement_of
+from trueloop.tune.measurer import Measurement, Measurer
 from trueloop.tune.process import Process, TrialFailed
-from trueloop.tune.spec import Spec
+from trueloop.tune.trial_spec import TrialSpec
 
-__all__ = ["Bench", "free_memory", "turns_say"]
+__all__ = ["ProcessMeasurer", "free_memory", "median_gain"]
 
 WINDOW: Final = 0.25
-"""Seconds of one turn: long against a time slice of the machine, short against its moods."""
+"""Seconds of one turn: longer than a scheduler slice, shorter than changes of load."""
 TURNS: Final = 5
-"""Of each of the two."""
+"""For each of the two."""
 MORE_TURNS: Final = 9
-"""Where the first turns leave it open."""
+"""Where the first turns are inconclusive."""
 OPEN: Final = 0.05
-"""A gain or loss below this, told by turns that do not agree, is open."""
+"""A gain or loss below this with turns that disagree is inconclusive."""
 HOPELESS: Final = 0.9
-"""Who is slower than that after three turns each needs no more of them."""
+"""Below this after three turns, no more turns are needed."""
 MEMORY_SHARE: Final = 0.8
-"""Of the memory that is free when a trial starts."""
+"""Share of the free memory that a trial may use."""
 DEVICE_SHARE: Final = 0.9
-"""Of a CUDA device that a trial may take, the other trial included."""
+"""Share of a CUDA device that two trials together may use."""
 TOGETHER: Final = 0.35
-"""Of a CUDA device: a trial that takes more than that is not kept alive beside another, which would have less room than
-in earnest."""
+"""Share of a CUDA device: a trial that uses more is not kept alive beside another, which would have too little room."""
 LONGEST: Final = 0.5
-"""Of the budget, for one trial: one that hangs must not take all."""
+"""Share of the time for one trial: a hang must not use all of it."""
 PROOF_SHARE: Final = 0.12
-"""Of the budget, for what the reference must show of itself."""
+"""Share of the time for the evidence of the reference."""
 STEPS: Final = (20, 100)
-"""Of a proof: fewer show nothing, and what is wrong shows within so many."""
+"""Fewest and most steps of a comparison."""
 MOVED: Final = 2
-"""Yardsticks: the reference's loss curve from moved weights, so many times."""
+"""Loss curves of the reference from perturbed weights."""
 
 
 def free_memory() -> int:
-    """Bytes of this machine that can be had now."""
+    """Available bytes."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -55,8 +54,8 @@ def free_memory() -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), 1 << 62)
 
 
-def turns_say(ratios: list[float]) -> tuple[float, bool]:
-    """The median of the turns, and whether three quarters of them are on its side of 1."""
+def median_gain(ratios: list[float]) -> tuple[float, bool]:
+    """The median, and whether three quarters of the turns are on its side of 1."""
     gain = median(ratios)
     if len(ratios) < 2:
         return gain, True
@@ -65,30 +64,36 @@ def turns_say(ratios: list[float]) -> tuple[float, bool]:
 
 
 @final
-class Bench(Measurer):
-    """`spec`: the recipe, with what makes it the reference; `seconds`: the budget."""
+class ProcessMeasurer(Measurer):
+    """`spec`: the recipe and the changes for the reference; `seconds`: the available time."""
 
     def __init__(
-        self, spec: Spec, seconds: float, seeds: int, *, device_memory: int = 0, clock: Callable[[], float] = monotonic
+        self,
+        spec: TrialSpec,
+        seconds: float,
+        seeds: int,
+        *,
+        device_memory: int = 0,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.spec, self.seconds, self.seeds, self.device_memory = spec, seconds, seeds, device_memory
         self._clock = clock
         self._end = clock() + seconds
         self._alive: dict[str, Process] = {}
         self._paces: dict[str, Pace] = {}
-        self._shown: Shown | None = None
+        self._evidence: Evidence | None = None
         self._samples: dict[str, float] = {}
         self._starts: dict[str, float] = {}
         self._first = ""
         self.steps = STEPS[0]
-        """Of a proof."""
+        """Of a comparison."""
 
     # -- the seam --
 
     def left(self) -> float:
         return self._end - self._clock()
 
-    def pace(self, changes: Changes, against: Changes | None) -> Measured:
+    def pace(self, changes: Changes, against: Changes | None) -> Measurement:
         challenger = self._started(changes)
         best = None if against is None or _key(against) not in self._alive else against
         try:
@@ -100,22 +105,22 @@ class Bench(Measurer):
         self._paces[_key(changes)] = made
         if against is None:
             self._reference(changes)
-            return Measured(made)
-        if best is None:  # it was too large to stay: its numbers are from before
+            return Measurement(made)
+        if best is None:  # too large to stay alive: use its earlier numbers
             known = self._paces[_key(against)]
             rates = [known.step_seconds / each for each in turns[0]]
         else:
             rates = [theirs / ours for ours, theirs in zip(*turns, strict=True)]
-        gain, sure = turns_say(rates)
-        return Measured(made, gain * self._samples[_key(changes)] / self._samples[_key(against)], sure)
+        gain, sure = median_gain(rates)
+        return Measurement(made, gain * self._samples[_key(changes)] / self._samples[_key(against)], sure)
 
     def agreement(self, changes: Changes) -> Agreement:
-        assert self._shown is not None, "the reference comes first"
+        assert self._evidence is not None, "measure the reference first"
         order = self._order()
-        if "batch" in changes:  # its steps are other steps: the same number of samples, and only what comes of it
+        if "batch" in changes:  # other steps: the same number of samples, and only the metric
             share = self._samples[self._first] / self._samples[_key(changes)]
             order |= {"steps": max(1, round(self.steps * share)), "curve": False, "gradients": False}
-        return judged(self._shown, self._ask_for_proof(changes, order))
+        return agreement_of(self._evidence, self._ask_for_evidence(changes, order))
 
     def keep(self, changes: Changes) -> None:
         for key in list(self._alive):
@@ -129,7 +134,7 @@ class Bench(Measurer):
     # -- processes --
 
     def _until(self) -> float:
-        """By the clock of `monotonic`, which a process is watched by."""
+        """A deadline of `monotonic`."""
         return monotonic() + max(0.0, min(self.left(), max(60.0, LONGEST * self.seconds)))
 
     def _started(self, changes: Changes) -> Process:
@@ -163,23 +168,23 @@ class Bench(Measurer):
     # -- turns --
 
     def _in_turns(self, challenger: Process, best: Changes | None) -> tuple[list[float], list[float]]:
-        """Seconds per step of each turn, of the one and of the other."""
+        """Seconds per step of each turn, of both."""
         ours: list[float] = []
         theirs: list[float] = []
         turns = TURNS
         while len(ours) < turns:
             ours.append(self._turn(challenger))
             if best is not None:
-                theirs.append(self._turn_of_the_best(best))
-                gain, sure = turns_say([other / one for one, other in zip(ours, theirs, strict=True)])
+                theirs.append(self._turn_of_best(best))
+                gain, sure = median_gain([other / one for one, other in zip(ours, theirs, strict=True)])
                 if len(ours) == 3 and gain < HOPELESS and sure:
                     break
                 if len(ours) == TURNS and abs(gain - 1) < OPEN and not sure:
                     turns = MORE_TURNS
         return ours, theirs
 
-    def _turn_of_the_best(self, best: Changes) -> float:
-        """It has trained for a while: if its training has come to an end, it begins anew."""
+    def _turn_of_best(self, best: Changes) -> float:
+        """Its training may have ended: then it is started again."""
         try:
             return self._turn(self._alive[_key(best)])
         except TrialFailed:
@@ -188,10 +193,10 @@ class Bench(Measurer):
             return self._turn(self._started(best))
 
     def _turn(self, process: Process) -> float:
-        said = process.ask({"do": "window", "seconds": WINDOW}, self._until())
-        process.peak = int(said["peak"])
-        steps = list(map(float, said["window"]))
-        return median(steps[1:] or steps)  # `trial.FEWEST` says why not the first
+        answer = process.ask({"do": "window", "seconds": WINDOW}, self._until())
+        process.peak = int(answer["peak"])
+        steps = list(map(float, answer["window"]))
+        return median(steps[1:] or steps)  # see `trial.FEWEST`
 
     def _pace_of(self, changes: Changes, turns: list[float]) -> Pace:
         seconds = median(turns)
@@ -205,28 +210,28 @@ class Bench(Measurer):
             spread=(high - low) / 2 / seconds,
         )
 
-    # -- proofs --
+    # -- evidence --
 
     def _reference(self, changes: Changes) -> None:
-        """What all others are held against."""
+        """Evidence of the reference, for all comparisons."""
         self._first = _key(changes)
         runs = 1 + MOVED + self.seeds
         fitting = PROOF_SHARE * self.seconds / (runs * self._paces[_key(changes)].step_seconds)
         self.steps = int(max(STEPS[0], min(STEPS[1], fitting)))
-        shown = self._ask_for_proof(changes, self._order(moved=MOVED, gradients=False))
-        if shown.ended:
-            raise TrialFailed(f"its training ends by itself: {shown.ended}")
-        self._shown = shown
+        found = self._ask_for_evidence(changes, self._order(moved=MOVED, gradients=False))
+        if found.ended:
+            raise TrialFailed(f"its training ends early: {found.ended}")
+        self._evidence = found
 
     def _order(self, **more: Any) -> dict[str, Any]:
         return {"steps": self.steps, "seeds": self.seeds, **more}
 
-    def _ask_for_proof(self, changes: Changes, order: dict[str, Any]) -> Shown:
+    def _ask_for_evidence(self, changes: Changes, order: dict[str, Any]) -> Evidence:
         process = self._alive.get(_key(changes))
         if process is None:
             process = self._started(changes)
         try:
-            return Shown.of(process.ask({"do": "prove", "order": order}, self._until())["proof"])
+            return Evidence.of(process.ask({"do": "prove", "order": order}, self._until())["proof"])
         except TrialFailed:
             self._forget(changes)
             raise

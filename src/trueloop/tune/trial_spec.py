@@ -1,4 +1,4 @@
-"""What a trial is told when it starts: plain values, so that they can be written as one line of JSON."""
+"""What a trial process is started with: plain values, sent as one line of JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Spec"]
+__all__ = ["TrialSpec"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """What to try."""
-
+class TrialSpec:
     word: str
     arguments: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -20,8 +18,8 @@ class Spec:
     download: bool = False
     changes: Mapping[str, Any] = field(default_factory=dict)
     reference: Mapping[str, Any] = field(default_factory=dict)
-    """What makes the recipe the reference."""
+    """Changes that make the recipe the reference."""
     log_every: int = 0
-    """Steps between two lines of metrics; 0: find out how many are worth it."""
+    """Steps between two rows of metrics; 0: calibrate it."""
     fraction: float = 1.0
-    """Of the CUDA device's memory that it may take."""
+    """Share of the CUDA device's memory that it may use."""

@@ -1,4 +1,4 @@
-"""The most memory that was in use since a moment: of the CUDA device, or of this process over what it had before."""
+"""Peak memory since a moment: of the CUDA device, or of this process above its start."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final, final
 
 import torch
 
-__all__ = ["Watermark", "resident_bytes"]
+__all__ = ["PeakMemory", "resident_bytes"]
 
 _STATUS: Final = Path("/proc/self/status")
 _CLEAR: Final = Path("/proc/self/clear_refs")
 RESET_PEAK: Final = "5"
-"""What Linux wants to hear there to count the peak of a process anew."""
+"""Makes Linux restart the peak of a process."""
 
 
 def resident_bytes(status: Path = _STATUS, name: str = "VmRSS") -> int:
-    """Of a process now (VmRSS), or at most (VmHWM); 0: it is gone, or this is no Linux."""
+    """Of a process now (VmRSS) or at most (VmHWM); 0: it has ended, or this is not Linux."""
     try:
         text = status.read_text(encoding="utf-8")
     except OSError:
@@ -29,17 +29,17 @@ def resident_bytes(status: Path = _STATUS, name: str = "VmRSS") -> int:
 
 
 @final
-class Watermark:
-    """Made before the recipe is built: what is there then (Python, torch) is not the recipe's."""
+class PeakMemory:
+    """Created before the recipe is built: Python and torch are not counted."""
 
     def __init__(self) -> None:
         self.before = resident_bytes()
 
     def reset(self) -> None:
-        """Count from here: what compiling and warming up took is over."""
+        """Excludes compiling and warm-up."""
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        with suppress(OSError):  # then the peak is that of the whole process, warm-up and all
+        with suppress(OSError):  # then the peak includes the warm-up
             _CLEAR.write_text(RESET_PEAK, encoding="ascii")
 
     def peak(self) -> int:

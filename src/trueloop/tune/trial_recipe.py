@@ -1,4 +1,4 @@
-"""The recipe of a trial, made into loops for measuring: nothing is evaluated, saved, tracked or told meanwhile."""
+"""The recipe of a trial, built into loops for measuring: nothing is evaluated, saved or tracked."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 
-__all__ = ["NEVER", "Subject"]
+__all__ = ["NEVER", "TrialRecipe"]
 
 NEVER: Final = 10**9
-"""Steps until something that shall not happen."""
-
-
+"""Steps."""
 VALID: Final = 4096
-"""Samples of the validation data that a metric is taken on: an accuracy of 0.9 is then known to half a point."""
+"""Validation samples for the metric: an accuracy of 0.9 is then known to half a point."""
 
 
 @final
-class _Some(Source):
-    """Samples of a larger source, evenly chosen."""
+class _Subset(Source):
+    """Evenly chosen samples of a larger source."""
 
     def __init__(self, inner: Source) -> None:
         self.inner, self.stride = inner, len(inner) // VALID
@@ -42,7 +40,7 @@ class _Some(Source):
 
     def resident(self, device: torch.device) -> Source | None:
         home = self.inner.resident(device)
-        return None if home is None else _Some(home)
+        return None if home is None else _Subset(home)
 
     def nbytes(self) -> int | None:
         return self.inner.nbytes()
@@ -53,7 +51,7 @@ class _Some(Source):
 
 
 @final
-class Subject:
+class TrialRecipe:
     """A recipe whose data are read once."""
 
     def __init__(self, recipe: Recipe, request: DataRequest) -> None:
@@ -74,37 +72,32 @@ class Subject:
     def splits(self) -> Splits:
         splits: Splits = self.recipe.data(self.request)
         valid = splits.valid
-        return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Some(valid))
+        return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Subset(valid))
 
     def _model(self, seed: int) -> nn.Module:
-        """As a run begins with it. Built once for each seed, then copied: a proof begins many times, and a large model
-        is many draws."""
+        """Freshly initialized. Built once per seed, then copied: evidence needs it many times."""
         if seed not in self._models:
-            self._models[seed] = self._built(seed)
+            self._models[seed] = self._build(seed)
         try:
             return copy.deepcopy(self._models[seed])
-        except (
-            TypeError,
-            RuntimeError,
-            AttributeError,
-        ):  # it holds what cannot be copied: an open file, a lock, a graph
-            return self._built(seed)
+        except (TypeError, RuntimeError, AttributeError):  # not copyable: an open file, a lock, a graph
+            return self._build(seed)
 
-    def _built(self, seed: int) -> nn.Module:
+    def _build(self, seed: int) -> nn.Module:
         with fence(seed):
             return build_model(self.recipe, self.splits.facts)
 
     def loop(self, hook: Hook | None = None, **changes: Any) -> Loop:
-        """A fresh loop at its beginning, with other values for some fields."""
+        """A new loop with other values for some fields."""
         recipe = replace(self.recipe, data=lambda _: self.splits, **changes)
         recipe = replace(recipe, model=lambda: self._model(recipe.seed))
         if recipe.steps is not None and recipe.warmup >= recipe.steps:
             recipe = replace(recipe, warmup=recipe.steps // 4)
         return Loop.of(recipe, self.request, hooks=hook)
 
-    def of(self, recipe: Recipe) -> Subject:
-        """Another variant on the same data."""
-        other = Subject(recipe, self.request)
+    def of(self, recipe: Recipe) -> TrialRecipe:
+        """Another variant with the same data."""
+        other = TrialRecipe(recipe, self.request)
         other.__dict__["splits"] = self.splits
         if other.recipe.model is self.recipe.model:
             other._models = self._models

@@ -1,9 +1,8 @@
-"""What a trial shows of itself, to be held against the reference: its loss curve, its gradients beside those of the
-reference at the same weights, and its metric after a short training for each of several seeds. `judge.py` decides;
-nothing is judged here.
+"""Evidence to compare a trial with the reference: its loss curve, its gradients at the same weights, and its metric
+after a short training for several seeds. `agreement.py` compares.
 
-For the curve and the gradients dropout is off: compiled and eager programs draw other numbers, which is no error. A
-model that draws all the same shows it in its yardsticks, which are taken with other draws too.
+For the curve and the gradients dropout is off: compiled and eager programs draw different random numbers. The
+reference's own distance, measured with other seeds, covers models that draw anyway.
 """
 
 from __future__ import annotations
@@ -29,40 +28,37 @@ from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import DropoutNd
-from trueloop.tune.subject import Subject
 from trueloop.tune.timing import Enough
+from trueloop.tune.trial_recipe import TrialRecipe
 
-__all__ = ["MOVED", "Order", "prove", "stilled"]
+__all__ = ["MOVED", "Order", "collect_evidence", "disable_dropout"]
 
 MOVED: Final = 2.0**-8
-"""How far weights are moved for the yardstick, as a share of each: one rounding to bf16, which has eight bits. Nobody
-means the one set of initial weights rather than the other, so that whatever lies between their trainings is not what a
-recipe asks for."""
+"""Relative perturbation of the weights: one rounding to bf16, which has eight bits. A recipe does not choose between
+these initial weights, so the distance of their trainings is noise."""
 TRIES: Final = 24
-"""For the scaler of fp16 to find a scale: it starts at 2^16 and halves."""
+"""For the fp16 GradScaler to find a scale: it starts at 2^16 and halves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How much is computed."""
-
     steps: int
     seeds: int
     moved: int = 0
-    """Loss curves from moved weights: the yardsticks, which only the reference is asked for."""
+    """Loss curves from perturbed weights, of the reference only."""
     gradients: bool = True
     curve: bool = True
-    """Not for another batch size: its steps are other steps."""
+    """Not for another batch size, whose steps are different."""
 
 
-def prove(subject: Subject, reference: Recipe, order: Order) -> dict[str, Any]:
+def collect_evidence(subject: TrialRecipe, reference: Recipe, order: Order) -> dict[str, Any]:
     made: dict[str, Any] = {"steps": order.steps, "curve": [], "moved": [], "gradients": [], "metrics": [], "ended": ""}
     if order.curve:
         loop = _short(subject, order.steps, curve := _Curve())
-        stilled(loop.parts.model)
+        disable_dropout(loop.parts.model)
         other = subject.of(reference).loop(epochs=None, steps=order.steps) if order.gradients else None
         if other is not None:
-            stilled(other.parts.model)
+            disable_dropout(other.parts.model)
             made["gradients"].append(_compared(loop, other, 0))
         made["ended"] = _trained(loop)
         made["curve"] = curve.rows
@@ -70,12 +66,12 @@ def prove(subject: Subject, reference: Recipe, order: Order) -> dict[str, Any]:
             other.parts.model.load_state_dict(loop.parts.model.state_dict())
             made["gradients"].append(_compared(loop, other, 1))
         del loop, other
-        gc.collect()  # a loop and its graphs hold each other, and their memory
+        gc.collect()  # reference cycles hold memory
     for number in range(order.moved):
         loop = _short(subject, order.steps, curve := _Curve())
-        stilled(loop.parts.model)
+        disable_dropout(loop.parts.model)
         seed_all(number + 1)
-        _move(loop.parts.model, number + 1)
+        _perturb(loop.parts.model, number + 1)
         _trained(loop)
         made["moved"].append(curve.rows)
         del loop
@@ -89,7 +85,7 @@ def prove(subject: Subject, reference: Recipe, order: Order) -> dict[str, Any]:
 
 @final
 class _Curve(Hook):
-    """(step before, step after, mean loss between them)"""
+    """(step before, step after, mean loss)"""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, float]] = []
@@ -99,21 +95,19 @@ class _Curve(Hook):
         if row.kind == "train":
             self.rows.append((self.rows[-1][1] if self.rows else 0, row.step, row.values["loss"]))
             if row.step >= self.end:
-                raise Enough  # before it evaluates and saves
+                raise Enough  # before it evaluates or saves
 
 
-def _short(subject: Subject, steps: int, curve: _Curve) -> Loop:
-    """The training in small: its schedule squeezed into a few steps."""
+def _short(subject: TrialRecipe, steps: int, curve: _Curve) -> Loop:
+    """A short training: its schedule compressed into a few steps."""
     recipe = subject.recipe
     curve.end = steps
-    every = (
-        recipe.steps_per_replay if recipe.program == "cuda_graphs" else 1
-    )  # so that whole replays are what is proved
+    every = recipe.steps_per_replay if recipe.program == "cuda_graphs" else 1  # only full replays
     return subject.loop(curve, epochs=None, steps=steps, log_every=every)
 
 
 def _trained(loop: Loop) -> str:
-    """Why it ended before its time; empty: it did not."""
+    """Why it ended early; empty: it did not."""
     try:
         ending = loop.train()
     except Enough:
@@ -121,9 +115,8 @@ def _trained(loop: Loop) -> str:
     return ending.message if ending.reason != "finished" else ""
 
 
-def stilled(model: nn.Module) -> None:
-    """No dropout: neither as a layer nor as a number that torch's own layers, or most people's, keep under that
-    name."""
+def disable_dropout(model: nn.Module) -> None:
+    """Dropout off, as a layer and as an attribute under its usual names."""
     for module in model.modules():
         if isinstance(module, DropoutNd):
             module.p = 0.0
@@ -133,10 +126,10 @@ def stilled(model: nn.Module) -> None:
 
 
 @torch.no_grad()
-def _move(model: nn.Module, seed: int) -> None:
-    """Every weight by about one rounding, each by a draw of its own."""
+def _perturb(model: nn.Module, seed: int) -> None:
+    """Perturbs every weight by about one rounding."""
     for number, parameter in enumerate(model.parameters()):
-        # Drawn where the weight is: a hundred million draws of a CPU take longer than the steps of a proof.
+        # Drawn on the device: a hundred million draws on a CPU are slow.
         draws = torch.Generator(parameter.device).manual_seed(mix_seed(seed, number))
         noise = torch.randn(parameter.shape, generator=draws, device=parameter.device).to(parameter.dtype)
         parameter.mul_(1 + MOVED * noise)
@@ -146,19 +139,19 @@ def _move(model: nn.Module, seed: int) -> None:
 
 
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
-    """For each layer: the cosine with the reference, and of the reference with itself at moved weights. The lengths of
-    the whole."""
+    """Per layer: the cosine with the reference, and of the reference with itself at perturbed weights. And the ratio of
+    gradient norms."""
     first = loop.parts.batches.batch_at(0, number % loop.parts.batches.steps_per_epoch)
     assert first is not None, "a single process has a part in every batch"
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
-    _move(reference.parts.model, number + 1)
+    _perturb(reference.parts.model, number + 1)
     beside = _gradients(reference, first, 1)
     layers = {name: (_cosine(theirs[name], ours.get(name)), _cosine(theirs[name], beside.get(name))) for name in theirs}
     return {"layers": layers, "length": _length(ours) / max(_length(theirs), 1e-30)}
 
 
 def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
-    """Of one batch, as the loop's own program computes them; the loop is left as it was."""
+    """Of one batch, computed by the loop's own program; the loop is restored."""
     micros = loop.parts.batches.micros(batch)
     buffers = [(buffer, buffer.clone()) for buffer in loop.parts.model.buffers()]
     state = loop.parts.precision.state()
@@ -175,10 +168,10 @@ def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
 
 
 def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
-    """With a scale that does not overflow, if there is a scaler."""
+    """With a loss scale that does not overflow."""
     parts, program, found = loop.parts, loop.program, {}
     if program.replays:
-        # A graph computes its loss by a function of its own: the model compiled as that is comes nearest to it.
+        # The closest equivalent of a recorded graph.
         program = Eager(replace(parts, forward=compile_model(parts.recipe, parts.model)), loop.state)
     program.prepare()
     for _ in range(TRIES):
@@ -196,7 +189,7 @@ def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:
 
 
 def _cosine(one: Tensor, two: Tensor | None) -> float:
-    """0 where there is nothing to compare, or no number."""
+    """0 if there is nothing to compare, or it is not finite."""
     if two is None or one.is_sparse or two.is_sparse:
         return 1.0 if two is not None else 0.0
     wide = torch.float32 if one.device.type == "mps" else torch.float64
@@ -228,8 +221,8 @@ class _Valid(Hook):
             self.values = row.values
 
 
-def _metrics(subject: Subject, order: Order) -> dict[str, Any]:
-    """After a short training for each seed, with all its dropout."""
+def _metrics(subject: TrialRecipe, order: Order) -> dict[str, Any]:
+    """After a short training per seed, with dropout."""
     if subject.splits.valid is None:
         return {"metric": "", "higher": True}
     loop, values = None, []

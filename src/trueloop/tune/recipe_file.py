@@ -1,4 +1,4 @@
-"""The winning recipe as a file that a person can read and `trueloop train` takes."""
+"""Writes the winning recipe as a Python file for `trueloop train`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from trueloop.errors import Misuse
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.tune import Trial, Tuning, words_of
 
-__all__ = ["MARK", "file_for", "refuse_strangers", "written"]
+__all__ = ["MARK", "check_writable", "file_for", "write_recipe"]
 
 MARK: Final = "Written by `trueloop tune`"
-"""In the docstring of a file that is ours, and may be written anew."""
+"""In the docstring of files that may be overwritten."""
 
 
 def file_for(name: str) -> Path:
-    """`fashion-mlp` -> fashion_mlp_tuned.py: a name that Python can import."""
+    """`fashion-mlp` -> fashion_mlp_tuned.py, which Python can import."""
     stem = re.sub(r"\W", "_", name)
     return Path(f"{stem if not stem[:1].isdigit() else f'recipe_{stem}'}_tuned.py")
 
 
-def refuse_strangers(file: Path) -> None:
-    """Asked before anything is measured. Raises Misuse."""
+def check_writable(file: Path) -> None:
+    """Before anything is measured. Raises Misuse."""
     if file.suffix != ".py":
-        raise Misuse(f"--write {file}: a recipe is a Python file. Nothing was run: give a name that ends in .py.")
+        raise Misuse(f"--write {file}: a recipe is a Python file. Nothing was run: use a name that ends in .py.")
     if not file.parent.is_dir():
         raise Misuse(f"--write {file}: there is no folder {file.parent}. Nothing was run.")
     if file.is_dir():
-        raise Misuse(f"--write {file} is a folder. Nothing was run: --write FILE names a file.")
-    try:  # now, not after minutes of measuring
+        raise Misuse(f"--write {file} is a folder. Nothing was run: name a file.")
+    try:
         _aside(file).touch()
         _aside(file).unlink()
     except OSError as error:
@@ -40,13 +40,13 @@ def refuse_strangers(file: Path) -> None:
             f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another folder."
         ) from None
     if file.exists() and MARK not in file.read_text(encoding="utf-8", errors="replace"):
-        raise Misuse(f"{file} is there already, and is none of ours. Nothing was run: --write FILE names another file.")
+        raise Misuse(f"{file} exists and was not written by trueloop. Nothing was run: choose another --write FILE.")
 
 
-def written(
+def write_recipe(
     file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Mapping[str, str], settings: Mapping[str, str]
 ) -> str:
-    """The text of the file; it is written whole or not at all."""
+    """Written atomically; returns the text."""
     values = {
         **{name.partition(".")[0]: getattr(recipe, name.partition(".")[0]) for name in settings},
         **tuning.best.changes,
@@ -71,7 +71,6 @@ def written(
 
 
 def _aside(file: Path) -> Path:
-    """Where it is written before it takes its name."""
     return file.with_name(f"{file.name}.part")
 
 
@@ -84,7 +83,7 @@ def _is_beside(word: str, file: Path) -> bool:
 
 
 def _named(word: str, file: Path) -> str:
-    """A file of the user's is found from where this one lies, if they lie together."""
+    """A user's recipe in the same folder is found relative to this file."""
     if _is_beside(word, file):
         return f"str(Path(__file__).with_name({Path(word).name!r}))"
     return repr(str(Path(word).absolute()) if word.endswith(".py") else word)
@@ -96,7 +95,7 @@ def _docstring(tuning: Tuning) -> str:
     assert reference.pace is not None
     when = datetime.fromtimestamp(tuning.when).astimezone().strftime("%Y-%m-%d %H:%M")
     lines = [
-        f"{tuning.subject}, tuned for {tuning.objective}: {words_of(best.changes) or 'as it was, which is the best'}.",
+        f"{tuning.subject}, tuned for {tuning.objective}: {words_of(best.changes) or 'unchanged, which is the best'}.",
         "",
         f"{MARK} on {when}, on {place.name} ({place.cores} cores), torch {place.torch}, trueloop {place.trueloop}.",
         "",
@@ -108,9 +107,10 @@ def _docstring(tuning: Tuning) -> str:
 
 
 def _numbers(trial: Trial) -> str:
-    assert trial.pace is not None
     pace = trial.pace
-    return f"{pace.samples_per_second:>12,.0f} samples/s  {pace.step_seconds * 1e3:>9.3f} ms a step  {pace.peak_bytes / 1e6:>8,.0f} MB"
+    assert pace is not None
+    speed = f"{pace.samples_per_second:>12,.0f} samples/s  {pace.step_seconds * 1e3:>9.3f} ms/step"
+    return f"{speed}  {pace.peak_bytes / 1e6:>8,.0f} MB"
 
 
 def _proof(best: Trial) -> list[str]:
@@ -123,6 +123,8 @@ def _proof(best: Trial) -> list[str]:
         metric = f"; {same.metric} {ours:.4f} against {theirs:.4f} over {len(same.measured)} seeds"
     return [
         "",
-        f"The same training as the reference, within {same.steps} steps: losses at most {same.loss_apart:.2%} apart",
-        f"({same.loss_allowed:.1%} is rounding); gradients' cosine at least {same.cosine:.4f} in every layer{metric}.",
+        f"The same training as the reference, within {same.steps} steps: losses differ by at most "
+        f"{same.loss_apart:.2%}",
+        f"({same.loss_allowed:.1%} is rounding); cosine of the gradients at least {same.cosine:.4f} in every "
+        f"layer{metric}.",
     ]
