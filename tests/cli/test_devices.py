@@ -38,7 +38,7 @@ VERBS = ["export runs/x --to pt2", "bench {made}", "serve {made}"]
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     ("device", "said"),
-    [("gpu", "--device cannot be 'gpu'"), ("cuda", "--device cuda needs CUDA, and torch finds none here")],
+    [("gpu", "--device cannot be 'gpu'"), ("cuda", "--device cuda needs CUDA, which torch does not find")],
 )
 def test_a_device_that_is_none_or_not_there_is_one_sentence(
     made: Path, capsys: pytest.CaptureFixture[str], verb: str, device: str, said: str
@@ -85,7 +85,7 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     monkeypatch.setattr("trueloop.cli.bench.torch_device", lambda _: None)
     monkeypatch.setattr("trueloop.export.device.gpu_label", lambda device: f"{device} (a GPU)")
     assert measure.bench.__kwdefaults__ is not None
-    monkeypatch.setitem(measure.bench.__kwdefaults__, "holder", _Fake)
+    monkeypatch.setitem(measure.bench.__kwdefaults__, "host", _Fake)
     other = tmp_path / "other"
     other.symlink_to(made)
     copy = tmp_path / "copy"

@@ -94,7 +94,7 @@ def test_past_the_drop_nothing_is_written_and_the_layers_are_named(
     )
     out, err = capsys.readouterr()
     assert "each quantized alone" in out
-    assert "0 points is allowed. Nothing was written. Quantized alone, these cost most: " in err
+    assert "0 points is allowed. Nothing was written. Costliest layers, each quantized alone: " in err
     assert "--keep-float auto" in err
     assert not (there / "lost").exists()
     assert not json.loads((there / "lost.json").read_text(encoding="utf-8"))["within"]
@@ -135,7 +135,7 @@ def test_layers_can_be_kept_in_float(capsys: pytest.CaptureFixture[str]) -> None
         (["shades", "--scheme", "fp8", "--samples", "0"], 4, "--samples cannot be '0'"),
         (["shades", "--scheme", "int8-static", "--calibrate", "none"], 4, "--calibrate cannot be 'none'"),
         (["shades", "--scheme", "fp8", "--to", "onx"], 4, "Unknown target 'onx'"),
-        (["shades", "--scheme", "fp8", "--keep-float", "third"], 4, "There is no layer 'third'"),
+        (["shades", "--scheme", "fp8", "--keep-float", "third"], 4, "The model has no layer 'third'"),
         (["shades", "--scheme", "int8-dynamic", "--to", "onnx"], 1, "int8-dynamic cannot be exported to onnx"),
         (
             ["shades", "--scheme", "int8-weight", "--to", "safetensors"],

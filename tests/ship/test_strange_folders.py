@@ -194,10 +194,10 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from trueloop.cli.failure import with_their_errors
-from trueloop.export.folder import writing
+from trueloop.export.folder import staged_folder
 
 def work():
-    with writing(Path(sys.argv[1])) as folder:
+    with staged_folder(Path(sys.argv[1])) as folder:
         (folder.aside / "model.onnx").write_bytes(b"half")
         print("inside", flush=True)
         time.sleep(60)

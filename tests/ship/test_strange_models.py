@@ -170,7 +170,7 @@ class Rolling(Plain):
 @pytest.mark.parametrize(
     ("model", "fields", "said"),
     [
-        (Squeezed, {"task": "binary"}, r"returns shape \[\] for a batch of 1.*\.squeeze\(1\) does not"),
+        (Squeezed, {"task": "binary"}, r"returns shape \[\] for a batch of 1.*\.squeeze\(1\)` does not"),
         (Averaged, {}, r"returns shape \[2\] for a batch of 1"),
         (Sixteen, {}, r"output has dtype bfloat16, which numpy does not support.*\.float\(\)"),
         (
@@ -232,7 +232,7 @@ class Neighbours(Plain):
 
 def test_a_model_that_looks_at_its_neighbours_is_told(tmp_path: Path) -> None:
     made = exported(Neighbours, splits(ROWS), tmp_path)
-    assert made.notes[-1].startswith("The answer to a sample depends on the others in its batch (by ")
+    assert made.notes[-1].startswith("The output for a sample depends on the rest of its batch (by ")
     assert made.notes[-1].endswith("serve it with --batch 1.")
     assert not any("others in its batch" in note for note in exported(Plain, splits(ROWS), tmp_path).notes)
     assert not any(
