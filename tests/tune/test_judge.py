@@ -61,7 +61,7 @@ def test_a_loss_that_stays_where_it_began_is_refused_with_its_numbers() -> None:
     same = agreement_of(shown(), shown(curve=curve(lambda _: 2.3)))
     assert not same.same
     assert same.loss_apart > 1.0
-    assert "within 40 steps, and 2.0% is rounding" in same.failures[0]
+    assert "within 40 steps; 2.0% is rounding" in same.failures[0]
 
 
 def test_what_the_reference_does_to_itself_is_allowed_to_others() -> None:

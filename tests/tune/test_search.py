@@ -23,7 +23,7 @@ GPU = recipe(device="auto")
 @pytest.fixture(autouse=True)
 def _any_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """These machines are imagined: what the real one lacks is no mistake."""
-    monkeypatch.setattr("trueloop.tune.search.machine_mistakes", lambda _: [])
+    monkeypatch.setattr("trueloop.tune.search.machine_problems", lambda _: [])
 
 
 def searched(
@@ -280,7 +280,7 @@ def test_what_the_user_has_set_is_not_kept_if_it_is_another_training() -> None:
 
     search, _ = searched(world, replace(GPU, precision="bf16"), fixed=["precision"], knobs=[])
     assert search.best.changes == {"precision": "fp32"}
-    assert "not proved the same training" in search.notes[0]
+    assert "not proved to be the same training" in search.notes[0]
 
 
 def test_variants_that_a_recipe_cannot_have_are_not_run() -> None:

@@ -234,7 +234,7 @@ def test_mappings_and_arguments_are_written_as_values() -> None:
 
 def test_a_file_that_is_not_ours_is_never_overwritten() -> None:
     Path("mine.py").write_text("precious = 1\n")
-    with pytest.raises(Misuse, match="none of ours"):
+    with pytest.raises(Misuse, match="was not written by trueloop"):
         check_writable(Path("mine.py"))
     Path("ours.py").write_text(f'"""x\n\n{MARK} on a day.\n"""\n')
     check_writable(Path("ours.py"))
