@@ -116,7 +116,7 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     drawn = page.read_text(encoding="utf-8")
     assert drawn.startswith("<!doctype html>")
     assert drawn.count("<svg") == 3
-    assert "it runs on the CPU only" in drawn
+    assert "not measured: it runs on the CPU only" in drawn
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(

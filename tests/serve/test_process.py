@@ -137,7 +137,7 @@ def test_told_to_end_it_answers_those_who_wait_and_ends_with_0(number: int) -> N
         assert server.end(number) == 0
         asking.join()
     assert [status for status, _, _ in replies] == [200] * 4
-    assert any(line.startswith(f"{signal.Signals(number).name}: answering") for line in server.said)
+    assert any(line.startswith(f"{signal.Signals(number).name}: finishing open requests") for line in server.said)
 
 
 def test_who_asks_while_it_is_told_to_end_is_answered_until_it_says_that_this_is_the_last() -> None:

@@ -221,7 +221,7 @@ def test_a_body_in_pieces_is_counted_as_it_comes(pictures: Served) -> None:
 def test_who_sends_slowly_is_told_that_it_took_too_long(pictures: Served) -> None:
     reply = pictures.raw(head("Content-Length: 100") + b"[1,")
     assert status_of(reply) == 408
-    assert b"The request was not sent within 1 seconds." in reply
+    assert b"The request was not sent within 2 seconds." in reply
 
 
 @pytest.mark.parametrize("data", [b"", b"POST /predict HTTP/1.1\r\nHost: a\r\nX-"], ids=["silent", "half a header"])
