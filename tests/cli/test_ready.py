@@ -65,7 +65,7 @@ def test_a_baseline_by_name(tmp_path: Path, capsys: Captured) -> None:
     made(tmp_path)
     made(tmp_path, "other", run={**ABOUT, "name": "other", "started": 5000.0, "best": 0.95})
     assert main(["ready", "--baseline", "other", "--format", "markdown", "mine"]) == 0
-    assert "against 0.95 of the last good run, other" in capsys.readouterr().out
+    assert "and 0.95 of the last good run, other" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

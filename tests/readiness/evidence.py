@@ -18,7 +18,7 @@ from trueloop.results.readiness import Readiness, Shown, Statement
 
 __all__ = ["NOT_THERE", "check_html", "check_markdown", "check_statements", "look_up"]
 
-NOT_THERE = re.compile(r"not known, `([^`]+)` is not there")
+NOT_THERE = re.compile(r"not recorded, `([^`]+)` is missing")
 ADDRESS = re.compile(r"\[([^\[\]]+)\]")
 ITEM = re.compile(r"^- (?P<sign>\S+) (?P<text>.*?)(?: — (?P<links>\[`.*?\)))?(?: → (?P<command>`.*`))?$")
 LINK = re.compile(r"\[`([^`]+)`\]\(([^)]*)\)")

@@ -25,9 +25,9 @@ UNTRUE = {
     "a line that is not there": stated("data", "good", "all is well").and_see("metrics.jsonl:99#loss"),
     "no evidence": stated("data", "good", "all is well"),
     "missing, and there": Statement(
-        "data", "missing", "x: not known, `facts.json#data.train` is not there", command="do"
+        "data", "missing", "x: not recorded, `facts.json#data.train` is missing", command="do"
     ),
-    "missing, and nobody says how": Statement("data", "missing", "x: not tried"),
+    "missing, and nobody says how": Statement("data", "missing", "x: not tested"),
 }
 
 
@@ -43,7 +43,7 @@ def test_a_line_that_was_changed_by_hand_is_caught(tmp_path: Path) -> None:
     read, note = readiness(run), run / "training-readiness.md"
     note.write_text(render(read, "markdown"), encoding="utf-8")
     check_markdown(note, read)
-    note.write_text(render(read, "markdown").replace("800 samples", "900 samples"), encoding="utf-8")
+    note.write_text(render(read, "markdown").replace("800 training", "900 training"), encoding="utf-8")
     with pytest.raises(AssertionError):
         check_markdown(note, read)
 

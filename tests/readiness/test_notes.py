@@ -13,7 +13,7 @@ from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from tests.readiness.evidence import check_html, check_markdown, check_statements, parts_by_torch
 from trueloop.claims.catalogue import ORDER, names
 from trueloop.cli.main import main
-from trueloop.readiness.checkpoints import NEEDED, parts_of
+from trueloop.readiness.checkpoints import NEEDED, keys_of
 from trueloop.readiness.gather import readiness_of
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.results.proof import Proof, Proofs, write_proofs
@@ -92,5 +92,5 @@ def test_a_second_run_is_held_against_the_first_and_proofs_are_quoted(tmp_path: 
 def test_what_is_read_of_a_checkpoint_without_torch_is_what_torch_reads(tmp_path: Path) -> None:
     run = trained("digits", tmp_path)
     file = next(run.glob("checkpoints/*/training.pt"))
-    assert parts_of(file) == parts_by_torch(file)
-    assert set(NEEDED) <= parts_of(file)
+    assert keys_of(file) == parts_by_torch(file)
+    assert set(NEEDED) <= keys_of(file)

@@ -85,9 +85,9 @@ def test_every_line_of_a_healthy_script_s_note_is_in_its_evidence(healthy: Path)
     assert made.verdict == "ready with risks"
     texts = {each.text: each for each in made.statements}
     assert texts["Sequential, 178 parameters"].status == "note"
-    assert texts["200 samples to learn from"].links[0].startswith("training-readiness/events.jsonl:")
-    assert texts["its last file holds weights, an optimizer, random states, a counter"].status == "good"
-    assert texts["evaluated-in-train-mode: judged, and nothing was found"].status == "good"
+    assert texts["200 training samples"].links[0].startswith("training-readiness/events.jsonl:")
+    assert texts["the last saved file holds weights, an optimizer, random states, a counter"].status == "good"
+    assert texts["evaluated-in-train-mode: checked, nothing found"].status == "good"
 
 
 def test_what_a_script_prints_is_not_in_the_note(healthy: Path) -> None:
@@ -101,16 +101,16 @@ def test_what_a_script_prints_is_not_in_the_note(healthy: Path) -> None:
 def test_what_a_script_cannot_show_is_missing_with_what_to_type(healthy: Path) -> None:
     missing = {each.text: each.command for each in read(healthy).of("missing")}
     assert any(
-        "a script keeps its metric to itself" in text and "as a recipe" in command for text, command in missing.items()
+        "a script does not expose its metric" in text and "as a recipe" in command for text, command in missing.items()
     )
-    assert [command for text, command in missing.items() if text.startswith("not tried: ")] == [
+    assert [command for text, command in missing.items() if text.startswith("not tested: ")] == [
         PROBE.format(run="train.py")
     ]
 
 
 def test_a_switched_off_rule_proves_nothing(healthy: Path) -> None:
     made = read(healthy, settings=Settings(ignore=("evaluated-in-train-mode",)))
-    (said,) = (each for each in made.statements if "switched off in the settings" in each.text)
+    (said,) = (each for each in made.statements if "disabled in the settings" in each.text)
     assert (said.section, said.status) == ("validation", "missing")
     assert not any(each.text.startswith("evaluated-in-train-mode") for each in made.of("good"))
 
@@ -155,6 +155,6 @@ def test_a_bug_is_bad_and_a_run_that_was_cut_is_a_risk(tmp_path: Path) -> None:
     made = read(tmp_path)
     check_statements(made, tmp_path)
     assert made.verdict == "not ready"
-    assert any(each.text.startswith("evaluated-in-train-mode: found") for each in made.of("bad"))
+    assert any(each.text.startswith("evaluated-in-train-mode: reported") for each in made.of("bad"))
     assert any("evaluated-in-train-mode" in each.text and each.section == "findings" for each in made.of("bad"))
     assert any(each.text.endswith("exit code 0: cut") for each in made.of("risk"))

@@ -1,1 +1,1 @@
-"""What a run has recorded, read section by section into statements: `trueloop ready`. No torch."""
+"""The recorded files of a run, read section by section into statements: `trueloop ready`. No torch."""

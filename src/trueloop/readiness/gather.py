@@ -1,4 +1,4 @@
-"""From a run's folder to the note: every question of every section, asked in the note's order."""
+"""The readiness note of a run: every question of every section, in the order of the note."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ from trueloop.session.runs import summary_of
 __all__ = ["readiness_of"]
 
 FILES: Final = (model, data, contract, validation, checkpoints, reproducibility, failure, performance, findings, risks)
-FREE: Final = ("seed", "name")
-"""Fields in which two runs of the same recipe may differ."""
-FROM_PYTHON: Final = "RECIPE.py"
-"""What stands for a recipe that was trained from Python: `trueloop train` takes a file that offers it."""
+FREE: Final = ("seed", "name")  # fields in which two runs of the same recipe may differ
+FROM_PYTHON: Final = "RECIPE.py"  # for a recipe that was trained from Python: `trueloop train` takes a file
 
 
 def readiness_of(folder: Path, claims: tuple[str, ...], baseline: Path | None = None) -> Readiness:
@@ -54,16 +52,16 @@ def _beside(other: Path | None, folder: Path) -> Record | None:
 
 
 def _baseline_of(about: dict[str, Any]) -> Path | None:
-    """What the run was held against while it trained, if that is still there."""
-    told = about.get("baseline")
-    path = Path(str(told.get("run", ""))) if isinstance(told, dict) else None
+    """The baseline of the run, if it still exists."""
+    baseline = about.get("baseline")
+    path = Path(str(baseline.get("run", ""))) if isinstance(baseline, dict) else None
     return path if path is not None and (path / "run.json").is_file() else None
 
 
 def _best_before(folder: Path, about: dict[str, Any]) -> Path | None:
-    """The best run of a recipe of this name that had finished before this one began."""
+    """The best run of a recipe of this name that finished before this one started."""
     good = []
-    for path, theirs in _neighbours(folder):
+    for path, theirs in _neighbors(folder):
         same = _recipe(theirs).get("name") == _recipe(about).get("name") and theirs.get("metric") == about.get("metric")
         if same and float(theirs.get("started") or 0) < float(about.get("started") or 0):
             good.append((float(theirs["best"]), path))
@@ -73,23 +71,23 @@ def _best_before(folder: Path, about: dict[str, Any]) -> Path | None:
 
 
 def _twins(folder: Path, about: dict[str, Any]) -> Iterator[Path]:
-    def material(told: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in _recipe(told).items() if name not in FREE}
+    def settings(run: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in _recipe(run).items() if name not in FREE}
 
-    for path, theirs in _neighbours(folder):
-        if material(theirs) == material(about) and _recipe(theirs).get("seed") != _recipe(about).get("seed"):
+    for path, theirs in _neighbors(folder):
+        if settings(theirs) == settings(about) and _recipe(theirs).get("seed") != _recipe(about).get("seed"):
             yield path
 
 
-def _neighbours(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Runs in the same folder that ended well, with a value to compare."""
+def _neighbors(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Finished runs in the same folder, with a value to compare."""
     for path in sorted(folder.absolute().parent.iterdir()):
         if path == folder.absolute() or not (path / "run.json").is_file():
             continue
         try:
             about, summary = read_about(path), summary_of(path)
         except NotARun:
-            continue  # `trueloop runs` tells of a damaged neighbour; it is evidence of nothing
+            continue  # `trueloop runs` reports damaged runs
         if summary.status == "finished" and about.get("best") is not None and not summary.collapse:
             yield (Path(os.path.relpath(path)) if not folder.is_absolute() else path), about
 
@@ -103,9 +101,9 @@ def _words(about: dict[str, Any]) -> str:
     origin = about.get("origin")
     if not isinstance(origin, dict):
         return FROM_PYTHON
-    given = origin.get("arguments") or {}
-    words = [str(origin.get("recipe")), *([given["table"]] if "table" in given else [])]
-    words += ["--target", given["target"]] if "target" in given else []
+    arguments = origin.get("arguments") or {}
+    words = [str(origin.get("recipe")), *([arguments["table"]] if "table" in arguments else [])]
+    words += ["--target", arguments["target"]] if "target" in arguments else []
     words += [word for name, value in (origin.get("settings") or {}).items() for word in ("--set", f"{name}={value}")]
     words += ["--data", about["data"]] if about.get("data") else []
     return shlex.join(map(str, words))

@@ -1,6 +1,6 @@
-"""The files of a run, read by address. What is not there is `Absent`, never a default.
+"""The files of a run, read by address. A missing value raises `Absent`; there are no defaults.
 
-run.json#recipe.lr             a value of a JSON file; proofs.json#CLAIM.result: proofs go by their claim
+run.json#recipe.lr             a value of a JSON file; proofs.json#CLAIM.result: results by claim
 facts.json#data.train
 metrics.jsonl:12#accuracy      a value of line 12
 metrics.jsonl?train#loss       the values of all rows of a kind, as a list
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -22,13 +21,12 @@ from trueloop.results.readiness import Figure
 
 __all__ = ["Absent", "Record"]
 
-FROM_SAMPLES: Final = ("leakage", "samples", "classes", "baseline")
-"""Topics of facts.json that need samples to be read."""
+FROM_SAMPLES: Final = ("leakage", "samples", "classes", "baseline")  # topics of facts.json that need samples
 _ADDRESS: Final = re.compile(r"(?P<file>[^#?:]+)(?::(?P<line>\d+))?(?:\?(?P<kind>\w+))?(?:#(?P<path>.+))?")
 
 
 class Absent(Exception):
-    """The evidence is not there."""
+    """The evidence is missing."""
 
     def __init__(self, address: str, because: str = "") -> None:
         super().__init__(address, because)
@@ -37,12 +35,11 @@ class Absent(Exception):
 
 @final
 class Record:
-    """A folder of evidence. `prefix`: how the note, which lies elsewhere, finds the folder: '../other/'."""
+    """A folder of evidence. `prefix`: its path relative to the note: '../other/'."""
 
     def __init__(self, folder: Path, prefix: str = "", *, name: str = "") -> None:
         self.folder, self.prefix = folder, prefix
-        self.name = name or str(folder)
-        """What a user types for it."""
+        self.name = name or str(folder)  # what a user types for it
         self._files: dict[str, Any] = {}
 
     def figure(self, address: str) -> Figure:
@@ -53,22 +50,22 @@ class Record:
         return Figure(value, f"[{self.prefix}{address}]")
 
     def number(self, address: str) -> Figure:
-        """A figure to compute with: nan and inf are words in JSON."""
+        """A figure to compute with: NaN and Inf are strings in JSON."""
         found = self.figure(address)
         try:
             return Figure(found.value if isinstance(found.value, (int, float)) else float(found.value), found.source)
         except (TypeError, ValueError):
-            raise Absent(address, f"it is {found.value!r}, no number") from None
+            raise Absent(address, f"it is {found.value!r}, not a number") from None
 
     def count(self, address: str) -> Figure:
-        """How many there are: of a list, or of rows. Raises Absent."""
+        """The length of a list, or the number of rows. Raises Absent."""
         value = self.value(address)
         if value is None:
             raise Absent(address, self.reason(address))
         return Figure(len(value), f"count([{self.prefix}{address}])")
 
     def value(self, address: str) -> Any:
-        """None: not there."""
+        """None: missing."""
         parts = _ADDRESS.fullmatch(address)
         assert parts is not None, address
         file, line, kind, path = parts["file"], parts["line"], parts["kind"], parts["path"]
@@ -86,27 +83,20 @@ class Record:
         return self.value(address) is not None
 
     def lines(self, file: str, kind: str) -> list[int]:
-        """The numbers of the lines of a kind: the rows 'valid' of metrics.jsonl, the events 'ModelSeen' of
-        events.jsonl."""
+        """Line numbers of a kind: rows 'valid' of metrics.jsonl, events 'ModelSeen' of events.jsonl."""
         rows: _Rows | None = self._read(file)
         return [] if rows is None else rows.of(kind)
 
     def reason(self, address: str) -> str:
-        """Why facts.json does not have it, if it says so."""
-        told: Mapping[str, str] = self._told.get("missing") or {}
+        """Why facts.json does not have it, if it gives a reason."""
+        missing: Mapping[str, str] = (self._read("facts.json") or {}).get("missing") or {}
         topic = address.partition("#")[2].partition(".")[0]
-        unread = (
-            f"{name}: {why}" for name, why in told.items() if topic in FROM_SAMPLES and name.startswith("samples of ")
-        )
-        return told.get(topic) or "; ".join(unread)
+        unread = [f"{name}: {why}" for name, why in missing.items() if name.startswith("samples of ")]
+        return missing.get(topic) or ("; ".join(unread) if topic in FROM_SAMPLES else "")
 
     def address(self, file: str) -> str:
-        """The file as the note finds it."""
+        """The path of the file, relative to the note."""
         return f"{self.prefix}{file}"
-
-    @cached_property
-    def _told(self) -> Mapping[str, Any]:
-        return self._read("facts.json") or {}
 
     def _read(self, file: str) -> Any:
         if file not in self._files:
@@ -119,9 +109,7 @@ def _by_claim(whole: Any, path: Path) -> dict[str, Any]:
     try:
         return {str(each["claim"]): each for each in whole["proofs"]}
     except (TypeError, KeyError) as error:
-        raise NotARun(
-            f"{path} is damaged ({error}). Nothing was judged: remove it, and `trueloop probe` makes it anew."
-        ) from None
+        raise NotARun(f"{path} is damaged ({error}). Remove it, and `trueloop probe` writes it again.") from None
 
 
 def _parsed(path: Path) -> Any:
@@ -129,13 +117,12 @@ def _parsed(path: Path) -> Any:
         text = path.read_text(encoding="utf-8", errors="backslashreplace")
         return _Rows(text.splitlines(), path) if path.suffix == ".jsonl" else json.loads(text)
     except (OSError, ValueError) as error:
-        raise NotARun(f"{path} cannot be read ({error}). Nothing was judged.") from None
+        raise NotARun(f"{path} cannot be read ({error}). No note was written.") from None
 
 
 @final
 class _Rows:
-    """One JSON object a line, parsed when it is asked for: statistics of layers are long, and nobody asks for them
-    here."""
+    """One JSON object per line, parsed on access: statistics of layers are long, and not needed here."""
 
     def __init__(self, lines: list[str], path: Path) -> None:
         self._lines, self._path = lines, path
@@ -148,17 +135,14 @@ class _Rows:
             return json.loads(self._lines[index])
         except ValueError as error:
             if index == len(self._lines) - 1:
-                return None  # what a kill has left of a last line
-            raise NotARun(f"{self._path}:{index + 1} is damaged ({error}). Nothing was judged.") from None
+                return None  # a kill truncated the last line
+            raise NotARun(f"{self._path}:{index + 1} is damaged ({error}). No note was written.") from None
 
     def of(self, kind: str) -> list[int]:
-        """Their kind comes first in each line, as both writers write it."""
+        """The kind is the first key of each line."""
         begin = (f'{{"kind": "{kind}"', f'{{"event": "{kind}"')
-        return [
-            number
-            for number, line in enumerate(self._lines, 1)
-            if line.startswith(begin) and self[number - 1] is not None
-        ]
+        numbers = (number for number, line in enumerate(self._lines, 1) if line.startswith(begin))
+        return [number for number in numbers if self[number - 1] is not None]
 
 
 def _step_down(value: Any, path: str) -> Any:

@@ -1,5 +1,4 @@
-"""Of somebody's script: what one checked and recorded run of it shows. Much is missing there that a recipe would
-have."""
+"""The note of a script, from one checked and recorded run of it. A recipe has much more evidence."""
 
 from __future__ import annotations
 
@@ -9,10 +8,10 @@ from typing import Final
 
 from trueloop.finding import Severity
 from trueloop.readiness import contract, findings
-from trueloop.readiness.performance import STARVED
-from trueloop.readiness.question import Question, Run, answers, asked, questions_in
+from trueloop.readiness.performance import DATA_BOUND
+from trueloop.readiness.question import Question, Run, answers, question, questions_in
 from trueloop.readiness.record import Absent
-from trueloop.readiness.validation import proved
+from trueloop.readiness.validation import claim_result
 from trueloop.results.readiness import SECTIONS, Readiness, Statement, Status, stated
 from trueloop.rules.catalogue import find_rule, select
 from trueloop.rules.rule import Rule
@@ -22,57 +21,55 @@ __all__ = ["readiness_of_script"]
 
 RULES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "data": (
-        ("train-validation-overlap", "training rows in the validation"),
-        ("not-shuffled", "the order of the training samples"),
-        ("inputs-not-normalized", "the scale of the inputs"),
-        ("nan-or-inf-in-inputs", "inputs that are no numbers"),
+        ("train-validation-overlap", "training samples in the validation data"),
+        ("not-shuffled", "order of the training samples"),
+        ("inputs-not-normalized", "scale of the inputs"),
+        ("nan-or-inf-in-inputs", "NaN or Inf in inputs"),
     ),
     "validation": (
-        ("evaluated-in-train-mode", "the mode that it is validated in"),
-        ("evaluation-without-no-grad", "graphs while it is validated"),
-        ("nondeterministic-evaluation", "whether a validation repeats"),
-        ("metric-averaged-over-batches", "how the metric is averaged"),
+        ("evaluated-in-train-mode", "mode during validation"),
+        ("evaluation-without-no-grad", "graphs during validation"),
+        ("nondeterministic-evaluation", "repeated validation"),
+        ("metric-averaged-over-batches", "averaging of the metric"),
     ),
-    "checkpoints": (("optimizer-state-not-restored", "what a resume leaves out"),),
+    "checkpoints": (("optimizer-state-not-restored", "what a resume does not restore"),),
     "reproducibility": (("no-seed-set", "the seed"),),
 }
-"""Rules that judge what a section asks for; the others speak up in the findings."""
+"""Rules that answer a question of a section; the others are in the findings."""
 AS_RECIPE: Final = "write it as a recipe, then: trueloop train RECIPE.py"
 AGAIN: Final = "trueloop ready {run}"
+WITH_VALIDATION: Final = "add a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}"
 PROBE: Final = "trueloop probe --format json --output training-readiness/proofs.json {run}"
-"""All claims in one go: the file holds what was tried last."""
+"""All claims at once: the file holds the last results only."""
 
 
 def readiness_of_script(run: Run, settings: Settings) -> Readiness:
     selected = select(settings.select, settings.ignore)
     questions = [*_QUESTIONS, *questions_in(vars(contract)), *questions_in(vars(findings)), *_by_rules(selected)]
-    made = sorted(answers(questions, run), key=lambda each: SECTIONS.index(each.section))
-    return Readiness(run.name, tuple(made))
+    statements = sorted(answers(questions, run), key=lambda each: SECTIONS.index(each.section))
+    return Readiness(run.name, tuple(statements))
 
 
 def _by_rules(selected: tuple[type[Rule], ...]) -> Iterator[Question]:
     for section, rules in RULES.items():
         for name, topic in rules:
-            yield Question(section, topic, AGAIN, partial(_judged, section=section, name=name, selected=selected))
+            yield Question(section, topic, AGAIN, partial(_rule_result, section=section, name=name, selected=selected))
 
 
-def _judged(run: Run, section: str, name: str, selected: tuple[type[Rule], ...]) -> Statement:
+def _rule_result(run: Run, section: str, name: str, selected: tuple[type[Rule], ...]) -> Statement:
     rule, record = find_rule(name), run.record
-    unjudged = {each["code"]: each["because"] for each in record.figure("report.json#not_applicable").value}
+    not_applicable = {each["code"]: each["because"] for each in record.figure("report.json#not_applicable").value}
     found = [each["code"] for each in record.figure("report.json#findings").value]
     if rule not in selected:
-        raise Absent(f"report.json#{rule.name}", "the rule is switched off in the settings")
-    if rule.code in unjudged:
-        raise Absent(f"report.json#{rule.name}", str(unjudged[rule.code]))
+        raise Absent(f"report.json#{rule.name}", "the rule is disabled in the settings")
+    if rule.code in not_applicable:
+        raise Absent(f"report.json#{rule.name}", str(not_applicable[rule.code]))
     links = [record.address(f"report.json#{part}") for part in ("findings", "not_applicable")]
     if rule.code in found:
         status: Status = "bad" if rule.severity is Severity.ERROR else "risk"
-        return (
-            stated(section, status, f"{rule.name}: found, see the findings")
-            .and_see(*links)
-            .advising(f"trueloop explain {rule.name}")
-        )
-    return stated(section, "good", f"{rule.name}: judged, and nothing was found").and_see(*links)
+        found_it = stated(section, status, f"{rule.name}: reported, see the findings").and_see(*links)
+        return found_it.advising(f"trueloop explain {rule.name}")
+    return stated(section, "good", f"{rule.name}: checked, nothing found").and_see(*links)
 
 
 def _first(run: Run, event: str, **wanted: object) -> str:
@@ -81,161 +78,155 @@ def _first(run: Run, event: str, **wanted: object) -> str:
         if all(run.record.value(f"events.jsonl:{line}#{name}") == value for name, value in wanted.items()):
             return f"events.jsonl:{line}"
     which = ",".join(f"{name}={value}" for name, value in wanted.items()) or "step"
-    raise Absent(f"events.jsonl?{event}#{which}", "no such thing was seen")
+    raise Absent(f"events.jsonl?{event}#{which}", "not seen in this run")
 
 
-@asked("model", "the model", AGAIN)
+@question("model", "the model", AGAIN)
 def _model(run: Run) -> Statement:
     at = _first(run, "ModelSeen")
     name, size = run.record.figure(f"{at}#name"), run.record.figure(f"{at}#parameters")
     return stated("model", "note", "{name}, {size:,} parameters", name=name, size=size)
 
 
-@asked("model", "the loss", AGAIN)
+@question("model", "the loss", AGAIN)
 def _loss(run: Run) -> Statement:
     at = _first(run, "LossComputed", grad=True)
     function, reduction = run.record.figure(f"{at}#function"), run.record.figure(f"{at}#reduction")
-    return stated("model", "note", "{function}, reduced by {reduction}", function=function, reduction=reduction)
+    return stated("model", "note", "{function}, reduction {reduction}", function=function, reduction=reduction)
 
 
-@asked("model", "the optimizer", AGAIN)
+@question("model", "the optimizer", AGAIN)
 def _optimizer(run: Run) -> Statement:
     at = _first(run, "Stepped")
     name, rate = run.record.figure(f"{at}#name"), run.record.number(f"{at}#learning_rates.0")
-    return stated("model", "note", "{name}, learning rate {rate:.4g} in its first step", name=name, rate=rate)
+    return stated("model", "note", "{name}, learning rate {rate:.4g} at its first step", name=name, rate=rate)
 
 
-@asked("model", "what the optimizer holds", AGAIN)
+@question("model", "what the optimizer holds", AGAIN)
 def _held(run: Run) -> Statement:
     lines = run.record.lines("events.jsonl", "ParametersAccounted")
     at = f"events.jsonl:{lines[-1]}" if lines else _first(run, "ParametersAccounted")
-    orderly, others = run.record.figure(f"{at}#complete"), run.record.count(f"{at}#accounts")
-    text = "{orderly} trainable tensors have gradients and an optimizer; {others} lack one of them"
-    return stated("model", "risk" if others.value else "good", text, orderly=orderly, others=others)
+    complete, others = run.record.figure(f"{at}#complete"), run.record.count(f"{at}#accounts")
+    text = "{complete} trainable tensors have gradients and an optimizer; {others} lack one of them"
+    return stated("model", "risk" if others.value else "good", text, complete=complete, others=others)
 
 
-@asked("model", "the device", AGAIN)
+@question("model", "the device", AGAIN)
 def _device(run: Run) -> Statement:
     at = _first(run, "BackwardDtypes")
     device, weights = run.record.figure(f"{at}#device"), run.record.figure(f"{at}#weights.0")
     return stated("model", "note", "on {device}, weights in {weights}", device=device, weights=weights)
 
 
-@asked("data", "how many samples there are", AGAIN)
+@question("data", "number of samples", AGAIN)
 def _sizes(run: Run) -> Iterator[Statement]:
-    for fate, purpose in (("trained", "learn from"), ("evaluated", "validate")):
+    for fate, purpose in (("trained", "training"), ("evaluated", "validation")):
         size = run.record.figure(f"{_first(run, 'BatchInspected', fate=fate)}#samples")
-        yield stated("data", "note", f"{{size:,}} samples to {purpose}", size=size)
+        yield stated("data", "note", f"{{size:,}} {purpose} samples", size=size)
 
 
-@asked("data", "the scale of the inputs", AGAIN)
+@question("data", "scale of the inputs", AGAIN)
 def _inputs(run: Run) -> Statement:
     at = _first(run, "FirstLayerInput")
     figures = {name: run.record.number(f"{at}#{name}") for name in ("smallest", "largest")}
-    text = "numbers from {smallest:.4g} to {largest:.4g} enter the first layer, {layer}"
+    text = "inputs of the first layer, {layer}, are from {smallest:.4g} to {largest:.4g}"
     return stated("data", "note", text, layer=run.record.figure(f"{at}#layer"), **figures)
 
 
-@asked("data", "workers", AGAIN)
+@question("data", "workers", AGAIN)
 def _workers(run: Run) -> Statement:
     at = _first(run, "LoaderSeen")
     workers, cores = run.record.figure(f"{at}#workers"), run.record.figure(f"{at}#cores")
-    return stated("data", "note", "workers of the loader: {workers}, cores: {cores}", workers=workers, cores=cores)
+    return stated("data", "note", "loader workers: {workers}, CPU cores: {cores}", workers=workers, cores=cores)
 
 
-@asked(
-    "validation",
-    "a validation",
-    "write a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}",
-    essential=True,
-)
+@question("validation", "a validation", WITH_VALIDATION, essential=True)
 def _validated(run: Run) -> Statement:
     passes = run.record.count("events.jsonl?EvaluationPass#step")
-    return stated("validation", "note", "passes over data that were scored without training: {passes}", passes=passes)
+    return stated("validation", "note", "evaluation passes: {passes}", passes=passes)
 
 
-@asked("validation", "the metric, and what a constant answer or the last good run reach", AS_RECIPE)
+@question("validation", "metric, and its value for a constant prediction and the last good run", AS_RECIPE)
 def _metric(run: Run) -> Statement:
-    raise Absent("metrics.jsonl", "a script keeps its metric to itself")
+    raise Absent("metrics.jsonl", "a script does not expose its metric")
 
 
-@asked("validation", "how the loss went", AGAIN)
+@question("validation", "course of the loss", AGAIN)
 def _course(run: Run) -> Statement:
     at = _first(run, "LossCurve")
     first, end, count = (run.record.number(f"{at}#{name}") for name in ("first.0", "end", "count"))
-    text = "over {count:,} backwards the training loss went from {first:.4g} to {end:.4g}"
+    text = "over {count:,} backward calls the training loss went from {first:.4g} to {end:.4g}"
     return stated("validation", "good" if end.value < first.value else "risk", text, first=first, end=end, count=count)
 
 
-@asked("checkpoints", "a checkpoint", "write one by torch.save, then: trueloop ready {run}", essential=True)
+@question("checkpoints", "a checkpoint", "save one with torch.save, then: trueloop ready {run}", essential=True)
 def _saved(run: Run) -> Statement:
     lines = run.record.lines("events.jsonl", "FileWritten")
     at = f"events.jsonl:{lines[-1]}" if lines else _first(run, "FileWritten")
     names = {"weights": "weights", "optimizers": "an optimizer", "random": "random states", "counters": "a counter"}
     held = [word for name, word in names.items() if run.record.value(f"{at}#contents.{name}")]
     lacking = [word for word in names.values() if word not in held]
-    text = f"its last file holds {', '.join(held) or 'nothing that trains'}" + (
-        f"; it lacks {', '.join(lacking)}" if lacking else ""
-    )
+    text = f"the last saved file holds {', '.join(held) or 'no training state'}"
+    text += f"; it lacks {', '.join(lacking)}" if lacking else ""
     link = run.record.address(f"{at}#contents")
     return stated("checkpoints", "risk" if lacking else "good", text).and_see(link)
 
 
-@asked("checkpoints", "whether a resumed run is the same run", PROBE)
+@question("checkpoints", "exact resume", PROBE)
 def _resumed(run: Run) -> Statement:
-    return proved(run, "checkpoints", "resume-is-exact", "a resume was proved", "a resumed run is another run")
+    return claim_result(run, "checkpoints", "resume-is-exact", "a resume is exact", "a resumed run differs")
 
 
-@asked("reproducibility", "whether two runs give the same numbers", PROBE)
+@question("reproducibility", "two runs give the same results", PROBE)
 def _twice(run: Run) -> Statement:
     name = "runs-are-deterministic"
-    return proved(run, "reproducibility", name, "the same run twice gives the same", "the same run twice differs")
+    return claim_result(
+        run, "reproducibility", name, "two runs give the same results", "two runs give different results"
+    )
 
 
-@asked("reproducibility", "versions", AGAIN)
+@question("reproducibility", "versions", AGAIN)
 def _versions(run: Run) -> Statement:
     figures = {name: run.record.figure(f"run.json#{name}") for name in ("trueloop", "torch", "python")}
     return stated("reproducibility", "note", "trueloop {trueloop}, torch {torch}, python {python}", **figures)
 
 
-@asked("failure detection", "how the run ended", AGAIN, essential=True)
+@question("failure detection", "how the run ended", AGAIN, essential=True)
 def _ended(run: Run) -> Statement:
     reason, code = run.record.figure("run.json#reason"), run.record.figure("run.json#exit_code")
     status: Status = "bad" if code.value else "risk" if reason.value not in ("finished", "exit") else "good"
-    return stated(
-        "failure detection", status, "the script ended with exit code {code}: {reason}", code=code, reason=reason
-    )
+    text = "the script ended with exit code {code}: {reason}"
+    return stated("failure detection", status, text, code=code, reason=reason)
 
 
-@asked("failure detection", "which rules watched the run", AGAIN)
+@question("failure detection", "which rules checked the run", AGAIN)
 def _watched(run: Run) -> Statement:
     rules, steps = run.record.figure("report.json#watched.rules"), run.record.figure("report.json#watched.steps")
     if run.record.value("report.json#watched.failures"):
-        return stated("failure detection", "risk", "rules broke while they watched").and_see(
-            run.record.address("report.json#watched.failures")
-        )
-    text = "{rules} rules judged {steps:,} steps of this run; without `trueloop check` nothing watches the next one"
+        failed = stated("failure detection", "risk", "rules failed with an error of their own")
+        return failed.and_see(run.record.address("report.json#watched.failures"))
+    text = "{rules} rules checked {steps:,} steps of this run; the next one needs `trueloop check` again"
     return stated("failure detection", "note", text, rules=rules, steps=steps)
 
 
-@asked("performance", "whether it waits for data", AGAIN)
+@question("performance", "waiting for data", AGAIN)
 def _waits(run: Run) -> Statement:
     at = _first(run, "BatchesAwaited")
     step, waited = run.record.number(f"{at}#step_ms"), run.record.number(f"{at}#waited_ms")
     share = waited / step
-    bound = share.value > STARVED
+    bound = share.value > DATA_BOUND
     text = (
-        f"{'data-bound' if bound else 'not data-bound'}: {{share:.1%}} of a step of {{step:.2f}} ms is waiting for data"
+        f"{'data-bound' if bound else 'not data-bound'}: it waits for data {{share:.1%}} of a step of {{step:.2f}} ms"
     )
     return stated("performance", "risk" if bound else "good", text, share=share, step=step)
 
 
-@asked("larger data", "how long an epoch would take", AGAIN)
+@question("larger data", "time per epoch", AGAIN)
 def _epoch(run: Run) -> Statement:
     at = _first(run, "BatchesAwaited")
     loader = _first(run, "EpochStarted", loader=run.record.value(f"{at}#loader"))
     step, batches = run.record.number(f"{at}#step_ms"), run.record.number(f"{loader}#batches")
-    text = "an epoch of {batches:,} batches takes about {seconds:.1f} s at this pace, and ten times the data {longer:.1f} s"
+    text = "an epoch of {batches:,} batches takes about {seconds:.1f} s, and {longer:.1f} s with ten times the data"
     seconds = step * batches / 1e3
     return stated("larger data", "note", text, batches=batches, seconds=seconds, longer=seconds * 10)
 

@@ -1,4 +1,4 @@
-"""Is the model validated as it should be, and is what it reached worth anything?"""
+"""Is the model validated correctly, and is its result better than trivial?"""
 
 from __future__ import annotations
 
@@ -7,170 +7,144 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trueloop.readiness.question import Run, asked
+from trueloop.readiness.question import Run, question
 from trueloop.readiness.record import Absent, Record
 from trueloop.results.readiness import Figure, Statement, Status, stated
 
-__all__ = ["against_before", "against_constant", "collapsed", "mode", "reached", "repeats", "test"]
+__all__ = ["against_before", "against_constant", "claim_result", "collapsed", "mode", "reached", "repeats", "test"]
 
 AGAIN: Final = "trueloop train {recipe}"
+WITH_VALID: Final = "return Splits(valid=...) from the recipe's data, then: trueloop train {recipe}"
+WITH_BASELINE: Final = "trueloop ready {run} --baseline OTHER, or: trueloop train {recipe} --baseline {run}"
 SECTION: Final = "validation"
-ERRORS: Final = 2.0
-"""Standard errors that a difference must exceed: one in twenty lies beyond by chance."""
+ERRORS: Final = 2.0  # standard errors that a difference must exceed: one in twenty does by chance
 
 
-@asked(
-    SECTION,
-    "a validation",
-    "let the recipe's data return Splits(valid=...), then: trueloop train {recipe}",
-    essential=True,
-)
+@question(SECTION, "a validation", WITH_VALID, essential=True)
 def reached(run: Run) -> Statement:
     record = run.record
-    metric, best, step = best_of(record)
-    row = next(
-        (
-            line
-            for line in record.lines("metrics.jsonl", "valid")
-            if record.value(f"metrics.jsonl:{line}#step") == step.value
-        ),
-        None,
-    )
-    seen = [f"metrics.jsonl:{row}#{metric.value}"] if row is not None else []
+    metric, best, step = _best(record)
+    lines = record.lines("metrics.jsonl", "valid")
+    rows = [line for line in lines if record.value(f"metrics.jsonl:{line}#step") == step.value]
     times = record.count("metrics.jsonl?valid#step")
     text = "the best {metric} is {best:.4g}, at step {step:,}; evaluations: {times}"
-    return stated(SECTION, "note", text, metric=metric, best=best, step=step, times=times).and_see(*seen)
+    made = stated(SECTION, "note", text, metric=metric, best=best, step=step, times=times)
+    return made.and_see(*(f"metrics.jsonl:{row}#{metric.value}" for row in rows[:1]))
 
 
-@asked(SECTION, "the mode that it is validated in", AGAIN)
+@question(SECTION, "mode during validation", AGAIN)
 def mode(run: Run) -> Statement:
-    record = run.record
-    modules, training = (
-        record.figure("facts.json#validation.modules"),
-        record.figure("facts.json#validation.in_train_mode"),
-    )
-    graphs = record.figure("facts.json#validation.graphs")
+    names = ("modules", "in_train_mode", "graphs")
+    modules, training, graphs = (run.record.figure(f"facts.json#validation.{name}") for name in names)
     if training.value or graphs.value:
-        text = "while it is validated {training} of {modules} modules are in train mode; graphs are built: {graphs}"
+        text = "during validation {training} of {modules} modules are in train mode; graphs are recorded: {graphs}"
         return stated(SECTION, "bad", text, training=training, modules=modules, graphs=graphs)
-    text = "while it is validated all {modules} modules are in eval mode, and no graph is built"
+    text = "during validation all {modules} modules are in eval mode, and no graph is recorded"
     return stated(SECTION, "good", text, modules=modules).and_see(*training.addresses, *graphs.addresses)
 
 
-@asked(SECTION, "whether a validation repeats", "trueloop probe {run} evaluation-repeats")
+@question(SECTION, "repeated validation", "trueloop probe {run} evaluation-repeats")
 def repeats(run: Run) -> Statement:
-    return proved(
-        run,
-        SECTION,
-        "evaluation-repeats",
-        "the validation gives the same numbers again",
-        "the validation does not repeat",
-    )
+    holds = "a second validation gives the same results"
+    return claim_result(run, SECTION, "evaluation-repeats", holds, "a second validation gives different results")
 
 
-@asked(SECTION, "what a constant answer reaches", AGAIN)
+@question(SECTION, "a constant prediction", AGAIN)
 def against_constant(run: Run) -> Statement:
-    """A model that is no better than one that looks at nothing has learned nothing."""
+    """A model that is not better has learned nothing."""
     record = run.record
-    metric, best, _ = best_of(record)
+    metric, best, _ = _best(record)
     if record.figure("facts.json#baseline.metric").value != metric.value:
         raise Absent(f"facts.json#baseline.{metric.value}")
-    value, answer = record.number("facts.json#baseline.value"), record.figure("facts.json#baseline.answer")
-    figures = {
-        "best": best,
-        "metric": metric,
-        "value": value,
-        "answer": answer,
-        "samples": record.figure("facts.json#baseline.valid"),
-    }
-    text = "{metric} {best:.4g} against {value:.4g} of a constant answer ({answer}; {samples:,} samples)"
+    value, samples = record.number("facts.json#baseline.value"), record.figure("facts.json#baseline.valid")
+    figures = {"best": best, "metric": metric, "value": value, "samples": samples}
+    figures |= {"answer": record.figure("facts.json#baseline.answer")}
+    text = "{metric} {best:.4g}, and {value:.4g} of a constant prediction ({answer}; {samples:,} samples)"
     lead = _lead(record, best, value)
     if lead <= 0:
-        return stated(SECTION, "bad", f"{text}: the model is no better than one that looks at nothing", **figures)
-    noise = _error(metric, value, figures["samples"])
+        return stated(SECTION, "bad", f"{text}: the model is not better than a constant", **figures)
+    noise = _standard_error(metric, value, samples)
     if noise is not None and lead <= noise.value:
-        return stated(
-            SECTION, "risk", f"{text}: no more than {{noise:.2g}}, which chance gives", noise=noise, **figures
-        )
+        text += ": the difference is at most {noise:.2g}, which may be chance"
+        return stated(SECTION, "risk", text, noise=noise, **figures)
     return stated(SECTION, "good", text, **figures)
 
 
-@asked(
-    SECTION, "the last good run", "trueloop ready {run} --baseline OTHER, or: trueloop train {recipe} --baseline {run}"
-)
+@question(SECTION, "the last good run", WITH_BASELINE)
 def against_before(run: Run) -> Statement:
     record = run.record
-    metric, best, _ = best_of(record)
+    metric, best, _ = _best(record)
     value, name, noise, where = _before(run, metric)
     figures = {"metric": metric, "best": best, "value": value, "name": name}
-    text = "{metric} {best:.4g} against {value:.4g} of the last good run, {name}"
+    text = "{metric} {best:.4g}, and {value:.4g} of the last good run, {name}"
     worse = -_lead(record, best, value)
     if noise is not None:
         figures["noise"] = noise
-        text += "; equally good runs lie up to {noise:.2g} apart"
+        text += "; equally good runs differ by up to {noise:.2g}"
     status: Status = "good" if worse <= (0 if noise is None else noise.value) else "risk" if noise is None else "bad"
-    return stated(SECTION, status, text, **figures).advising(
-        f"trueloop compare {where} {run.name}" if worse > 0 else ""
-    )
+    command = f"trueloop compare {where} {run.name}" if worse > 0 else ""
+    return stated(SECTION, status, text, **figures).advising(command)
 
 
-@asked(SECTION, "whether it collapsed", AGAIN)
+@question(SECTION, "a collapse", AGAIN)
 def collapsed(run: Run) -> Iterator[Statement]:
-    """Only of a run that was held against a baseline while it trained."""
+    """Only of a run with a baseline."""
     record = run.record
     if record.has("run.json#collapse.sentence") and not record.has("run.json#collapse.recovered_at"):
         yield stated(SECTION, "bad", "it collapsed: {sentence}", sentence=record.figure("run.json#collapse.sentence"))
 
 
-@asked(SECTION, "a test of the best weights", AGAIN)
+@question(SECTION, "a test of the best weights", AGAIN)
 def test(run: Run) -> Statement:
     record = run.record
     if not record.has("facts.json#data.test") and record.has("facts.json#data"):
         raise Absent("facts.json#data.test", "there are no test data")
-    metric, best, _ = best_of(record)
+    metric, best, _ = _best(record)
     line = (record.lines("metrics.jsonl", "test") or [0])[-1]
     value = record.number(f"metrics.jsonl:{line}#{metric.value}")
-    text = "on the test data the best weights reach {metric} {value:.4g}; {best:.4g} on those they were chosen by"
+    text = "the best weights reach {metric} {value:.4g} on the test data, and {best:.4g} on the validation data"
     return stated(SECTION, "note", text, metric=metric, value=value, best=best)
 
 
-# -- what they share --
+# -- shared --
 
 
-def best_of(record: Record) -> tuple[Figure, Figure, Figure]:
-    """Metric, best value and its step."""
-    return record.figure("run.json#metric"), record.number("run.json#best"), record.figure("run.json#best_step")
-
-
-def proved(run: Run, section: str, claim: str, holds: str, fails: str) -> Statement:
-    """A claim in the words of a section; Absent where it was not tried."""
+def claim_result(run: Run, section: str, claim: str, holds: str, fails: str) -> Statement:
+    """The result of a claim in the words of a section; Absent if it was not tested."""
     result, measured = (run.record.figure(f"proofs.json#{claim}.{part}") for part in ("result", "measured"))
     if result.value == "unproved":
-        text = f"{claim}: could not be tested here; {{measured}}"
-        return stated(section, "missing", text, measured=measured).advising(run.command(run.probe, claim=claim))
+        return untested(run, section, claim, measured)
     good = result.value == "holds"
     text = f"{holds if good else fails}: {{measured}}"
     return stated(section, "good" if good else "bad", text, measured=measured).and_see(*result.addresses)
 
 
+def untested(run: Run, section: str, claim: str, reason: Figure) -> Statement:
+    made = stated(section, "missing", f"{claim}: could not be tested here; {{reason}}", reason=reason)
+    return made.advising(run.command(run.probe, claim=claim))
+
+
+def _best(record: Record) -> tuple[Figure, Figure, Figure]:
+    """Metric, best value and its step."""
+    return record.figure("run.json#metric"), record.number("run.json#best"), record.figure("run.json#best_step")
+
+
 def _before(run: Run, metric: Figure) -> tuple[Figure, Figure, Figure | None, str]:
-    """The value of the last good run, its name, how far apart equally good runs lie, and what to type for it. The run's
+    """The value of the last good run, its name, how far equally good runs differ, and what to type for it. The run's
     own baseline comes first: its noise is known."""
     record, other = run.record, run.before
     kept = record.value("run.json#baseline.run")
-    if record.value("run.json#baseline.metric") == metric.value and (
-        other is None or other.folder.absolute() == Path(kept)
-    ):
+    same_metric = record.value("run.json#baseline.metric") == metric.value
+    if same_metric and (other is None or other.folder.absolute() == Path(kept)):
         name = Figure(Path(kept).name, "last_of([run.json#baseline.run])")
         return record.number("run.json#baseline.value"), name, record.number("run.json#baseline.noise"), kept
     if other is None:
-        raise Absent("run.json#baseline", "no other finished run of this recipe lies beside it")
-    theirs_by, theirs, _ = best_of(other)
-    if theirs_by.value != metric.value:
-        raise Absent("run.json#baseline", f"{other.name} was chosen by {theirs_by.value}, not by {metric.value}")
-    noise = (
-        _error(metric, theirs, record.figure("facts.json#data.valid")) if record.has("facts.json#data.valid") else None
-    )
+        raise Absent("run.json#baseline", "there is no other finished run of this recipe in its folder")
+    their_metric, theirs, _ = _best(other)
+    if their_metric.value != metric.value:
+        raise Absent("run.json#baseline", f"{other.name} was selected by {their_metric.value}, not by {metric.value}")
+    samples = record.figure("facts.json#data.valid") if record.has("facts.json#data.valid") else None
+    noise = None if samples is None else _standard_error(metric, theirs, samples)
     return theirs, other.figure("run.json#name"), noise, other.name
 
 
@@ -180,9 +154,9 @@ def _lead(record: Record, value: Figure, other: Figure) -> float:
     return lead if record.figure("run.json#higher_is_better").value else -lead
 
 
-def _error(metric: Figure, value: Figure, samples: Figure) -> Figure | None:
-    """Two standard errors of an accuracy; of other metrics nothing is known without their samples. Two more right and
-    two more wrong ones are counted: without them an accuracy of 1 would have no error at all."""
+def _standard_error(metric: Figure, value: Figure, samples: Figure) -> Figure | None:
+    """Two standard errors of an accuracy; unknown for other metrics. Two correct and two wrong samples are added:
+    otherwise an accuracy of 1 would have no error at all."""
     if metric.value != "accuracy":
         return None
     share = (value * samples + 2) / (samples + 4)
