@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tune.test_judge import curve, falling, gradients
+from tests.tune.test_agreement import curve, falling, gradients
 from trueloop.results.tune import Changes
 from trueloop.tune import process_measurer as benches
 from trueloop.tune.process import TrialFailed
