@@ -27,7 +27,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
             assert main(["train", "benched_shades.py"]) == 0
             assert main(["export", "shades", "--to", "onnx"]) == 0
-            assert main(["export", "shades", "--to", "safetensors", "--output", "elsewhere"]) == 0
+            assert main(["export", "shades", "--to", "safetensors", "--folder", "elsewhere"]) == 0
     finally:
         os.chdir(before)
     return folder
@@ -91,7 +91,8 @@ def test_what_is_named_twice_is_measured_once() -> None:
 
 def test_all_numbers_go_to_a_file(there: Path) -> None:
     assert (
-        main(["bench", "elsewhere", "--batch", "1,8", "--seconds", "0.5", "--threads", "2", "--json", "told.json"]) == 0
+        main(["bench", "elsewhere", "--batch", "1,8", "--seconds", "0.5", "--threads", "2", "--output", "told.json"])
+        == 0
     )
     told = json.loads((there / "told.json").read_text(encoding="utf-8"))
     assert told["batches"] == [1, 8]
@@ -134,7 +135,7 @@ def test_real_processes_measure_the_model_and_an_artifact(
         "0.1",
         "--threads",
         "1",
-        "--json",
+        "--output",
         str(report),
     ]
     assert main(asked) == 0

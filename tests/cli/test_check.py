@@ -1,4 +1,4 @@
-"""`trueloop check` and `trueloop judge`, from the command to the exit code, on a script that really trains."""
+"""`trueloop check` and `trueloop recheck`, from the command to the exit code, on a script that really trains."""
 
 from __future__ import annotations
 
@@ -206,14 +206,14 @@ def test_what_is_printed_at_the_very_end_does_not_spoil_the_document(folder: Pat
 
 def test_a_recorded_run_is_judged_again_with_the_same_findings(folder: Path) -> None:
     first = trueloop(folder, "check", *SELECT, "--record", "run", "--format", "json", "train.py")
-    again = trueloop(folder, "judge", "run", *SELECT, "--format", "json")
+    again = trueloop(folder, "recheck", "run", *SELECT, "--format", "json")
     assert again.code == first.code == 1
     assert document(again)["findings"] == document(first)["findings"]
     same = ("script", "steps", "backwards", "batches", "epochs", "models", "optimizers", "rules")
     assert {key: document(again)["watched"][key] for key in same} == {
         key: document(first)["watched"][key] for key in same
     }
-    told = trueloop(folder, "judge", "run", *SELECT, "--fail-on", "never")
+    told = trueloop(folder, "recheck", "run", *SELECT, "--fail-on", "never")
     assert (told.code, told.err) == (0, "")
     assert told.out.startswith("✗ error GRD101")
     assert trueloop(folder, "check", "--record", "run", "train.py").code == 4, "a recorded run is never written over"
@@ -225,7 +225,7 @@ def test_a_killed_run_is_judged_as_far_as_it_was_recorded(folder: Path) -> None:
     lines = events.read_text(encoding="utf-8").splitlines(keepends=True)
     events.write_text("".join(lines[:-1]) + lines[-1][:10], encoding="utf-8")
     (folder / "run" / "run.json").unlink()
-    ended = trueloop(folder, "judge", "run", *SELECT)
+    ended = trueloop(folder, "recheck", "run", *SELECT)
     assert ended.code == 1
     assert "The run was interrupted (the recording breaks off)" in ended.out
     assert "in 6 steps" in ended.out
@@ -234,6 +234,39 @@ def test_a_killed_run_is_judged_as_far_as_it_was_recorded(folder: Path) -> None:
 def test_the_exit_code_of_a_judged_run_is_not_the_recorded_scripts(folder: Path) -> None:
     (folder / "healthy.py").write_text(HEALTHY + "raise ValueError('my own')\n")
     assert trueloop(folder, "check", *SELECT, "--record", "run", "healthy.py").code == 1
-    ended = trueloop(folder, "judge", "run", *SELECT)
+    ended = trueloop(folder, "recheck", "run", *SELECT)
     assert ended.code == 0
     assert "The script itself failed: ValueError: my own." in ended.out
+
+
+# -- quiet and verbose --
+
+
+def test_quiet_prints_nothing_when_all_is_well_and_findings_when_not(folder: Path) -> None:
+    ended = trueloop(folder, "check", "--quiet", "healthy.py")
+    assert (ended.code, ended.out, ended.err) == (0, SPOKEN, "a warning\n")
+    ended = trueloop(folder, "check", *SELECT, "--quiet", "train.py")
+    assert ended.code == 1
+    script, report = ended.err.split("\n", 1)
+    assert script == "a warning", "no announcement while it runs"
+    assert report.startswith("✗ error GRD101 gradients-never-cleared")
+    trueloop(folder, "check", "--record", "run", "healthy.py")
+    ended = trueloop(folder, "recheck", "run", "--quiet")
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_a_script_that_fails_is_reported_with_quiet_too(folder: Path) -> None:
+    (folder / "healthy.py").write_text(HEALTHY + "raise ValueError('my own')\n")
+    ended = trueloop(folder, "check", "--quiet", "healthy.py")
+    assert ended.code == 1
+    assert "The script itself failed: ValueError: my own." in ended.err
+
+
+def test_several_outputs_take_their_format_from_their_suffix(folder: Path) -> None:
+    outputs = ("--output", "report.json", "--output", "report.html", "--output", "report.md", "--output", "report.txt")
+    ended = trueloop(folder, "check", *SELECT, *outputs, "train.py")
+    assert (ended.code, ended.out, ended.err) == (1, SPOKEN, "a warning\n")
+    assert json.loads((folder / "report.json").read_text())["findings"]
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert (folder / "report.md").read_text().startswith("#")
+    assert "GRD101" in (folder / "report.txt").read_text()

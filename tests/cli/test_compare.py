@@ -61,7 +61,7 @@ def test_runs_with_the_same_numbers_are_bit_equal(capsys: Captured) -> None:
     made(Path("runs"), "again", ROWS, **FINISHED)
     assert (
         said(capsys, "first", "again").splitlines()[-1]
-        == "again and first: bit-equal in all 3 losses that both logged."
+        == "again and first: bit-identical in all 3 losses that both logged."
     )
 
 
@@ -105,7 +105,7 @@ def test_as_json(capsys: Captured) -> None:
 def test_the_folder_of_runs_can_be_named(capsys: Captured) -> None:
     made(Path("elsewhere"), "a", ROWS)
     made(Path("elsewhere"), "b", ROWS)
-    assert "bit-equal" in said(capsys, "--runs", "elsewhere", "a", "b")
+    assert "bit-identical" in said(capsys, "--runs", "elsewhere", "a", "b")
 
 
 @pytest.mark.parametrize(

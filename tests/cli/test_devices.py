@@ -100,9 +100,9 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
         "1,4",
         "--device",
         device,
-        "--html",
+        "--output",
         str(page),
-        "--json",
+        "--output",
         str(numbers),
     ]
     assert main(typed) == 1
@@ -122,8 +122,8 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
 def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", str(made), "--html", str(tmp_path / "no" / "folder.html")]) == 4
-    assert "--html" in capsys.readouterr().err
+    assert main(["bench", str(made), "--output", str(tmp_path / "no" / "folder.html")]) == 4
+    assert "--output" in capsys.readouterr().err
 
 
 def test_a_server_opens_the_model_on_the_device(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

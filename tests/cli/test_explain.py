@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.cli.explain import write_pages
+from trueloop.cli.explain import search, write_pages
 from trueloop.cli.main import main
 from trueloop.cli.pages import FAMILY, Block, blocks, rule_page, sentence
 from trueloop.rules.catalogue import all_rules, find_rule
@@ -33,6 +33,25 @@ def test_all_and_a_family_are_lists(capsys: pytest.CaptureFixture[str]) -> None:
     gradient = capsys.readouterr().out.splitlines()
     assert gradient
     assert {line[:3] for line in gradient} == {"GRD"}
+
+
+def test_words_search_names_and_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "softmax"]) == 0
+    *found, blank, last = capsys.readouterr().out.splitlines()
+    assert found[0].startswith("LOS101  softmax-before-cross-entropy"), "names come first"
+    assert len(found) > 3
+    assert blank == ""
+    assert last == f"{len(found)} rules mention softmax. `trueloop explain CODE` shows a page."
+    assert main(["explain", "SOFTMAX", "bce"]) == 0, "all words, in any case"
+    assert len(capsys.readouterr().out.splitlines()) > 0
+    assert main(["explain", "softmax-before"]) == 0
+    assert capsys.readouterr().out.startswith("LOS101 softmax-before-cross-entropy  error\n"), "one match is its page"
+
+
+def test_search_puts_names_before_pages() -> None:
+    codes = [rule.code for rule in search(["shuffle"])]
+    names = [rule.code for rule in all_rules() if "shuffle" in rule.name]
+    assert codes[: len(names)] == names
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)

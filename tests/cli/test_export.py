@@ -47,7 +47,7 @@ def test_a_run_becomes_weights_that_a_fresh_process_loads(there: Path, capsys: p
     assert main(["export", "shades", "--to", "safetensors"]) == 0
     said = capsys.readouterr().out
     assert "shades as safetensors: shades, moving average, step 3" in said
-    assert "in a process of its own: 60 valid samples, batches of 1, 2, 7, 32, 18" in said
+    assert "in its own process: 60 valid samples, batch sizes 1, 2, 7, 32, 18" in said
     made = read_artifact(there / "runs" / "shades" / "export" / "safetensors")
     assert not made.preprocessing["inside"]
     assert made.preprocessing["prepare"] == "exported_shades.scaled"
@@ -60,7 +60,7 @@ def test_a_run_becomes_weights_that_a_fresh_process_loads(there: Path, capsys: p
 def test_the_moving_average_leaves_as_in_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     from safetensors.torch import load_file
 
-    assert main(["export", "runs/shades", "--to", "torchscript", "--output", "ema"]) == 0
+    assert main(["export", "runs/shades", "--to", "torchscript", "--folder", "ema"]) == 0
     made = read_artifact("ema")
     assert made.verification is not None
     best = Path("runs/shades/checkpoints") / made.run["checkpoint"]
@@ -88,7 +88,7 @@ def test_another_checkpoint_may_be_asked_for(word: str, step: int) -> None:
                 "torchscript",
                 "--checkpoint",
                 word,
-                "--output",
+                "--folder",
                 f"at-{word}",
                 "--samples",
                 "3",
@@ -101,11 +101,11 @@ def test_another_checkpoint_may_be_asked_for(word: str, step: int) -> None:
 
 @pytest.mark.usefixtures("there", "here")
 def test_a_readiness_note_is_on_the_card_if_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "shades", "--to", "torchscript", "--output", "before", "--samples", "3"]) == 0
+    assert main(["export", "shades", "--to", "torchscript", "--folder", "before", "--samples", "3"]) == 0
     assert "readiness (`trueloop ready`): not checked" in Path("before/CARD.md").read_text(encoding="utf-8")
     main(["ready", "shades"])
     assert (
-        main(["export", "shades", "--to", "torchscript", "--output", "after", "--samples", "3", "--licence", "MIT"])
+        main(["export", "shades", "--to", "torchscript", "--folder", "after", "--samples", "3", "--license", "MIT"])
         == 0
     )
     card = Path("after/CARD.md").read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
         "trueloop.export.verify.run_in_subprocess",
         lambda *words: [[answer + 1 for answer in batch] for batch in run_here(*words)],
     )
-    assert main(["export", "shades", "--to", "torchscript", "--output", "wrong"]) == 1
+    assert main(["export", "shades", "--to", "torchscript", "--folder", "wrong"]) == 1
     said = capsys.readouterr().err
     assert "does not give the model's outputs" in said
     assert "tolerance 0.0001" in said
@@ -134,7 +134,7 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
     ("words", "said"),
     [
         ([], "Which run? Nothing was run"),
-        (["shades"], "Export it as what? Nothing was run: type `trueloop export shades --to onnx`"),
+        (["shades"], "To which target? Nothing was run: type `trueloop export shades --to onnx`"),
         (["shades", "--to", "onxx"], "Unknown target 'onxx'. Did you mean onnx?"),
         (["shaeds", "--to", "onnx"], "There is no run 'shaeds'. Did you mean shades? Nothing was exported"),
         (["shades", "--to", "pt2", "--tolerance", "wide"], "--tolerance cannot be 'wide'"),
@@ -142,7 +142,7 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
         (["shades", "--to", "pt2", "--samples", "0"], "--samples cannot be '0'"),
         (["shades", "--to", "pt2", "--checkpoint", "worst"], "--checkpoint cannot be 'worst'"),
         (["shades", "--to", "pt2", "--checkpoint", "77"], "has no checkpoint of step 77"),
-        (["shades", "--to", "pt2", "--output", "runs"], "it would be overwritten"),
+        (["shades", "--to", "pt2", "--folder", "runs"], "it would be overwritten"),
         (["shades", "--to", "pt2", "--fast"], "There is no option --fast"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_run_its_checkpoint_and_its_batch(capsys: Captured) -> None:
 
 
 def test_as_page_as_json_and_as_picture(capsys: Captured, tmp_path: Path) -> None:
-    assert "digits.html: " in told(capsys, "batch", "digits", "--samples", "2", "--output", "digits.html")
+    assert told(capsys, "batch", "digits", "--samples", "2", "--output", "digits.html") == ""
     assert (tmp_path / "digits.html").read_text(encoding="utf-8").count("data:image/png") == 2
     parsed = json.loads(told(capsys, "batch", "digits", "--samples", "2", "--format", "json"))
     assert [part["kind"] for part in parsed["parts"]] == ["table", "table", "bars", "bars", "picture"]
@@ -108,21 +108,21 @@ def test_wrong_words_are_one_sentence_each(capsys: Captured) -> None:
         ("modle", "digits"): "Did you mean model?",
         ("model",): "Which model?",
         ("model", "digts"): "Did you mean digits?",
-        ("model", "digits", "mnist"): "one word too many",
+        ("model", "digits", "mnist"): "Unexpected argument 'mnist'",
         ("model", "digits", "--input", "2x4"): "--input is for FILE.py:CALLABLE",
         ("model", "nets_of_mine.py:Nett"): "Did you mean Net?",
         ("model", "nets_of_mine.py:number"): "of type int, not a model",
         ("model", "nowhere.py:Net"): "There is no file nowhere.py",
         ("model", "empty"): "holds no run",
         ("batch", "digits", "--samples", "0"): "--samples cannot be '0'",
-        ("model", "nets_of_mine.py:Net", "--input", "2xfour"): "is no shape",
+        ("model", "nets_of_mine.py:Net", "--input", "2xfour"): "expected a shape such as",
         ("checkpoint", "nowhere.pt"): "There is no file nowhere.pt",
         ("checkpoint", "empty"): "holds no checkpoint",
         ("tensor", "model.pt"): "Which of the 2 tensors",
         ("tensor", "model.pt:wieght"): "Did you mean weight?",
         ("tensor", "empty"): "is a folder",
         ("model", "digits", "--format", "htm"): "Did you mean html?",
-        ("model", "digits", "--output", "a.png"): "is for the pictures of a batch",
+        ("model", "digits", "--output", "a.png"): "is for the images of a batch",
         ("model", "digits", "--output", "nowhere/a.html"): "cannot be written",
         ("model", "digits", "--colour"): "There is no option --colour",
     }.items():

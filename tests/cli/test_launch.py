@@ -19,15 +19,16 @@ from torch import nn
 from tests.parallel.launching import Ended, about, begun, losses, recipe_in, trueloop, wait_for
 from tests.several_ranks import free_port
 from trueloop.cli import rank
-from trueloop.cli.failure import Outcome
+from trueloop.cli.failure import report_user_errors
 from trueloop.cli.launch import batch_rule
 from trueloop.cli.main import main
-from trueloop.cli.rank import agree_exit_code, goes_on_with, is_speaker, run_as_rank
+from trueloop.cli.rank import agree_exit_code, find_launched_run, is_speaker, leave_exit_code, rank_peers
 from trueloop.cli.train import without_nproc
-from trueloop.errors import BadData, CannotSave, Misuse
+from trueloop.errors import BadData, CannotSave
 from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST
 from trueloop.parallel.peers import Alone
 from trueloop.recipe.recipe import Recipe
+from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
 
@@ -103,7 +104,7 @@ def test_a_dry_run_prints_the_plan_and_runs_nothing(
     assert rows["rendezvous"] == "node0:29500 (waits 300 s)"
     assert rows["restarts"] == "3"
     assert rows["environment"].startswith("OMP_NUM_THREADS=")
-    assert "is the batch of all 4 processes" in printed.err
+    assert "is split over all 4 processes" in printed.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,7 +113,7 @@ def test_a_dry_run_prints_the_plan_and_runs_nothing(
     [
         (["-m", "package.train", "--lr", "1"], "python -m package.train --lr 1"),
         (["--", "-m", "package.train"], "python -m package.train"),
-        (["script.py", "--nproc", "9"], "python script.py --nproc 9"),
+        (["--", "script.py", "--nproc", "9"], "python script.py --nproc 9"),
         (["--", "check", "script.py"], "python -m trueloop check script.py"),
     ],
 )
@@ -125,6 +126,17 @@ def test_what_follows_the_options_belongs_to_the_program(
     printed = capsys.readouterr()
     assert f"command      {command}\n" in printed.out
     assert printed.err == "", "only a recipe has a batch of ours"
+
+
+def test_an_option_of_ours_after_the_script_goes_to_the_script_and_a_hint_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("", encoding="utf-8")
+    assert main(["launch", "--dry-run", "script.py", "--nproc", "9"]) == 0
+    printed = capsys.readouterr()
+    assert "command      python script.py --nproc 9\n" in printed.out
+    assert "type `trueloop launch --dry-run --nproc 9 script.py`" in printed.err
 
 
 def test_show_shows_and_launches_nothing(capsys: Captured) -> None:
@@ -178,7 +190,7 @@ def a_recipe(**settings: Any) -> Recipe:
 
 def test_more_processes_scale_nothing_and_it_is_said() -> None:
     said = batch_rule(a_recipe(), 4)
-    assert "batch=64 is the batch of all 4 processes, 16 samples each" in said
+    assert "batch=64 is split over all 4 processes, 16 samples each" in said
     assert "nothing is scaled" in said
     assert "21 or 22 samples each" in batch_rule(a_recipe(), 3)
 
@@ -195,19 +207,21 @@ def test_the_rule_offered_for_larger_batches_is_that_of_the_optimizer(optimizer:
 
 
 def _as_rank(work: Callable[[], int]) -> int:
-    with run_as_rank() as outcome:
-        outcome.code = work()
-    return outcome.code
+    """As `main` runs a verb."""
+    try:
+        return leave_exit_code(work())
+    except Exception as error:
+        return report_user_errors(error)
 
 
 def test_alone_the_work_is_done_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setattr(rank, "COURTESY", 1e9)
     assert _as_rank(lambda: 5) == 5
-    with agree_exit_code(Outcome()) as peers:
+    with rank_peers() as peers:
         assert peers.world == 1
-    with pytest.raises(Misuse):
-        _as_rank(_refuse)
+        assert agree_exit_code(peers, 5) == 5
+    assert _as_rank(_refuse) == ExitCode.MISUSE
 
 
 def _refuse() -> int:
@@ -237,14 +251,16 @@ def test_who_has_lost_the_others_waits_to_be_ended_then_says_so_in_a_sentence(
     assert _as_rank(_lose) == LOST
     assert waited == [rank.PATIENCE]
     said = capsys.readouterr().err
-    assert said == "trueloop: rank 1 cannot go on: another process is gone (Connection closed by peer [::1]:5).\n"
+    assert said == "trueloop: rank 1 cannot continue: another process has ended (Connection closed by peer [::1]:5).\n"
 
 
-def test_an_error_of_ours_is_not_taken_for_a_lost_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_is_not_taken_for_a_lost_peer(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     ranked(monkeypatch)
-    monkeypatch.setattr("trueloop.cli.failure.is_theirs", lambda _: False)
-    with pytest.raises(RuntimeError, match="not in a collective"):
-        _as_rank(_fail_elsewhere)
+    monkeypatch.setattr("trueloop.cli.failure.is_user_error", lambda _: False)
+    assert _as_rank(_fail_elsewhere) == ExitCode.TRUELOOP_FAILED
+    said = capsys.readouterr().err
+    assert "RuntimeError: not in a collective" in said
+    assert "cannot continue" not in said
 
 
 @pytest.mark.parametrize(("number", "courtesy"), [(0, []), (1, [rank.COURTESY])])
@@ -260,8 +276,7 @@ def test_of_those_that_fail_alike_the_first_goes_first(
     assert _as_rank(lambda: 143) == 143
     assert _as_rank(lambda: 0) == 0
     assert waited == courtesy * 2, "who was told to stop, or has finished, leaves at once"
-    with pytest.raises(CannotSave):
-        _as_rank(_cannot_save)
+    assert _as_rank(_cannot_save) == ExitCode.STOPPED
 
 
 def _cannot_save() -> int:
@@ -279,10 +294,9 @@ def test_a_refusal_is_the_launchs_answer_and_is_not_tried_again(
 
 def test_the_end_of_a_run_is_left_for_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked(monkeypatch, 0, 1, **{ANSWERS: str(tmp_path)})
-    outcome = Outcome(5)
-    with agree_exit_code(outcome):
-        pass
-    assert outcome.code == 0
+    with rank_peers() as peers:
+        code = agree_exit_code(peers, 5)
+    assert leave_exit_code(code) == 0
     assert (tmp_path / "0").read_text(encoding="utf-8") == "5"
 
 
@@ -308,13 +322,13 @@ def test_a_launch_goes_on_with_the_newest_run_of_its_own_name(tmp_path: Path, mo
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "run.json").write_text("{", encoding="utf-8")
     monkeypatch.setenv(LAUNCH, "mine")
-    assert goes_on_with(Alone(), tmp_path) == tmp_path / "new"
+    assert find_launched_run(Alone(), tmp_path) == tmp_path / "new"
     monkeypatch.setenv(LAUNCH, "nobody's")
-    assert goes_on_with(Alone(), tmp_path) is None
+    assert find_launched_run(Alone(), tmp_path) is None
     monkeypatch.delenv(LAUNCH)
-    assert goes_on_with(Alone(), tmp_path) is None
+    assert find_launched_run(Alone(), tmp_path) is None
     monkeypatch.setenv(LAUNCH, "mine")
-    assert goes_on_with(Alone(), tmp_path / "nowhere") is None
+    assert find_launched_run(Alone(), tmp_path / "nowhere") is None
 
 
 def test_a_train_that_a_cluster_starts_again_goes_on_with_its_run_and_ends_once(tmp_path: Path) -> None:
@@ -325,7 +339,7 @@ def test_a_train_that_a_cluster_starts_again_goes_on_with_its_run_and_ends_once(
     assert stopped.code == 143
     again = trueloop(tmp_path, "train", "shared.py", **ranks)
     assert again.code == 0
-    assert "note: started again; runs/shared goes on, from its newest whole checkpoint." in again.err
+    assert "note: started again; runs/shared continues from its newest valid checkpoint." in again.err
     assert "resumed at step 10" in again.out
     third = trueloop(tmp_path, "train", "shared.py", **ranks)
     assert (third.code, third.out) == (0, "")
@@ -434,7 +448,7 @@ def test_a_rank_that_is_killed_is_started_again_and_the_run_ends_with_the_losses
     )
     ended = trueloop(tmp_path, "launch", "--nproc", "2", "--restarts", "1", "--", "train", "shared.py", GUILTY="1")
     assert ended.code == 0, ended.err
-    assert "note: started again; runs/shared goes on, from its newest whole checkpoint." in ended.err
+    assert "note: started again; runs/shared continues from its newest valid checkpoint." in ended.err
     assert "trueloop: it took 1 restart" in ended.err
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["shared"]
     same_losses(tmp_path, "shared")

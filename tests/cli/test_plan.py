@@ -62,28 +62,34 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "Which recipe? Nothing was planned: type `trueloop plan shakespeare --gpus 8"),
-        (["digits"], "A plan needs --gpus and --memory and --bandwidth. Nothing was planned"),
+        ([], "Which recipe? Nothing was run: type `trueloop plan shakespeare --gpus 8"),
+        (["digits"], "A plan needs --gpus and --memory and --bandwidth. Nothing was run"),
         (["digits", "--gpus", "8", "--memory", "80GB"], "A plan needs --bandwidth."),
         (
             ["digits", *ASKED, "--gpus", "0"],
-            "--gpus cannot be '0'. Nothing was planned: write a number from 1 to 1024.",
+            "--gpus cannot be '0': expected a whole number from 1 to 1024. Nothing was run",
         ),
         (["digits", *ASKED, "--gpus", "1025"], "--gpus cannot be '1025'"),
         (["digits", *ASKED, "--gpus", "many"], "--gpus cannot be 'many'"),
         (
             ["digits", *ASKED, "--memory", "80"],
-            "--memory '80' is no size. Nothing was planned: write --memory 80GB, or 24GiB.",
+            "--memory cannot be '80': expected a size such as 80GB or 24GiB. Nothing was run",
         ),
-        (["digits", *ASKED, "--bandwidth", "600GB"], "--bandwidth '600GB' is no bandwidth."),
-        (["digits", *ASKED, "--step", "45"], "--step '45' is no time. Nothing was planned: write --step 45ms"),
-        (["digits", *ASKED, "--format", "jso"], "--format cannot be 'jso'. Did you mean json? Nothing was planned."),
-        (["digits", *ASKED, "--input", "axb"], "--input 'axb' is no shape of a sample"),
-        (["digits", *ASKED, "--input", "8:int8"], "--input '8:int8' is no shape of a sample"),
+        (
+            ["digits", *ASKED, "--bandwidth", "600GB"],
+            "--bandwidth cannot be '600GB': expected a bandwidth such as 600GB/s",
+        ),
+        (["digits", *ASKED, "--step", "45"], "--step cannot be '45': expected a time such as 45ms"),
+        (
+            ["digits", *ASKED, "--format", "jso"],
+            "--format cannot be 'jso'. Did you mean json? Choose: text, json, html, markdown. Nothing was run",
+        ),
+        (["digits", *ASKED, "--input", "axb"], "--input cannot be 'axb': expected a shape such as 3x224x224"),
+        (["digits", *ASKED, "--input", "8:int8"], "--input cannot be '8:int8': expected a shape"),
         (["digits", *ASKED, "--outputs", "0", "--input", "8"], "--outputs cannot be '0'"),
-        (["digits", *ASKED, "--outputs", "3"], "--outputs belongs to --input."),
-        (["digits", *ASKED, "--input", "8", "--download"], "--input stands for the data"),
-        (["digits", *ASKED, "--data", "nowhere"], "--data nowhere: there is no such folder."),
+        (["digits", *ASKED, "--outputs", "3"], "--outputs needs --input SHAPE."),
+        (["digits", *ASKED, "--input", "8", "--download"], "--input replaces the data"),
+        (["digits", *ASKED, "--data", "nowhere"], "--data cannot be 'nowhere': there is no such folder."),
         (["digits", *ASKED, "--gpu", "8"], "There is no option --gpu. Did you mean --gpus?"),
         (["digit", *ASKED], "There is no recipe 'digit'. Did you mean digits?"),
         (["digits", *ASKED, "--set", "batch=0"], "batch"),
@@ -102,7 +108,7 @@ def test_wrong_words_are_refused_with_what_to_type(
 
 def test_the_verb_is_listed_and_helps(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    assert "trueloop plan RECIPE" in capsys.readouterr().out
+    assert "\n  plan " in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["plan", "--help"])
     assert "--bandwidth RATE" in capsys.readouterr().out
@@ -176,7 +182,7 @@ def test_bundled_recipes_are_planned_without_their_data(name: str, capsys: pytes
     assert name in bundled()
     assert main(["plan", name, *ASKED]) == 0
     caught = capsys.readouterr()
-    assert "note: the data are not here; a sample is " in caught.err
+    assert "note: the data are not here; the shape of a sample, " in caught.err
     assert "recommended  " in caught.out
 
 

@@ -98,7 +98,7 @@ def test_no_training_is_told_by_the_exit_code() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "Of what?"),
+        ((), "Profile what?"),
         (("digts",), "Did you mean digits?"),
         (("nowhere.py",), "There is no file nowhere.py"),
         (("--format", "jsn", "train.py"), "Did you mean json?"),

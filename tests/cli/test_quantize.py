@@ -48,9 +48,9 @@ def test_a_run_becomes_a_smaller_artifact_and_its_cost_is_told(there: Path, caps
         "onnx",
         "--max-drop",
         "100",
-        "--json",
+        "--output",
         "told.json",
-        "--licence",
+        "--license",
         "MIT",
     ]
     assert main(asked) == 0
@@ -82,9 +82,9 @@ def test_past_the_drop_nothing_is_written_and_the_layers_are_named(
                 "shades",
                 "--scheme",
                 "int8-weight",
-                "--output",
+                "--folder",
                 "lost",
-                "--json",
+                "--output",
                 "lost.json",
                 "--max-drop",
                 "0",

@@ -51,14 +51,14 @@ def test_a_document_stands_alone_on_stdout(name: str, tmp_path: Path, capsys: Ca
 
 def test_fail_under(tmp_path: Path, capsys: Captured) -> None:
     made(tmp_path)
-    assert main(["ready", "--fail-under", "risks", "runs/mine"]) == ExitCode.CLEAN
-    assert main(["ready", "--fail-under", "ready", "runs/mine"]) == ExitCode.FINDINGS
+    assert main(["ready", "--fail-on", "error", "runs/mine"]) == ExitCode.CLEAN
+    assert main(["ready", "--fail-on", "warning", "runs/mine"]) == ExitCode.FINDINGS
     made(tmp_path, "bad", run=changed("run.json", name="bad", status="failed"))
     assert main(["ready", "runs/bad"]) == ExitCode.CLEAN
-    assert main(["ready", "--fail-under", "risks", "runs/bad"]) == ExitCode.FINDINGS
+    assert main(["ready", "--fail-on", "error", "runs/bad"]) == ExitCode.FINDINGS
     twin = {**ABOUT["recipe"], "seed": 1}
     made(tmp_path, "twin", run={**ABOUT, "name": "twin", "started": 1.0, "recipe": twin, "best": 0.89})
-    assert main(["ready", "--fail-under", "ready", "runs/mine"]) == ExitCode.CLEAN
+    assert main(["ready", "--fail-on", "warning", "runs/mine"]) == ExitCode.CLEAN
 
 
 def test_a_baseline_by_name(tmp_path: Path, capsys: Captured) -> None:
@@ -75,9 +75,9 @@ def test_a_baseline_by_name(tmp_path: Path, capsys: Captured) -> None:
         (["runs/nobody"], "There is no run 'runs/nobody'"),
         (["no.py"], "There is no file no.py"),
         (["--format", "jsn", "runs/mine"], "Did you mean json?"),
-        (["--fail-under", "risk", "runs/mine"], "Did you mean risks?"),
+        (["--fail-on", "warnin", "runs/mine"], "Did you mean warning?"),
         (["--steps", "0", "train.py"], "--steps cannot be '0'"),
-        (["runs/mine", "more"], "one word too many"),
+        (["runs/mine", "more"], "Unexpected argument 'more'"),
         (["--fast", "runs/mine"], "There is no option --fast"),
     ],
 )

@@ -30,6 +30,6 @@ def test_an_origin_that_names_no_recipe_is_one_sentence(
     kept.mkdir(parents=True)
     assert main(["resume", str(tmp_path)]) == 4
     said = capsys.readouterr().err
-    assert "its origin does not name a recipe. Nothing was run" in said
+    assert "it names no recipe. Nothing was run" in said
     assert "Traceback" not in said
     assert kept.is_dir()

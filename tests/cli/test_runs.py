@@ -46,7 +46,7 @@ def test_the_table_of_runs(capsys: Captured) -> None:
         "trial-2",
         "digits",
         "",
-        "trial-2: go on with `trueloop resume runs/trial-2`",
+        "trial-2: continue with `trueloop resume runs/trial-2`",
     ]
     head, second, first = lines[:3]
     assert head.split() == ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
@@ -141,9 +141,9 @@ def test_a_list_for_programs(capsys: Captured) -> None:
 
 
 def test_no_runs_yet_is_a_sentence_that_says_how_to_make_one(capsys: Captured) -> None:
-    assert table(capsys) == ["There are no runs in runs. `trueloop train digits` makes one."]
+    assert table(capsys) == ["There are no runs in runs. `trueloop train digits` starts one."]
     Path("empty").mkdir()
-    assert table(capsys, "empty") == ["There are no runs in empty. `trueloop train digits` makes one."]
+    assert table(capsys, "empty") == ["There are no runs in empty. `trueloop train digits` starts one."]
     assert table(capsys, "--format", "json") == ["[]"]
 
 
@@ -153,7 +153,7 @@ def test_no_runs_yet_is_a_sentence_that_says_how_to_make_one(capsys: Captured) -
         (["nowhere"], "There is no folder nowhere."),
         (["--sort", "metrc"], "--sort cannot be 'metrc'. Did you mean metric?"),
         (["--format", "jsn"], "--format cannot be 'jsn'. Did you mean json?"),
-        (["a", "b"], "'b' is one word too many"),
+        (["a", "b"], "Unexpected argument 'b'"),
         (["--sorted"], "There is no option --sorted. Did you mean --sort?"),
     ],
 )

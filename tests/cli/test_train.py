@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import in_child
-from trueloop.cli.failure import is_theirs
+from trueloop.cli.failure import is_user_error
 from trueloop.cli.main import main
 from trueloop.cli.recipe_page import as_set
 from trueloop.cli.train import exit_code
@@ -182,8 +182,8 @@ def test_help_lists_the_recipes_and_the_fields_that_people_set(capsys: pytest.Ca
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     printed = capsys.readouterr().out
-    assert re.search(r"^  digits +1,797 handwritten digits", printed, re.MULTILINE)
-    assert re.search(r"^  my_recipe.py +a file of yours", printed, re.MULTILINE)
+    assert re.search(r"^  digits +1,797 digits", printed, re.MULTILINE)
+    assert re.search(r"^  my_recipe.py +your own file", printed, re.MULTILINE)
     assert re.search(r"^  lr +The highest learning rate", printed, re.MULTILINE)
 
 
@@ -196,17 +196,17 @@ def test_help_lists_the_recipes_and_the_fields_that_people_set(capsys: pytest.Ca
         ([], "Which recipe?"),
         (["digit"], "Did you mean digits?"),
         (["min.py"], "Did you mean mine.py?"),
-        (["mine.py", "--set", "lr"], "--set 'lr' is no NAME=VALUE"),
-        (["mine.py", "--set", "=3"], "--set '=3' is no NAME=VALUE"),
-        (["mine.py", "--set", "lr=1", "--set", "lr=2"], "--set gives lr twice: 1 and 2"),
+        (["mine.py", "--set", "lr"], "--set cannot be 'lr': expected NAME=VALUE"),
+        (["mine.py", "--set", "=3"], "--set cannot be '=3': expected NAME=VALUE"),
+        (["mine.py", "--set", "lr=1", "--set", "lr=2"], "--set sets lr twice: 1 and 2"),
         (["mine.py", "--set", "learning_rate=1"], "Did you mean lr?"),
-        (["mine.py", "lr=1"], "set by --set lr=1"),
+        (["mine.py", "lr=1"], "type --set lr=1"),
         (["mine.py", "--target", "y"], "takes no --target (y)"),
         (["mine.py", "table.csv"], "takes no TABLE"),
-        (["mine.py", "a", "b"], "'b' is one word too many"),
-        (["mine.py", "--data", "nowhere"], "--data nowhere: there is no such folder"),
-        (["mine.py", "--name", "a/b"], "--name a/b is no name of a folder"),
-        (["mine.py", "--name", "..", "--runs", "."], "--name .. is no name of a folder"),
+        (["mine.py", "a", "b"], "Unexpected argument 'b'"),
+        (["mine.py", "--data", "nowhere"], "--data cannot be 'nowhere': there is no such folder"),
+        (["mine.py", "--name", "a/b"], "--name cannot be 'a/b': it names one folder"),
+        (["mine.py", "--name", "..", "--runs", "."], "--name cannot be '..': it names one folder"),
         (["mine.py", "--format", "json"], "--format belongs to --show"),
         (["mine.py", "--show", "--format", "jsn"], "Did you mean json?"),
         (["mine.py", "--shw"], "There is no option --shw. Did you mean --show?"),
@@ -268,7 +268,7 @@ def test_what_the_users_code_raises_is_shown_as_theirs(
 
 def test_a_run_that_the_users_model_ended_says_failed(tmp_path: Path) -> None:
     ended = trueloop(written(tmp_path, FAILS), "train", "mine.py")
-    assert "the error above comes from the recipe's own code" in ended.err
+    assert "the error above comes from your own code" in ended.err
     run = about(tmp_path)
     assert run["status"] == "failed"
     assert "in training" in run["message"]
@@ -295,12 +295,12 @@ def test_an_error_in_our_own_code_is_ours() -> None:
     with pytest.raises(AttributeError) as raised:
         exit_code(None)  # type: ignore[arg-type]
     assert raised.value.__traceback__ is not None
-    assert not is_theirs(
+    assert not is_user_error(
         raised.value.with_traceback(raised.value.__traceback__.tb_next)
     )  # without this file, where it was called
     with pytest.raises(ZeroDivisionError) as theirs:
         as_set({"x": 1 / 0})
-    assert is_theirs(theirs.value)
+    assert is_user_error(theirs.value)
 
 
 def test_a_full_memory_is_nobodys_bug_and_has_a_cure(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_full_memory_is_nobodys_bug_and_has_a_cure(tmp_path: Path) -> None:
     )
     ended = trueloop(written(tmp_path, change), "train", "mine.py")
     assert ended.code == 1
-    assert "`--set accumulate=2` computes the same numbers with half the activations" in ended.err
+    assert "`--set accumulate=2` computes the same update with half the activations" in ended.err
 
 
 # -- endings --
@@ -398,7 +398,7 @@ def test_a_run_made_longer_ends_as_one_that_was_long_from_the_start(tmp_path: Pa
     [
         ([], "Which run?"),
         (["runs/nothing"], "holds no run"),
-        (["runs/mine", "--set", "lr"], "is no NAME=VALUE"),
+        (["runs/mine", "--set", "lr"], "expected NAME=VALUE"),
         (["runs/mine", "--set", "epochs=9", "--set", "lr=5"], "was trained by another recipe (lr: 0.001, now 5.0)"),
         (["runs/mine", "--set", "epoch=5"], "Did you mean epochs?"),
     ],

@@ -71,7 +71,7 @@ def typed(*words: str, verb: str = "tune") -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 def test_a_fast_path_that_learns_nothing_is_refused_with_its_numbers() -> None:
-    done = typed("planted.py", "--budget", "1.5", "--seeds", "1", *STILL)
+    done = typed("planted.py", "--minutes", "1.5", "--seeds", "1", *STILL)
     assert done.returncode == 0, done.stderr
     assert "channels_last=true" in done.stdout
     assert "REFUSED" in done.stdout
@@ -86,7 +86,7 @@ def test_a_fast_path_that_learns_nothing_is_refused_with_its_numbers() -> None:
 
 @pytest.mark.long
 def test_the_winner_is_written_told_from_memory_and_taken_by_train() -> None:
-    words = ("small.py", "--budget", "1", "--seeds", "1", "--set", "compile=off", "--set", "batch=32")
+    words = ("small.py", "--minutes", "1", "--seeds", "1", "--set", "compile=off", "--set", "batch=32")
     first = typed(*words, "--format", "json")
     assert first.returncode == 0, first.stderr
     report = json.loads(first.stdout)
@@ -106,7 +106,7 @@ def test_the_winner_is_written_told_from_memory_and_taken_by_train() -> None:
 
 @pytest.mark.long
 def test_a_bundled_recipe_is_tuned_within_its_budget() -> None:
-    done = typed("digits", "--budget", "0.75", "--seeds", "1", "--format", "html", "--output", "tuned.html")
+    done = typed("digits", "--minutes", "0.75", "--seeds", "1", "--format", "html", "--output", "tuned.html")
     assert done.returncode == 0, done.stderr
     assert "Speed against memory" in Path("tuned.html").read_text(encoding="utf-8")
     assert "find_recipe('digits', {})" in Path("digits_tuned.py").read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def test_a_bundled_recipe_is_tuned_within_its_budget() -> None:
 @pytest.mark.long
 def test_a_recipe_whose_training_fails_is_told_and_nothing_is_written() -> None:
     Path("broken.py").write_text(PLANTED.replace("time.sleep(0.01)", "raise ValueError('tired')"), encoding="utf-8")
-    done = typed("broken.py", "--budget", "1", *STILL)
+    done = typed("broken.py", "--minutes", "1", *STILL)
     assert done.returncode == 1
     assert "there is nothing to hold others against: ValueError: tired" in done.stderr
     assert not Path("planted_tuned.py").exists()
@@ -166,8 +166,8 @@ def _children(pid: int) -> list[int]:
         (("digitz",), "There is no recipe 'digitz'. Did you mean digits?"),
         (("digits", "--objective", "speed"), "--objective cannot be 'speed'."),
         (("digits", "--objective", "throughputs"), "Did you mean throughput?"),
-        (("digits", "--budget", "soon"), "--budget cannot be 'soon'. Nothing was run: write a number of minutes"),
-        (("digits", "--budget", "0"), "--budget cannot be '0'"),
+        (("digits", "--minutes", "soon"), "--minutes cannot be 'soon': expected a number of minutes"),
+        (("digits", "--minutes", "0"), "--minutes cannot be '0'"),
         (("digits", "--seeds", "none"), "--seeds cannot be 'none'"),
         (("digits", "--allow", "lr"), "--allow cannot be 'lr'."),
         (("digits", "--format", "jsn"), "Did you mean json?"),
@@ -177,7 +177,7 @@ def _children(pid: int) -> list[int]:
         (("digits", "--write", "recipe.txt"), "use a name that ends in .py"),
         (("digits", "--write", "small.py"), "exists and was not written by trueloop"),
         (("digits", "--output", "report.py"), "would overwrite a Python file"),
-        (("digits", "--bugdet", "1"), "Did you mean --budget?"),
+        (("digits", "--mintues", "1"), "Did you mean --minutes?"),
         (("digits", "table.csv", "one too many"), "one word too many"),
         (("digits", "table.csv"), "takes no TABLE"),
         (("nowhere.py",), "There is no file"),
@@ -198,7 +198,7 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for option in (
         "--objective",
-        "--budget",
+        "--minutes",
         "--allow",
         "--set",
         "--data",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,7 +36,7 @@ def refused(captured: Captured, *words: str) -> str:
 def test_help_lists_every_verb(words: tuple[str, ...], capsys: Captured) -> None:
     assert main(words) == 0
     printed = capsys.readouterr().out
-    assert all(f"trueloop {verb}" in printed for verb in VERBS)
+    assert all(f"\n  {verb:<11} {text}\n" in printed for verb, text in VERBS.items())
 
 
 def test_version(capsys: Captured) -> None:
@@ -55,7 +58,7 @@ def test_every_verb_has_help(verb: str, capsys: Captured) -> None:
         ["explain", "GRD101"],
         ["explain", "--all"],
         ["--help"],
-        ["judge", "RUN", "--format", "html", "--output", "report"],
+        ["recheck", "RUN", "--format", "html", "--output", "report"],
     ],
 )
 def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
@@ -77,23 +80,24 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
         (["check"], "Which script?"),
         (["check", "--formt", "json", "x.py"], "There is no option --formt. Did you mean --format?"),
         (["check", "--format"], "--format: expected one argument"),
-        (["check", "--format", "jsn", "x.py"], "There is no format 'jsn'. Did you mean json?"),
+        (["check", "--format", "jsn", "x.py"], "--format cannot be 'jsn'. Did you mean json?"),
         (["check", "--format=jsn", "x.py"], "Did you mean json?"),
         (["check", "--fail-on", "eror", "x.py"], "--fail-on cannot be 'eror'. Did you mean error?"),
         (["check", "--select", "GRD1O1", "x.py"], "Unknown rule 'GRD1O1'. Did you mean GRD1"),
         (["check", "--ignore", "gradients-never-cleard", "x.py"], "Did you mean gradients-never-cleared?"),
-        (["check", "--select", "GRD,,LOS", "x.py"], "is no list of rules"),
+        (["check", "--select", "GRD,,LOS", "x.py"], "--select cannot be 'GRD,,LOS': expected codes or names"),
         (["check", "--diff", "--format", "json", "x.py"], "choose one"),
         (["check", "--no-color=yes", "x.py"], "ignored explicit argument"),
         (["check", "-x", "x.py"], "There is no option -x."),
         (["explain"], "Which rule?"),
-        (["explain", "gradients-never-clear"], "Did you mean gradients-never-cleared?"),
+        (["explain", "gradients-never-cleard"], "Did you mean gradients-never-cleared?"),
+        (["explain", "softmax", "zebra"], "No rule mentions 'softmax' and 'zebra'."),
         (["explain", "GRD101", "--all"], "not both"),
         (["explain", "GRD101", "--output", "x"], "add --all"),
-        (["judge"], "Which run?"),
-        (["judge", "a", "b"], "'b' is one word too many"),
-        (["judge", "nowhere"], "There is no folder nowhere"),
-        (["judge", ".", "--steps", "3"], "There is no option --steps."),
+        (["recheck"], "Which run?"),
+        (["recheck", "a", "b"], "Unexpected argument 'b'"),
+        (["recheck", "nowhere"], "There is no folder nowhere"),
+        (["recheck", ".", "--steps", "3"], "There is no option --steps."),
     ],
 )
 def test_misuse_is_one_sentence_that_says_what_to_type(
@@ -145,9 +149,9 @@ def test_a_setting_that_names_no_rule_is_refused(
 
 
 def test_everything_after_the_script_belongs_to_the_script() -> None:
-    from trueloop.cli.check import _options
+    from trueloop.cli.check import parser
 
-    own, target = _options(
+    own, target = parser().split(
         [
             "--select",
             "GRD,LOS",
@@ -163,8 +167,8 @@ def test_everything_after_the_script_belongs_to_the_script() -> None:
             "x",
         ]
     )
-    assert own.report.select == ("GRD", "LOS", "OPT")
-    assert own.report.format == "text"
+    assert own.select == ["GRD", "LOS", "OPT"]
+    assert own.format is None
     assert (own.budget, own.fail_fast) == (0.05, True)
     assert target == ["train.py", "--format", "json", "--", "-m", "x"]
 
@@ -179,6 +183,168 @@ def test_everything_after_the_script_belongs_to_the_script() -> None:
     ],
 )
 def test_a_module_or_an_odd_name(words: list[str], target: list[str]) -> None:
-    from trueloop.cli.check import _options
+    from trueloop.cli.check import parser
 
-    assert _options(words)[1] == target
+    assert parser().split(words)[1] == target
+
+
+# -- one grammar --
+
+
+def test_options_stand_anywhere_where_nothing_belongs_to_a_script() -> None:
+    from trueloop.cli import probe, profile, ready, train
+
+    options, target = profile.parser().split(["digits", "--format", "html", "--set", "batch=8"], lambda _: False)
+    assert (options.format, options.set, target) == ("html", ["batch=8"], ["digits"])
+    options, target = profile.parser().split(["tabular", "--target", "y", "data.csv", "--steps=30"], lambda _: False)
+    assert (options.target, options.steps, target) == ("y", 30, ["tabular", "data.csv"])
+    options, words, rest = probe.parser().parse_words(["runs/digits", "resume-is-exact", "--format", "html"])
+    assert (options.format, words, rest) == ("html", ["runs/digits", "resume-is-exact"], [])
+    options, words, rest = probe.parser().parse_words(["train.py", "--steps", "all", "--", "--epochs", "1"])
+    assert (options.steps, words, rest) == (None, ["train.py"], ["--epochs", "1"])
+    options, target = ready.parser().split(["runs/digits", "--fail-on", "error"], lambda _: False)
+    assert (options.fail_on.word, target) == ("error", ["runs/digits"])
+    parsed = train.parser().parse_all(["tabular", "--target", "y", "data.csv", "--quiet"])
+    assert (parsed.recipe, parsed.table, parsed.quiet) == ("tabular", "data.csv", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "better"),
+    [
+        (["plain.py", "--steps", "20", "--format", "json"], "check --steps 20 --format json plain.py"),
+        (["--quiet", "train.py", "--lr", "1", "--steps=3"], "check --quiet --steps=3 train.py --lr 1"),
+        (["-m", "package.train", "--fail-fast"], "check --fail-fast -m package.train"),
+        (["train.py", "--steps"], "check --steps '' train.py"),
+    ],
+)
+def test_an_option_of_ours_after_the_script_is_answered_by_a_hint(
+    words: list[str], better: str, capsys: Captured
+) -> None:
+    from trueloop.cli.check import parser
+
+    script = next(at for at, word in enumerate(words) if word.endswith(".py") or word == "-m")
+    assert parser().split(words)[1] == words[script:], "the script gets it all the same"
+    said = capsys.readouterr().err
+    assert f"type `trueloop {better}`" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "train.py", "--steps", "20"],
+        ["train.py", "--", "--steps", "20"],
+        ["--steps", "20", "train.py", "--epochs", "1"],
+        ["train.py", "--help"],
+        ["train.py", "-m", "x"],
+    ],
+)
+def test_there_is_no_hint_where_none_is_needed(words: list[str], capsys: Captured) -> None:
+    from trueloop.cli.check import parser
+
+    parser().split(words)
+    assert capsys.readouterr().err == ""
+
+
+def test_only_the_first_rank_gives_the_hint(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    from trueloop.cli.check import parser
+
+    monkeypatch.setenv("RANK", "1")
+    parser().split(["train.py", "--steps", "20"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_fits_80_columns(verb: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with contextlib.suppress(SystemExit):
+        main([verb, "--help"] if verb else ["--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+REPORTS = (
+    "check",
+    "recheck",
+    "probe",
+    "ready",
+    "profile",
+    "tune",
+    "plan",
+    "quantize",
+    "bench",
+    "inspect",
+    "compare",
+    "runs",
+)
+
+
+@pytest.mark.parametrize("verb", REPORTS)
+def test_every_verb_that_reports_has_format_and_output(verb: str) -> None:
+    parser = import_module(f"trueloop.cli.{verb}").parser()
+    options = {name for action in parser._actions for name in action.option_strings}
+    assert {"--format", "--output"} <= options
+    assert not {"--json", "--html"} & options
+
+
+def test_an_option_means_the_same_in_every_verb() -> None:
+    parsers = {verb: import_module(f"trueloop.cli.{verb}").parser() for verb in VERBS}
+    metavars: dict[str, set[str]] = {}
+    for verb, parser in parsers.items():
+        for action in parser._actions:
+            for name in action.option_strings:
+                if action.metavar is not None and not (verb == "launch" or (verb, name) in OTHERWISE):
+                    metavars.setdefault(name, set()).add(str(action.metavar))
+    assert {name: kinds for name, kinds in metavars.items() if len(kinds) > 1} == {}
+
+
+OTHERWISE = {
+    ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("explain", "--output"), ("checkpoint", "--to"),
+    ("train", "--runs"), ("inspect", "--samples"),
+}  # fmt: skip
+"""A folder of pages, a file to write, a list of sizes, `all`: the same word in another form."""
+
+
+def test_the_page_of_exit_codes_lists_every_code() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    for code in ExitCode:
+        assert f"| `{code.value}` | `{code.name}` |" in page, code
+
+
+def test_exit_codes_are_the_same_everywhere() -> None:
+    from trueloop.parallel.answer import LOST
+    from trueloop.session.hang_watch import STOPPED_ITSELF
+
+    assert (LOST, STOPPED_ITSELF) == (ExitCode.LOST_PEER, ExitCode.STOPPED)
+    assert (ExitCode.INTERRUPTED, ExitCode.TERMINATED) == (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+# -- completion --
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_verb_and_its_options(shell: str, capsys: Captured) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(verb in script for verb in VERBS)
+    assert all(option in script for option in ("--format", "--hang-after", "fashion-cnn"))
+
+
+def test_bash_completes_verbs_options_and_recipes(capsys: Captured, tmp_path: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.sh"
+    script.write_text(capsys.readouterr().out, encoding="utf-8")
+
+    def completed(*words: str) -> list[str]:
+        line = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
+        code = f"source {script}; {line}; _shtab_trueloop; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        return subprocess.run(["bash", "-c", code], check=True, capture_output=True, text=True).stdout.split()
+
+    assert completed("trueloop", "che") == ["check", "checkpoint"]
+    assert set(completed("trueloop", "check", "--fail")) == {"--fail-on", "--fail-fast"}
+    assert completed("trueloop", "train", "fash") == ["fashion-cnn", "fashion-mlp"]
+
+
+def test_completion_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == ExitCode.TRUELOOP_FAILED
+    assert "pip install 'trueloop[completion]'" in capsys.readouterr().err

@@ -233,7 +233,7 @@ def test_forms_are_measured_on_the_gpu_or_told_why_not(
     assert main(["export", "shades", "--to", "onnx"]) == 0, "on the CPU"
     page, numbers = tmp_path / "bench.html", tmp_path / "bench.json"
     typed = ["bench", "shades", "--device", DEVICE, "--no-compile", "--batch", "1,8", "--seconds", "0.1"]
-    ended = main([*typed, "--json", str(numbers), "--html", str(page)])
+    ended = main([*typed, "--output", str(numbers), "--output", str(page)])
     told = json.loads(numbers.read_text(encoding="utf-8"))
     forms = {form["name"]: form for form in told["forms"]}
     assert set(forms) == {"eager", "onnx", *exported}
@@ -255,7 +255,7 @@ def test_machine_code_for_the_gpu_is_not_measured_on_the_cpu(exported: dict[str,
         pytest.skip("needs the CUDA toolkit")
     numbers = tmp_path / "bench.json"
     folder = str(exported["aoti"].folder)
-    assert main(["bench", folder, "--no-compile", "--batch", "1", "--seconds", "0.1", "--json", str(numbers)]) == 1
+    assert main(["bench", folder, "--no-compile", "--batch", "1", "--seconds", "0.1", "--output", str(numbers)]) == 1
     eager, aoti = json.loads(numbers.read_text(encoding="utf-8"))["forms"]
     assert not eager["failed"]
     assert "is machine code for CUDA" in aoti["failed"]

@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from tests.conftest import in_child
 from tests.several_ranks import free_port
-from trueloop.cli.rank import run_as_rank
+from trueloop.cli.failure import report_user_errors
 from trueloop.errors import Apart
 from trueloop.parallel import join, route
 from trueloop.parallel.answer import LOST, USUAL_WAIT, WAIT, seconds_to_wait
@@ -80,9 +80,11 @@ def test_the_others_say_that_the_first_cannot_be_reached() -> None:
 def test_a_rank_that_is_left_alone_ends_as_one_that_has_lost_the_others(capfd: pytest.CaptureFixture[str]) -> None:
     def work() -> int:
         as_rank(0, free_port())
-        with run_as_rank() as outcome, joined():
-            outcome.code = 0
-        return outcome.code
+        try:
+            with joined():
+                return 0
+        except Apart as error:
+            return report_user_errors(error)
 
     assert in_child(work) == LOST
     assert "trueloop: Not all processes have come to 127.0.0.1:" in capfd.readouterr().err

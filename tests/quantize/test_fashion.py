@@ -58,7 +58,7 @@ def test_fashion_cnn_in_8_bits_is_half_as_large_and_as_good(
     scheme: str, target: str, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
-    assert main(["quantize", "clothes", "--scheme", scheme, "--to", target, "--json", f"{scheme}.json"]) == 0
+    assert main(["quantize", "clothes", "--scheme", scheme, "--to", target, "--output", f"{scheme}.json"]) == 0
     told = json.loads((trained / f"{scheme}.json").read_text(encoding="utf-8"))
     assert told["before"] > 0.6, "it has learned something that could be lost"
     assert told["drop"] <= 0.01

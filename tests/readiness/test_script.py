@@ -136,7 +136,7 @@ def test_proofs_of_this_script_are_quoted_and_those_of_an_older_one_are_not(
 @pytest.mark.long
 def test_without_a_checkpoint_a_script_that_fails_is_not_ready(tmp_path: Path) -> None:
     assert (
-        reviewed(tmp_path, HEALTHY + "raise SystemExit(3)\n", options=("--fail-under", "risks")).returncode
+        reviewed(tmp_path, HEALTHY + "raise SystemExit(3)\n", options=("--fail-on", "error")).returncode
         == ExitCode.FINDINGS
     )
     made = read(tmp_path)

@@ -193,7 +193,7 @@ def test_what_is_written_can_be_read_by_whoever_may_read_the_rest(
 SLOW = """
 import sys, time
 from pathlib import Path
-from trueloop.cli.failure import with_their_errors
+from trueloop.cli.failure import report_user_errors
 from trueloop.export.folder import staged_folder
 
 def work():
@@ -202,7 +202,10 @@ def work():
         print("inside", flush=True)
         time.sleep(60)
 
-sys.exit(with_their_errors(work))
+try:
+    work()
+except KeyboardInterrupt as error:
+    sys.exit(report_user_errors(error))
 """
 
 

@@ -1,20 +1,19 @@
-"""`trueloop check [options] SCRIPT ...`: run it as it stands, and report what is silently wrong with its training."""
+"""`trueloop check [options] SCRIPT ...`: run it unmodified, and report what is silently wrong with its training."""
 
 from __future__ import annotations
 
-import math
+import argparse
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from trueloop.cli.deliver import Delivery
-from trueloop.cli.hang_after import add_hang_after
-from trueloop.cli.options import Parser, ReportOptions, add_report_options, report_options
+from trueloop.cli.options import Parser, share, whole_number
 from trueloop.doctor.allow import chosen_rules
 from trueloop.errors import Misuse
+from trueloop.report import FINDINGS_FORMATS
 from trueloop.usercode.settings import load_settings
 from trueloop.usercode.source import stand_in
 
@@ -23,30 +22,61 @@ if TYPE_CHECKING:
     from trueloop.finding import Finding
     from trueloop.results.check import Verdict
 
-__all__ = ["check", "program_of"]
+__all__ = ["add_rule_options", "check", "deliver_verdict", "parser", "program_of", "refuse_conflicts"]
 
-USAGE = "[options] SCRIPT [its own arguments]\n       trueloop check [options] -m MODULE [its own arguments]"
-ABOUT = "Run a training script as it stands and report its silent bugs. Everything after SCRIPT belongs to the script."
+USAGE: Final = ("[options] SCRIPT [arguments of the script]", "[options] -m MODULE [arguments of the module]")
+ABOUT: Final = """Run a training script, unmodified, and report its silent bugs.
+
+Options of trueloop stand before SCRIPT. Everything after SCRIPT goes to the script."""
+SEVERITIES: Final = ("error", "warning", "advice", "never")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    report: ReportOptions
-    steps: int | None
-    budget: float | None
-    record: Path | None
-    fail_fast: bool
-    hang_after: float
+def parser() -> Parser:
+    made = Parser("check", USAGE, ABOUT)
+    made.add_argument("-m", metavar="MODULE", help="run a module, like python -m")
+    made.add_argument("--steps", metavar="N", type=whole_number(), help="end the run after N optimizer steps")
+    made.add_argument(
+        "--budget", metavar="SHARE", type=share(), help="the share of time that checking may add: 5%% or 0.05"
+    )
+    made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
+    made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")
+    made.add_hang_after()
+    add_rule_options(made)
+    return made
+
+
+def add_rule_options(parser: Parser) -> None:
+    """Which rules, and how findings are shown; `recheck` has them too."""
+    for name, help in (("--select", "run only these rules: GRD,LOS101"), ("--ignore", "leave these rules out")):
+        parser.add_argument(name, metavar="RULES", type=_rules, action="extend", default=[], help=help)
+    parser.add_fail_on(
+        SEVERITIES, "error", "exit with 1 from this severity on: error (default) | warning | advice | never"
+    )
+    parser.add_report_options(FINDINGS_FORMATS, quiet="print findings and errors only; nothing if there are none")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show evidence, source lines and patches too")
+    parser.add_argument("--diff", action="store_true", help="print only a patch with the fixes, for `patch -p0`")
+    parser.epilog = (
+        "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them. "
+        "[tool.trueloop] in pyproject.toml holds defaults."
+    )
+
+
+def refuse_conflicts(options: argparse.Namespace) -> None:
+    if options.diff and options.format not in (None, "text"):
+        raise Misuse(f"--diff prints a patch, --format {options.format} a report: choose one. Nothing was run.")
+    if options.quiet and options.verbose:
+        raise Misuse("--quiet and --verbose exclude each other: choose one. Nothing was run.")
 
 
 def check(arguments: list[str]) -> int:
-    options, target = _options(arguments)
+    options, target = parser().split(arguments)
+    if not target:
+        raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with options before it.")
+    refuse_conflicts(options)
     stand_in(os.getcwd())
     settings = load_settings(Path.cwd())
-    chosen_rules(
-        settings, options.report.select, options.report.ignore
-    )  # misspelt rules are refused before torch is loaded
-    delivery = Delivery(options.report, text_to=sys.stderr)
+    chosen_rules(settings, options.select, options.ignore)  # misspelled rules are refused before torch is imported
+    delivery = Delivery(options, text_to=sys.stderr)
 
     from trueloop.doctor.examine import examine
     from trueloop.doctor.traceback import come_last, leave, show
@@ -54,16 +84,16 @@ def check(arguments: list[str]) -> int:
 
     program = program_of(target)
     watch = Watch(
-        select=options.report.select,
-        ignore=options.report.ignore,
+        select=tuple(options.select),
+        ignore=tuple(options.ignore),
         budget=options.budget,
         last_step=options.steps,
         record=options.record,
         settings=settings,
         script=program.shown,
-        on_error=_at_once(options),
+        on_error=_error_printer(delivery, options.fail_fast),
         hang_after=options.hang_after,
-        on_hang=_ending(delivery, options),
+        on_hang=_hang_reporter(delivery, options),
     )
     delivery.take_stdout()
     come_last()
@@ -71,35 +101,20 @@ def check(arguments: list[str]) -> int:
     if error is not None:
         show(error)
     if not verdict.reported_elsewhere:
-        delivery.deliver(verdict)
-    leave(error, verdict.exit_code(options.report.fail_on))
+        deliver_verdict(delivery, verdict)
+    leave(error, verdict.exit_code(options.fail_on))
 
 
-def _options(arguments: list[str]) -> tuple[CheckOptions, list[str]]:
-    """Our options, and the target: SCRIPT or -m MODULE, with its arguments."""
-    parser = Parser("check", USAGE, ABOUT)
-    parser.add_argument("-m", metavar="MODULE", help="run a module, as python -m does")
-    run = parser.add_argument_group("run")
-    run.add_argument("--steps", metavar="N", type=_steps, help="end the run after N optimizer steps")
-    run.add_argument(
-        "--budget",
-        metavar="SHARE",
-        type=_budget,
-        help="what watching may cost: 5%% or 0.05; probes sample to stay inside it",
-    )
-    run.add_argument("--record", metavar="DIR", type=Path, help="keep the run's events there, for `trueloop judge DIR`")
-    run.add_argument("--fail-fast", action="store_true", help="end the run at the first error found")
-    add_hang_after(run)
-    add_report_options(parser)
-    parsed, target = parser.split(arguments)
-    if not target:
-        raise Misuse(
-            "Which script? Nothing was run: type `trueloop check train.py`, with our options before it and its own after it."
-        )
-    own = CheckOptions(
-        report_options(parsed), parsed.steps, parsed.budget, parsed.record, parsed.fail_fast, parsed.hang_after
-    )
-    return own, target
+def deliver_verdict(delivery: Delivery, verdict: Verdict) -> None:
+    """Besides the report: what --diff leaves out, and where trueloop itself failed, on stderr."""
+    healthy = not (verdict.findings or verdict.failures or verdict.notes or verdict.outcome.exit_code)
+    delivery.deliver(verdict, healthy=healthy)
+    if delivery.format == "diff" and not delivery.to_file:
+        from trueloop.report.patch import remark
+
+        print(f"trueloop: {remark(verdict)}.", file=sys.stderr)
+    if verdict.failures and not delivery.in_terminal:
+        print(verdict.broken(), *verdict.failures, sep="\n", file=sys.stderr)
 
 
 def program_of(target: list[str], verb: str = "check") -> Program:
@@ -114,65 +129,50 @@ def program_of(target: list[str], verb: str = "check") -> Program:
     return find_module(words[0], words[1:])
 
 
-def _at_once(options: CheckOptions) -> Callable[[Finding], bool]:
-    """One short line for the first error, as soon as it is found; the report follows at the end. Ends the run with
-    --fail-fast."""
+def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], bool]:
+    """Announces the first error while the run continues: the report may be hours away. True ends the run."""
     from trueloop.doctor.ranks import is_first
 
-    printed: list[str] = []
+    announced = not delivery.in_terminal or delivery.quiet or not is_first()
 
-    def tell(finding: Finding) -> bool:
-        if options.report.for_people and not printed and is_first() and not _may_be_a_symptom(finding):
+    def announce(finding: Finding) -> bool:
+        nonlocal announced
+        if not announced and not _may_be_symptom(finding):
             from trueloop.report.evidence import where
 
-            printed.append(finding.code)
+            announced = True
             place = f" at {where(finding.place)}" if finding.place else ""
             line = f"trueloop: {finding.code} {finding.name}{place}, step {finding.first_step:,}"
             print(f"{line}; the report follows at the end", file=sys.stderr)
-        return options.fail_fast
+        return fail_fast
 
-    return tell
+    return announce
 
 
-def _ending(delivery: Delivery, options: CheckOptions) -> Callable[[Verdict], NoReturn]:
-    """Shows what was found when the ranks hang, and ends this process: its own thread stands in a collective and cannot
-    be called back."""
+def _hang_reporter(delivery: Delivery, options: argparse.Namespace) -> Callable[[Verdict], NoReturn]:
+    """Delivers the report when the ranks hang, and ends this process: its main thread is blocked in a collective."""
     from trueloop.doctor.ranks import told
 
     def end(verdict: Verdict) -> NoReturn:
         if not verdict.reported_elsewhere:
-            delivery.deliver(verdict)
+            deliver_verdict(delivery, verdict)
             told()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(verdict.exit_code(options.report.fail_on))
+        os._exit(verdict.exit_code(options.fail_on))
 
     return end
 
 
-def _may_be_a_symptom(finding: Finding) -> bool:
-    """Where another rule may yet name the cause, this finding may be gone from the report: it is not called out
-    early."""
+def _may_be_symptom(finding: Finding) -> bool:
+    """Another rule may still name the cause, and replace this finding in the report: it is not printed early."""
     from trueloop.rules.catalogue import find_rule
 
     return bool(find_rule(finding.code).explained_by)
 
 
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise Misuse(
-            f"--steps cannot be {text!r}. Nothing was run: write a number of optimizer steps, as in --steps 100."
-        )
-    return int(text)
-
-
-def _budget(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 < share < 1:
-        raise Misuse(
-            f"--budget cannot be {text!r}. Nothing was run: write the share of the run that watching may cost, as in 5% or 0.05."
-        )
-    return share
+def _rules(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"cannot be {text!r}: expected codes or names with commas, as in GRD,LOS101")
+    return words

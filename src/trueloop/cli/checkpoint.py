@@ -1,8 +1,8 @@
-"""`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is whole, and its weights as a
-plain file.
+"""`trueloop checkpoint show|verify|convert PATH`: what a checkpoint holds, whether it is valid, its weights as one
+file.
 
-PATH is a run's folder, its `checkpoints` folder, or one checkpoint; one in pieces, of a run that was spread over
-processes, is read like any other, in one process. `show` and `verify` need no torch.
+PATH is a run's folder, its `checkpoints` folder, or one checkpoint. A sharded checkpoint of several processes is
+read in one process. `show` and `verify` import no torch.
 """
 
 from __future__ import annotations
@@ -19,36 +19,39 @@ from trueloop.checkpoint.store import Folder
 from trueloop.cli.options import Parser
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "parser"]
 
+ABOUT: Final = """Show what a checkpoint holds, verify that its files are complete and unchanged, or convert its
+weights to one file. PATH is a run's folder, its `checkpoints` folder, or one checkpoint, sharded or not."""
 ACTIONS: Final = ("show", "verify", "convert")
 
 
-def checkpoint(arguments: list[str]) -> int:
-    parser = Parser("checkpoint", "show|verify|convert PATH [options]", __doc__.partition(": ")[2] if __doc__ else "")
-    parser.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
-    parser.add_argument(
+def parser() -> Parser:
+    made = Parser("checkpoint", "show|verify|convert PATH [options]", ABOUT)
+    made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
+    made.add_argument(
         "path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one checkpoint"
     )
-    parser.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
-    parser.add_argument(
-        "--ema", action="store_true", help="convert: the moving average of the weights instead of the weights"
-    )
-    parsed = parser.parse_all(arguments)
-    if parsed.action not in ACTIONS:
-        near = did_you_mean(parsed.action or "", ACTIONS)
-        raise Misuse(
-            f"What about the checkpoint?{near} Nothing was done: type `trueloop checkpoint show runs/NAME`, verify or convert."
-        )
-    if parsed.path is None:
-        raise Misuse(f"Which checkpoint? Nothing was done: type `trueloop checkpoint {parsed.action} runs/NAME`.")
-    match parsed.action:
+    made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
+    made.add_argument("--ema", action="store_true", help="convert: the moving average instead of the weights")
+    made.add_argument("-q", "--quiet", action="store_true", help="verify: print damaged checkpoints only")
+    return made
+
+
+def checkpoint(arguments: list[str]) -> int:
+    options = parser().parse_all(arguments)
+    if options.action not in ACTIONS:
+        near = did_you_mean(options.action or "", ACTIONS)
+        raise Misuse(f"Show, verify or convert?{near} Nothing was run: type `trueloop checkpoint show runs/NAME`.")
+    if options.path is None:
+        raise Misuse(f"Which checkpoint? Nothing was run: type `trueloop checkpoint {options.action} runs/NAME`.")
+    match options.action:
         case "show":
-            return _show(parsed.path)
+            return _show(options.path)
         case "verify":
-            return _verify(parsed.path)
+            return _verify(options.path, quiet=options.quiet)
         case _:
-            return _convert(parsed.path, parsed.to, ema=parsed.ema)
+            return _convert(options.path, options.to, ema=options.ema)
 
 
 def _show(path: Path) -> int:
@@ -76,7 +79,7 @@ def _show(path: Path) -> int:
 
 
 def _facts(about: dict[str, Any]) -> dict[str, str]:
-    """What there is to say, in the order in which people ask."""
+    """In the order in which people ask."""
     best = about.get("best")
     shown = {
         "step": f"{about['step']:,}" if isinstance(about.get("step"), int) else None,
@@ -91,7 +94,7 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
 
 
 def _recipe(recipe: Any) -> str | None:
-    """Without what is empty."""
+    """Without empty fields."""
     if not isinstance(recipe, dict):
         return None
     return ", ".join(
@@ -106,7 +109,7 @@ def _show_tensors(store: Folder, name: str, file: str) -> None:
 
 
 def _show_pieces(spreads: dict[str, Spread]) -> None:
-    """By what the pieces make up, not by who wrote them."""
+    """By tensor, not by the file that holds the piece."""
     groups: dict[str, list[tuple[str, Spread]]] = {}
     for key, spread in sorted(spreads.items()):
         group, tensor = group_of(key)
@@ -123,7 +126,7 @@ def _show_pieces(spreads: dict[str, Spread]) -> None:
 
 
 def _pieces(spread: Spread) -> str:
-    """An empty one is none."""
+    """Empty pieces do not count."""
     count = sum(0 not in piece.size for piece in spread.pieces)
     return "in one piece" if count <= 1 else f"in {count} pieces"
 
@@ -139,8 +142,8 @@ def _table(rows: Iterable[tuple[str, str]]) -> None:
         print(f"  {name:<{width}}  {value}")
 
 
-def _verify(path: Path) -> int:
-    """0: all are whole; 1: one is not."""
+def _verify(path: Path, *, quiet: bool) -> int:
+    """0: all are valid; 1: one is not."""
     store, names = find_checkpoints(path)
     damaged = 0
     for name in names:
@@ -152,29 +155,28 @@ def _verify(path: Path) -> int:
             if is_sharded(manifest):
                 spreads_in(manifest, store.where(name))
             size = sum(entry["bytes"] for entry in files.values())
-            print(f"{store.where(name)} is whole: {len(files)} files, {size:,} bytes")
+            if not quiet:
+                print(f"{store.where(name)} is valid: {len(files)} files, {size:,} bytes")
         except BadCheckpoint as error:
             damaged += 1
             print(error)
     if damaged:
-        print(
-            f"{damaged} of {len(names)} damaged. `trueloop resume` passes them over and goes on from the newest that is whole."
-        )
+        print(f"{damaged} of {len(names)} damaged. `trueloop resume` skips them and uses the newest valid one.")
     return 1 if damaged else 0
 
 
 def _convert(path: Path, to: Path | None, *, ema: bool) -> int:
     if to is None or to.suffix not in (".safetensors", ".pt"):
-        raise Misuse("Into which file? Nothing was written: add --to FILE.safetensors or --to FILE.pt.")
+        raise Misuse("Which file? Nothing was written: add --to FILE.safetensors or --to FILE.pt.")
     from trueloop.checkpoint.weights import best_contents, write_weights
 
     contents, where = best_contents(path)
     if ema and "ema" not in contents.weights:
-        raise Misuse(f"{where} holds no moving average of the weights. Nothing was written: leave --ema away.")
+        raise Misuse(f"{where} has no moving average of the weights. Nothing was written: leave --ema out.")
     models = [name for name in ("ema" if ema else "model", *contents.weights) if name in contents.weights]
     state = contents.state_of(models[0])
     left_out = write_weights(state, to)
     print(f"{to}: {len(state) - len(left_out)} tensors of {where} ({models[0]})")
     if left_out:
-        print(f"Left out, because they are no tensors: {', '.join(left_out)}")
+        print(f"Left out, because they are not tensors: {', '.join(left_out)}")
     return 0

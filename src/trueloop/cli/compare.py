@@ -1,45 +1,46 @@
-"""`trueloop compare RUN RUN ...`: what differs between runs, and from which step on. No torch is loaded."""
+"""`trueloop compare RUN RUN ...`: what differs between runs, and from which step on. No torch is imported."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.cli.runs import plain, table
-from trueloop.errors import Misuse, did_you_mean
+from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
 
-__all__ = ["compare"]
+__all__ = ["compare", "parser"]
 
 FORMATS = ("text", "json", "markdown")
 
 
+def parser() -> Parser:
+    about = "Show what differs between runs: recipe, machine, results, and from which step on the losses differ."
+    made = Parser("compare", "RUN RUN ... [options]", about)
+    made.add_argument("words", nargs="*", metavar="RUN", help="the folder of a run, or its name in the folder of runs")
+    made.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    made.add_report_options(FORMATS, quiet="")
+    return made
+
+
 def compare(arguments: list[str]) -> int:
-    parser = Parser(
-        "compare", "[options] RUN RUN ...", "Show what differs between runs: recipes, machines, results, losses."
-    )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run's folder, or its name in the folder of runs")
-    parser.add_argument(
-        "--runs", dest="folder", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs"
-    )
-    parser.add_argument("--format", metavar="NAME", default="text", help=" | ".join(FORMATS))
-    asked = parser.parse_all(arguments)
-    if asked.format not in FORMATS:
-        raise Misuse(
-            f"--format cannot be {asked.format!r}.{did_you_mean(asked.format, FORMATS)} There are: {', '.join(FORMATS)}."
-        )
-    if len(asked.runs) < 2:
+    options = parser().parse_all(arguments)
+    if len(options.words) < 2:
         raise Misuse("Which runs? Name two or more: `trueloop compare runs/A runs/B`; `trueloop runs` lists them.")
-    paths = [find_run(word, asked.folder) for word in asked.runs]
+    paths = [find_run(word, options.runs) for word in options.words]
     if len({path.resolve() for path in paths}) < len(paths):
-        raise Misuse("A run does not differ from itself: name each run once. Nothing was compared.")
-    print({"text": _text, "json": _json, "markdown": _markdown}[asked.format](compared(paths)))
+        raise Misuse("The same run is named twice. Nothing was compared: name each run once.")
+    comparison = compared(paths)
+    writers = {"text": _text, "json": _json, "markdown": _markdown}
+    Delivery(options).deliver_text({name: partial(write, comparison) for name, write in writers.items()})
     return 0
 
 
@@ -78,7 +79,7 @@ def _sentence(first: str, parting: Parting) -> str:
     if not parting.compared:
         return f"{parting.other} and {first}: no loss was logged for the same steps by both."
     if parting.step is None:
-        return f"{parting.other} and {first}: bit-equal in all {parting.compared:,} losses that both logged."
+        return f"{parting.other} and {first}: bit-identical in all {parting.compared:,} losses that both logged."
     word = "training" if parting.kind == "train" else "validation"
     return (
         f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on: "

@@ -1,95 +1,124 @@
 """Where a report goes.
 
-text                    stderr: the script's stdout is its own
-any other format        stdout, alone there: what the script writes to stdout goes to stderr meanwhile
---output FILE           the file, whichever the format; the script's stdout and stderr are left alone
+text                    stdout; for a script that is watched stderr, because its stdout is its own
+any other format        stdout, alone: what a watched script prints to stdout goes to stderr meanwhile
+--output FILE           the file, in the format of --format or of the file's suffix
+--quiet                 text in the terminal is left out when there is no problem
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO, final
+from typing import Any, Final, TextIO, final
 
-from trueloop.cli.options import ReportOptions
-from trueloop.errors import Misuse
+from trueloop.errors import CannotSave, Misuse
 from trueloop.report import print_report, render
-from trueloop.results.check import Verdict
 
-__all__ = ["Delivery", "hand_over", "writable"]
+__all__ = ["Delivery", "deliver", "writable", "write_file"]
+
+SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown"}
+"""Suffix of --output -> the format, unless --format is given."""
 
 
 @final
 class Delivery:
-    """Made before the script runs, so that a report which cannot be written is refused before hours of training, not
-    after."""
+    """Created before the work begins: a report that cannot be written is refused before hours of training, not after.
 
-    def __init__(self, options: ReportOptions, *, text_to: TextIO) -> None:
-        self._options = options
+    `options` are parsed by a parser with `add_report_options`.
+    """
+
+    def __init__(self, options: argparse.Namespace, *, text_to: TextIO | None = None) -> None:
+        self.format: str = "diff" if getattr(options, "diff", False) else options.format or "text"
+        self.color: bool = not options.no_color
+        self.quiet: bool = getattr(options, "quiet", False)
+        self._verbose: bool = getattr(options, "verbose", False)
         self._text_to = text_to
-        self._output = None if options.output is None else writable(options.output)
+        files = [writable(Path(name)) for name in options.output]
+        by_suffix = self.format == "text" and options.format is None
+        self._files = {file: SUFFIXES.get(file.suffix, "text") if by_suffix else self.format for file in files}
         self._stdout: int | None = None
         """The stdout that we were started with, while the script's goes to stderr."""
 
+    @property
+    def in_terminal(self) -> bool:
+        """Text that is read as it comes; everything else is a document."""
+        return self.format == "text" and not self._files
+
+    @property
+    def to_file(self) -> bool:
+        return bool(self._files)
+
     def take_stdout(self) -> None:
-        """Send what the script and its children write to stdout to stderr, to the very end: atexit handlers may print
-        too."""
-        if self._output is not None or self._options.for_people:
-            return
-        sys.stdout.flush()
-        self._stdout = os.dup(1)
-        os.dup2(2, 1)
+        """Redirect the stdout of the script and its children to stderr, to the very end: atexit handlers may print."""
+        if not self.to_file and not self.in_terminal:
+            sys.stdout.flush()
+            self._stdout = os.dup(1)
+            os.dup2(2, 1)
 
-    def deliver(self, verdict: Verdict) -> None:
-        options = self._options
-        if options.for_people:
-            print_report(verdict, to=self._text_to, color=options.colour)
+    def deliver(self, result: Any, *, healthy: bool = False) -> None:
+        """`healthy`: there is no problem, so that --quiet prints nothing."""
+        for file, format in self._files.items():
+            write_file(file, self._rendered(result, format))
+        if self._files:
             return
-        text = render(verdict, "diff" if options.diff else options.format)
-        self._write(text.encode("utf-8", "backslashreplace"))
-        if options.diff and self._output is None:
-            from trueloop.report.patch import remark
+        if not self.in_terminal:
+            self._write(self._rendered(result, self.format))
+        elif not (self.quiet and healthy):
+            to = self._text_to or sys.stdout
+            print_report(result, to=to, color=self.color, verbose=self._verbose)
+            to.flush()
 
-            print(f"trueloop: {remark(verdict)}.", file=sys.stderr)
-        if verdict.failures:
-            print(verdict.broken(), *verdict.failures, sep="\n", file=sys.stderr)
+    def deliver_text(self, writers: Mapping[str, Callable[[], str]]) -> None:
+        """For a verb that writes its own formats: format -> the document."""
+        for file, format in self._files.items():
+            write_file(file, f"{writers[format]()}\n".encode("utf-8", "backslashreplace"))
+        if not self._files:
+            print(writers[self.format]())
+
+    def _rendered(self, result: Any, format: str) -> bytes:
+        return render(result, format, verbose=self._verbose).encode("utf-8", "backslashreplace")
 
     def _write(self, document: bytes) -> None:
-        if self._output is not None:
-            self._output.write_bytes(document)
-        elif self._stdout is not None:
+        if self._stdout is not None:
             with os.fdopen(self._stdout, "wb") as stdout:
                 stdout.write(document)
-        else:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(document)
-            sys.stdout.flush()
-
-
-def hand_over(document: str, output: Path | None) -> None:
-    """A document of a verb that runs nobody's script, so that stdout is its own: there, or to the file."""
-    if output is None:
-        sys.stdout.write(document)
+            return
         sys.stdout.flush()
-    else:
-        output.write_text(document, encoding="utf-8", errors="backslashreplace")
+        sys.stdout.buffer.write(document)
+        sys.stdout.flush()
+
+
+def deliver(result: Any, options: argparse.Namespace, *, healthy: bool = False) -> None:
+    """For a verb that is quick: the whole way at once."""
+    Delivery(options).deliver(result, healthy=healthy)
 
 
 def writable(file: Path, option: str = "--output") -> Path:
-    """The file, absolute: the script may go to another folder."""
+    """The file, absolute: the script may change its working directory."""
     file = file.absolute()
     if file.suffix == ".py":
         raise Misuse(f"{option} {file} would overwrite a Python file. Nothing was run: name a file for the report.")
-    if file.exists() and not file.is_file() and not file.is_dir():
+    exists = file.exists()
+    if exists and not file.is_file() and not file.is_dir():
         return file  # a device or a pipe: opening it would already use it
-    there = file.exists()
     try:
         file.open("ab").close()
     except OSError as error:
         raise Misuse(
-            f"{option} {file} cannot be written ({error.strerror}). Nothing was run: choose another file."
+            f"{option} {file} cannot be written ({error.strerror}). Nothing was run: name another file."
         ) from None
-    if not there:
+    if not exists:
         file.unlink()
     return file
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Raises CannotSave."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise CannotSave(f"{file} could not be written ({error.strerror or error}).") from None

@@ -1,4 +1,4 @@
-"""`trueloop explain RULE`, `trueloop explain --all [--output DIR]`: the pages of the rules. No torch is loaded."""
+"""`trueloop explain RULE|WORD ...`, `trueloop explain --all [--output DIR]`: the pages of the rules. No torch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from trueloop.cli.options import Parser
+from trueloop.cli.options import NO_COLOR, Parser
 from trueloop.cli.pages import blocks, index_page, rule_page, sentence
-from trueloop.errors import Misuse
+from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
-from trueloop.rules.catalogue import all_rules, find_rule
+from trueloop.rules.catalogue import all_rules
 from trueloop.rules.rule import Rule
 
-__all__ = ["explain", "write_pages"]
+__all__ = ["explain", "parser", "search", "write_pages"]
 
-USAGE: Final = "RULE ...\n       trueloop explain --all [--output DIR]"
+ABOUT: Final = "Show what a rule detects, why it matters, and what to write instead. Or search the rules by words."
 STYLE: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 WIDEST: Final = 100
-"""Columns that prose is folded to at most."""
+"""Columns of prose, at most."""
 
 _PAGE_NAME: Final = re.compile(r"[A-Z]{3}\d{3}\.md")
 
@@ -29,36 +29,41 @@ Line = list[tuple[str, str]]
 """(text, style) after one another; the styles are for terminals."""
 
 
-def explain(arguments: list[str]) -> int:
-    parser = Parser("explain", USAGE, "Show what a rule sees, why it hurts, and what to write instead.")
-    parser.add_argument(
-        "rules",
+def parser() -> Parser:
+    made = Parser("explain", ("RULE|WORD ...", "--all [--output DIR]"), ABOUT)
+    made.add_argument(
+        "words",
         nargs="*",
-        metavar="RULE",
-        help="a code, a name, or the start of codes: GRD101, gradients-never-cleared, GRD",
+        metavar="RULE|WORD",
+        help="GRD101, gradients-never-cleared, GRD; or words to search: softmax",
     )
-    parser.add_argument("--all", action="store_true", help="list every rule")
-    parser.add_argument(
+    made.add_argument("--all", action="store_true", help="list every rule")
+    made.add_argument(
         "--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index"
     )
-    parser.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
-    asked = parser.parse_all(arguments)
-    if asked.output is not None and not asked.all:
+    made.add_argument("--no-color", action="store_true", help=NO_COLOR)
+    return made
+
+
+def explain(arguments: list[str]) -> int:
+    options = parser().parse_all(arguments)
+    if options.output is not None and not options.all:
         raise Misuse("--output writes the pages of all rules: add --all. Nothing was written.")
-    if asked.all and asked.rules:
-        raise Misuse(f"Either --all or {' '.join(asked.rules)}, not both.")
-    if asked.output is not None:
-        print(f"{write_pages(asked.output)} pages in {asked.output}")
+    if options.all and options.words:
+        raise Misuse(f"Either --all or {' '.join(options.words)}, not both.")
+    if options.output is not None:
+        print(f"{write_pages(options.output)} pages in {options.output}")
         return 0
-    if not (asked.all or asked.rules):
-        raise Misuse("Which rule? Type `trueloop explain GRD101`, or `trueloop explain --all` for the list.")
-    shown = _table(all_rules()) if asked.all else [line for word in asked.rules for line in _about(word)]
-    _print(shown, colour=not asked.no_color)
+    if not (options.all or options.words):
+        raise Misuse(
+            "Which rule? Type `trueloop explain GRD101`, `trueloop explain softmax`, or `trueloop explain --all`."
+        )
+    _print(_table(all_rules()) if options.all else _answer(options.words), color=not options.no_color)
     return 0
 
 
 def write_pages(folder: Path) -> int:
-    """A page per rule, and an index; how many there are. Pages of rules that are gone are removed."""
+    """A page per rule, and an index; returns how many. Pages of rules that no longer exist are removed."""
     pages = {f"{rule.code}.md": rule_page(rule) for rule in all_rules()} | {"index.md": index_page(all_rules())}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,10 +77,48 @@ def write_pages(folder: Path) -> int:
     return len(pages)
 
 
-def _about(word: str) -> list[Line]:
-    """The page of a rule, or the list of a family."""
-    family = [rule for rule in all_rules() if rule.code.startswith(word.upper()) and rule.code != word.upper()]
-    return _table(family) if family else _page(find_rule(word))
+# -- what to show --
+
+
+def _answer(words: list[str]) -> list[Line]:
+    """The page of each rule, or the list of each family; otherwise the rules that mention all words."""
+    named = [_named(word) for word in words]
+    if all(named):
+        return [line for rules in named for line in (_page(rules[0]) if len(rules) == 1 else _table(rules))]
+    found = search(words)
+    if not found:
+        known = [each for rule in all_rules() for each in (rule.code, rule.name)]
+        near = did_you_mean(words[0], known) if len(words) == 1 else ""
+        raise Misuse(
+            f"No rule mentions {' and '.join(map(repr, words))}.{near} `trueloop explain --all` lists the rules."
+        )
+    if len(found) == 1:
+        return _page(found[0])
+    return [
+        *_table(found),
+        [],
+        [(f"{len(found)} rules mention {' and '.join(words)}. ", ""), ("`trueloop explain CODE` shows a page.", "")],
+    ]
+
+
+def _named(word: str) -> list[type[Rule]]:
+    """The rule with this code or name, or the rules of a family: GRD, GRD1."""
+    exact = [rule for rule in all_rules() if word.upper() == rule.code or word == rule.name]
+    return exact or [rule for rule in all_rules() if rule.code.startswith(word.upper())]
+
+
+def search(words: Iterable[str]) -> list[type[Rule]]:
+    """Rules whose pages have all the words, in any case: first those that have them in their name or first line."""
+    wanted = [word.lower() for word in words]
+
+    def ranked(rule: type[Rule]) -> int | None:
+        title = f"{rule.code} {rule.name} {sentence(rule)}".lower()
+        page = f"{title} {' '.join(rule.page().sections.values())}".lower()
+        places = [rule.name, title, page]
+        return next((rank for rank, text in enumerate(places) if all(word in text for word in wanted)), None)
+
+    found = [(rank, rule.code, rule) for rule in all_rules() if (rank := ranked(rule)) is not None]
+    return [rule for _, _, rule in sorted(found, key=lambda each: each[:2])]
 
 
 def _table(rules: Iterable[type[Rule]]) -> list[Line]:
@@ -107,11 +150,11 @@ def _page(rule: type[Rule]) -> list[Line]:
     return [*lines, [("Allow it on a line:  ", ""), (f"# trueloop: allow[{rule.name}]", "green")], []]
 
 
-def _print(lines: list[Line], *, colour: bool) -> None:
-    if not (sys.stdout.isatty() and colour and not os.environ.get("NO_COLOR")):
+def _print(lines: list[Line], *, color: bool) -> None:
+    if not (sys.stdout.isatty() and color and not os.environ.get("NO_COLOR")):
         print("\n".join("".join(text for text, _ in line).rstrip() for line in lines))
         return
-    from rich.console import Console  # a tenth of a second: only for who can see it
+    from rich.console import Console  # a tenth of a second: only for terminals
     from rich.text import Text
 
     console = Console(highlight=False, emoji=False, markup=False)

@@ -1,94 +1,86 @@
-"""Whose failure is it? What the user's model, data or recipe raise inside ours is theirs: shown as Python shows it,
-exit code 1."""
+"""What a verb raises becomes a message and an exit code.
+
+What the user's model, data or recipe raise is shown as Python shows it, without our frames, and ends with 1.
+"""
 
 from __future__ import annotations
 
 import sys
 import sysconfig
+import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.cli.rank import PATIENCE, let_first_rank_speak, lost_peer
+from trueloop.errors import Apart, BadRecipe, CannotExport, CannotSave, MissingExtra, Misuse, TrueloopError
+from trueloop.parallel.answer import leave_answer
+from trueloop.results.check import ExitCode
 
-__all__ = ["Outcome", "is_theirs", "user_errors", "with_their_errors"]
+__all__ = ["is_user_error", "report_user_errors"]
 
-THEIRS: Final = 1
-"""The exit code of a Python program that ends by an exception."""
-_HOUSE: Final = Path(__file__).parent.parent
+_PACKAGE: Final = Path(__file__).parent.parent
 _CALLS_MODULES: Final = str(Path("torch", "nn", "modules", "module.py"))
 _LIBRARIES: Final = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
+_CODES: Final = {
+    Misuse: ExitCode.MISUSE, CannotExport: ExitCode.FINDINGS, CannotSave: ExitCode.STOPPED, Apart: ExitCode.LOST_PEER,
+    MissingExtra: ExitCode.TRUELOOP_FAILED,
+}  # fmt: skip
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The exit code of a verb."""
-
-    code: int = 0
-
-
-@contextmanager
-def user_errors(outcome: Outcome) -> Iterator[None]:
-    """Around the work of a verb: prints errors of the user's code and sets the exit code. Our own errors and refusals
-    go on to `main`."""
-    try:
-        yield
-    except BadRecipe as error:
-        if error.__cause__ is None:
-            raise
-        _show(error.__cause__)
-        print(f"trueloop: {error}", file=sys.stderr)
-        outcome.code = THEIRS
-    except TrueloopError:
-        raise
-    except KeyboardInterrupt:
-        print(
-            "trueloop: interrupted. Checkpoints that were written are whole: `trueloop runs` shows where runs stand.",
-            file=sys.stderr,
+def report_user_errors(error: BaseException) -> int:
+    """Prints what a verb raised; returns the exit code."""
+    if (lost := lost_peer(error)) is not None:
+        time.sleep(PATIENCE)
+        return _say(lost, ExitCode.LOST_PEER)
+    if isinstance(error, KeyboardInterrupt):
+        return _say(
+            "interrupted. Finished checkpoints are valid; `trueloop runs` lists the runs.", ExitCode.INTERRUPTED
         )
-        outcome.code = 130
-    except Exception as error:
-        if not is_theirs(error):
-            raise
+    if not isinstance(error, Apart):
+        let_first_rank_speak()
+    if isinstance(error, BadRecipe) and error.__cause__ is not None:
+        _show(error.__cause__)
+        return _say(str(error), ExitCode.FINDINGS)
+    if isinstance(error, TrueloopError):
+        code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), ExitCode.TRUELOOP_FAILED)
+        return _say(str(error), leave_answer(code) if code is ExitCode.MISUSE else code)
+    if is_user_error(error):
         _show(error)
-        print(f"trueloop: {_said(error)} `trueloop runs` shows where the run stands.", file=sys.stderr)
-        outcome.code = THEIRS
+        return _say(_advice(error), ExitCode.FINDINGS)
+    print("trueloop itself failed. Please report this to the trueloop project:", file=sys.stderr)
+    traceback.print_exception(error)
+    return ExitCode.TRUELOOP_FAILED
 
 
-def with_their_errors(work: Callable[[], int]) -> int:
-    """Does the work of a verb inside `user_errors`; the exit code."""
-    outcome = Outcome()
-    with user_errors(outcome):
-        outcome.code = work()
-    return outcome.code
+def _say(sentence: str, code: int) -> int:
+    print(f"trueloop: {sentence}", file=sys.stderr)
+    return code
 
 
-def is_theirs(error: BaseException) -> bool:
-    """Did it come from the user's files, from inside a model, or from a device whose memory is full?"""
+def is_user_error(error: BaseException) -> bool:
+    """Raised in the user's files, inside a model, or because a device is out of memory?"""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return _is_memory(error) or any(_is_users(file) or file.endswith(_CALLS_MODULES) for file in files)
 
 
 def _is_users(file: str) -> bool:
     path = Path(file)
-    return (
-        path.is_file()
-        and not any(path.is_relative_to(place) for place in (_HOUSE, *_LIBRARIES))
-        and "site-packages" not in path.parts
-    )
+    ours = any(path.is_relative_to(place) for place in (_PACKAGE, *_LIBRARIES))
+    return path.is_file() and not ours and "site-packages" not in path.parts
 
 
 def _is_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
-def _said(error: BaseException) -> str:
+def _advice(error: BaseException) -> str:
     if _is_memory(error):
-        return "memory is full. `--set accumulate=2` computes the same numbers with half the activations;"
-    return "the error above comes from the recipe's own code."
+        return "out of memory. `--set accumulate=2` computes the same update with half the activations."
+    return (
+        "the error above comes from your own code: the recipe, its model or its data. `trueloop runs` lists the runs."
+    )
 
 
 def _show(error: BaseException) -> None:
@@ -108,5 +100,5 @@ def _chain(first: traceback.TracebackException) -> Iterator[traceback.TracebackE
 
 
 def _is_noise(file: str) -> bool:
-    ours = Path(file).is_relative_to(_HOUSE) and not Path(file).is_relative_to(_HOUSE / "recipes")
+    ours = Path(file).is_relative_to(_PACKAGE) and not Path(file).is_relative_to(_PACKAGE / "recipes")
     return ours or file.endswith(_CALLS_MODULES)

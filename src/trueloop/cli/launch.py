@@ -1,4 +1,4 @@
-"""`trueloop launch -- train RECIPE`: several processes, as torchrun starts them. Also `--nproc` of train and resume."""
+"""`trueloop launch -- train RECIPE`: several processes, by torchrun. Also `--nproc` of train and resume."""
 
 from __future__ import annotations
 
@@ -10,139 +10,66 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trueloop.cli.failure import with_their_errors
+from trueloop.cli.deliver import write_file
 from trueloop.cli.options import Parser
-from trueloop.errors import CannotSave, Misuse, NoSuchScript, did_you_mean
+from trueloop.errors import Misuse, NoSuchScript, did_you_mean
 from trueloop.parallel.launch import WAIT, Machine, Plan, planned
 from trueloop.parallel.submit import TARGETS, Job, written_for
 
 if TYPE_CHECKING:
     from trueloop.recipe.recipe import Recipe
 
-__all__ = ["launch", "launch_here"]
+__all__ = ["batch_rule", "launch", "launch_here", "parser"]
 
 VERBS: Final = ("train", "resume", "check")
-"""Ours that know how to be one process of several."""
-ABOUT: Final = (
-    "Start a program as several processes, on this machine or on several: torchrun underneath, one voice, one exit code. Signals reach all "
-    "processes, and one that fails ends all. With --restarts a `train` that was killed goes on from its newest whole checkpoint."
-)
+"""Verbs that can be one process of several."""
+ABOUT: Final = """Start a program as several processes, on this machine or on several, by torchrun. One process
+prints, and all end with one exit code. Signals reach all processes, and a process that fails ends all. With
+--restarts, a `train` that was killed continues from its newest valid checkpoint."""
 EXAMPLES: Final = """\
   trueloop launch --nproc 2 -- train digits
-  trueloop launch --nnodes 2 --node-rank 0 --rendezvous node0:29500 -- train digits    (on node0; --node-rank 1 on the other)
   trueloop launch --nproc 2 -- script.py --its-own options
+  trueloop launch --nnodes 2 --node-rank 0 --rendezvous node0:29500 -- \\
+      train digits                      (--node-rank 1 on the other machine)
   trueloop launch --print slurm --nnodes 2 --nproc 8 -- train digits > job.sh"""
 
 
+def parser() -> Parser:
+    made = Parser("launch", ("[options] -- train RECIPE ...", "[options] -- SCRIPT|-m MODULE ..."), ABOUT)
+    made.epilog = EXAMPLES
+    made.add_argument(
+        "--nproc", metavar="N", default="auto", help="processes per machine: N | auto (default) | gpu | cpu"
+    )
+    made.add_argument("--nnodes", metavar="N", type=int, default=1, help="number of machines (1)")
+    made.add_argument("--node-rank", metavar="I", type=int, help="the number of this machine, from 0")
+    made.add_argument("--rendezvous", metavar="HOST:PORT", help="a free port of machine 0; the same on all machines")
+    made.add_argument(
+        "--wait", metavar="SECONDS", type=int, default=WAIT, help=f"how long to wait for one another ({WAIT})"
+    )
+    made.add_argument(
+        "--restarts", metavar="K", type=int, default=0, help="restarts of all processes when one fails (0)"
+    )
+    made.add_argument(
+        "--every-rank", action="store_true", help="show the output of all processes, not only of the first"
+    )
+    made.add_argument("--dry-run", action="store_true", help="print what would be launched, and run nothing")
+    made.add_argument("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
+    made.add_argument("--output", metavar="FILE", type=Path, help="with --print: the file (default: stdout)")
+    made.add_argument("-m", action="store_true", help=argparse.SUPPRESS)
+    return made
+
+
 def launch(arguments: list[str]) -> int:
-    parser = _parser()
-    options, words = parser.split(arguments)
+    options, words = parser().split(arguments)
     command = _command(words)
     if options.print is not None:
         return _print(options, command)
     if options.output is not None:
         raise Misuse(
-            "--output belongs to --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out."
+            "--output needs --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out."
         )
     _refuse_inside()
-    return with_their_errors(lambda: _start(_plan(options, command), words, dry=options.dry_run))
-
-
-def launch_here(verb: str, nproc: str, words: list[str]) -> int:
-    """`trueloop train RECIPE --nproc 2`: the same, with nothing else to say."""
-    _refuse_inside()
-    command = ("-m", "trueloop", verb, *words)
-    return with_their_errors(
-        lambda: _start(planned(command, _machine(), nproc=nproc, environment=os.environ), [verb, *words])
-    )
-
-
-def _parser() -> Parser:
-    parser = Parser("launch", "[options] -- train RECIPE ... | resume RUN ... | SCRIPT ... | -m MODULE ...", ABOUT)
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "--nproc", metavar="N", default="auto", help="processes on this node: a number, or auto (default) | gpu | cpu"
-    )
-    parser.add_argument("--nnodes", metavar="N", type=int, default=1, help="machines (default: 1)")
-    parser.add_argument("--node-rank", metavar="I", type=int, help="which of them this one is, from 0")
-    parser.add_argument(
-        "--rendezvous", metavar="HOST:PORT", help="where they meet: a free port of node 0, the same words on all"
-    )
-    parser.add_argument(
-        "--wait",
-        metavar="SECONDS",
-        type=int,
-        default=WAIT,
-        help=f"how long they wait for one another (default: {WAIT})",
-    )
-    parser.add_argument(
-        "--restarts",
-        metavar="K",
-        type=int,
-        default=0,
-        help="start all again, so often, when a process fails (default: 0)",
-    )
-    parser.add_argument(
-        "--every-rank", action="store_true", help="show what all processes print, not only the first of this node"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be launched, and run nothing")
-    parser.add_argument("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="of --print: where to (default: stdout)")
-    parser.add_argument("-m", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def _command(words: list[str]) -> tuple[str, ...]:
-    """What follows the interpreter, in each process."""
-    match words:
-        case []:
-            raise Misuse(
-                "Launch what? Nothing was run: type `trueloop launch --nproc 2 -- train digits`, or `-- script.py` with its arguments."
-            )
-        case [verb, *_] if verb in VERBS:
-            return ("-m", "trueloop", *words)
-        case ["-m"]:
-            raise Misuse("-m which module? Nothing was run: type `trueloop launch -- -m package.train`.")
-        case ["-m", _, *_]:
-            return tuple(words)
-        case [script, *_] if script.endswith(".py"):
-            if not Path(script).is_file():
-                raise NoSuchScript(f"There is no script {script}. Nothing was run.")
-            return tuple(words)
-        case [word, *_]:
-            known = ", ".join(VERBS)
-            raise Misuse(
-                f"{word!r} cannot be launched.{did_you_mean(word, VERBS)} Nothing was run: there are {known}, a .py file, and -m MODULE."
-            )
-    raise AssertionError(words)
-
-
-def _machine() -> Machine:
-    with _few_words():
-        import torch
-
-    return Machine(
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        torch.cuda.device_count(),
-    )
-
-
-@contextmanager
-def _few_words() -> Iterator[None]:
-    """torch reads when it is loaded how much its C++ part may say: of a node that is not there it prints two pages. The
-    launcher says so in a sentence; in the processes that it starts nothing is changed."""
-    if "TORCH_CPP_LOG_LEVEL" in os.environ or "torch" in sys.modules:
-        yield
-        return
-    os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"
-    try:
-        yield
-    finally:
-        del os.environ["TORCH_CPP_LOG_LEVEL"]
-
-
-def _plan(options: argparse.Namespace, command: tuple[str, ...]) -> Plan:
-    return planned(
+    plan = planned(
         command,
         _machine(),
         nproc=options.nproc,
@@ -154,10 +81,64 @@ def _plan(options: argparse.Namespace, command: tuple[str, ...]) -> Plan:
         every_rank=options.every_rank,
         environment=os.environ,
     )
+    return _start(plan, words, dry=options.dry_run)
+
+
+def launch_here(verb: str, nproc: str, words: list[str]) -> int:
+    """`trueloop train RECIPE --nproc 2`."""
+    _refuse_inside()
+    command = ("-m", "trueloop", verb, *words)
+    return _start(planned(command, _machine(), nproc=nproc, environment=os.environ), [verb, *words])
+
+
+def _command(words: list[str]) -> tuple[str, ...]:
+    """What follows the interpreter, in each process."""
+    match words:
+        case []:
+            typed = "`trueloop launch --nproc 2 -- train digits`, or `-- script.py` with its arguments"
+            raise Misuse(f"Launch what? Nothing was run: type {typed}.")
+        case [verb, *_] if verb in VERBS:
+            return ("-m", "trueloop", *words)
+        case ["-m"]:
+            raise Misuse("-m needs the name of a module. Nothing was run: type `trueloop launch -- -m package.train`.")
+        case ["-m", _, *_]:
+            return tuple(words)
+        case [script, *_] if script.endswith(".py"):
+            if not Path(script).is_file():
+                raise NoSuchScript(f"There is no script {script}. Nothing was run.")
+            return tuple(words)
+        case [word, *_]:
+            hint, known = did_you_mean(word, VERBS), ", ".join(VERBS)
+            raise Misuse(
+                f"{word!r} cannot be launched.{hint} Nothing was run: launch {known}, a .py file, or -m MODULE."
+            )
+    raise AssertionError(words)
+
+
+def _machine() -> Machine:
+    with _silent_torch():
+        import torch
+
+    affinity = getattr(os, "sched_getaffinity", None)
+    return Machine(len(affinity(0)) if affinity else os.cpu_count() or 1, torch.cuda.device_count())
+
+
+@contextmanager
+def _silent_torch() -> Iterator[None]:
+    """Torch's C++ part reads its log level on import; about a missing node it prints two pages, the launcher one
+    sentence. The processes that are launched keep their level."""
+    if "TORCH_CPP_LOG_LEVEL" in os.environ or "torch" in sys.modules:
+        yield
+        return
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"
+    try:
+        yield
+    finally:
+        del os.environ["TORCH_CPP_LOG_LEVEL"]
 
 
 def _start(plan: Plan, words: list[str], *, dry: bool = False) -> int:
-    """What can be refused is refused here, once, and not by every process."""
+    """Mistakes are reported here, once, and not by every process."""
     recipe = _recipe(words)
     if dry:
         print(plan.described())
@@ -185,30 +166,31 @@ def _recipe(words: list[str]) -> Recipe | None:
 
 
 def batch_rule(recipe: Recipe, world: int) -> str:
-    """What more processes do to the numbers: nothing; and what to do who wants them to take larger batches."""
+    """What more processes change: nothing; and how to use larger batches."""
     sharers = {"tp": 1, "fsdp+tp": max(1, world // recipe.tensor_ranks)}.get(recipe.parallel, world)
     each, left = divmod(recipe.batch, sharers)
     share = f"{each}" if not left else f"{each} or {each + 1}"
-    whose = f"batch={recipe.batch} is the batch of all {world} processes, {share} samples each"
+    split = f"batch={recipe.batch} is split over all {world} processes, {share} samples each"
     if recipe.lr_scaling != "none":
-        return f"{whose}: steps and losses are those of one process; lr follows batch (lr_scaling={recipe.lr_scaling}), not processes."
+        scaled = f"lr scales with batch (lr_scaling={recipe.lr_scaling}), not with processes"
+        return f"{split}: steps and losses are those of one process; {scaled}."
     adaptive = not (isinstance(recipe.optimizer, str) and recipe.optimizer.lower() in ("sgd", "nesterov"))
     rule = (
         "lr times the square root of k (adaptive optimizers)"
         if adaptive
-        else "lr times k, with warmup (the linear rule of SGD)"
+        else "lr times k, with warmup (linear rule, SGD)"
     )
+    flags = f"--set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch}"
     return (
-        f"{whose}: learning rate, steps and losses are those of one process, and nothing is scaled. If you raise batch k-fold yourself, "
-        f"the usual rule is {rule}: --set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch} follows it."
+        f"{split}: learning rate, steps and losses are those of one process; nothing is scaled. For a batch k times "
+        f"as large the usual rule is {rule}: {flags} applies it."
     )
 
 
 def _refuse_inside() -> None:
     if "RANK" in os.environ:
-        raise Misuse(
-            "This is one process of several already (RANK is set). Nothing was run: leave --nproc out under torchrun or `trueloop launch`."
-        )
+        advice = "leave --nproc out under torchrun or `trueloop launch`"
+        raise Misuse(f"This is already one process of several (RANK is set). Nothing was run: {advice}.")
 
 
 def _print(options: argparse.Namespace, command: tuple[str, ...]) -> int:
@@ -217,9 +199,6 @@ def _print(options: argparse.Namespace, command: tuple[str, ...]) -> int:
     if options.output is None:
         print(text, end="")
         return 0
-    try:
-        options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CannotSave(f"{options.output} could not be written ({error.strerror}).") from None
+    write_file(options.output, text.encode("utf-8"))
     print(f"{options.output} is written. {job.how_to_submit(options.print, str(options.output))}", file=sys.stderr)
     return 0

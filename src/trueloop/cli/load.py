@@ -1,4 +1,4 @@
-"""`trueloop load ARTIFACT|URL`: many callers at once. With an artifact it starts the server itself, with and without
+"""`trueloop load ARTIFACT|URL`: many clients at once. For an artifact it starts the server itself, with and without
 batching."""
 
 from __future__ import annotations
@@ -14,183 +14,162 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trueloop.cli.options import Parser
+from trueloop.cli.options import Parser, number, share, whole_number
 from trueloop.cli.quantities import duration
 from trueloop.cli.serve import KEY, add_limits, limits_of, not_a_run
 from trueloop.errors import MissingExtra, Misuse
+from trueloop.results.check import ExitCode
 
 if TYPE_CHECKING:
     from trueloop.serve.client import Address
     from trueloop.serve.load_test import Outcome, Question
 
-__all__ = ["load"]
+__all__ = ["load", "parser"]
 
-USAGE: Final = "[options] ARTIFACT|URL"
-ABOUT: Final = """Ask a server many questions at once, and compare every answer with the model's own:
+ABOUT: Final = """Load-test a server, and compare every answer with the model's own:
 
-  ARTIFACT   serves it here in a process of its own, with batching and without, and tells the ratio
-  URL        a server that runs already; its answers are compared with what it answers to each question alone
+  ARTIFACT   serves it here, in its own process, with and without batching
+  URL        a running server; compared with its answers to single requests
 
---garbage mixes in requests that are cut off, far too large, slow, of another shape, not finite, or no HTTP at all. It ends with 1 if an
-answer is wrong, a question that is right gets none, anything is answered with 5xx, one answer in a hundred comes later than --p99 (if that
-is not given: than the server's own limit, --latency), or batching answers fewer than --gain times as many."""
-FAILED: Final = 1
+--garbage adds malformed requests: cut off, too large, slow, of a wrong shape, NaN or Inf, not HTTP at all. The exit
+code is 1 if an answer is wrong or missing, if the server answers 5xx, if the 99th percentile is above --p99
+(default: the server's own --latency), or if batching gains less than --gain."""
 WITH: Final = "with batching"
 WITHOUT: Final = "without batching"
 PATIENCE: Final = 10.0
-"""Seconds that a server of ours has to end."""
+"""Seconds that our own server has to end."""
+
+
+def parser() -> Parser:
+    made = Parser("load", "[options] ARTIFACT|URL", ABOUT)
+    made.add_argument("where", nargs="?", metavar="ARTIFACT|URL", help="an exported model, or http://HOST:PORT")
+    made.add_argument("--clients", type=whole_number(), default=64, metavar="N", help="clients at the same time (64)")
+    made.add_argument("--requests", type=whole_number(), default=10_000, metavar="N", help="requests in all (10000)")
+    made.add_argument(
+        "--garbage", type=share(zero=True), default=0.0, metavar="SHARE", help="malformed requests: 1%% (0)"
+    )
+    made.add_argument(
+        "--p99", metavar="TIME", type=duration, help="limit of the 99th percentile (the server's --latency)"
+    )
+    made.add_argument(
+        "--gain", metavar="X", type=number("a number, as in 3"), default=0.0, help="least gain of batching: 3"
+    )
+    made.add_argument(
+        "--rounds", type=whole_number(), default=3, metavar="N", help="rounds with and without batching (3)"
+    )
+    made.add_argument("--without-batching", action="store_true", help="only without batching")
+    made.add_argument("--with-batching", action="store_true", help="only with batching")
+    add_limits(made)
+    return made
 
 
 def load(arguments: list[str]) -> int:
-    asked = _parsed(arguments)
+    options = parser().parse_all(arguments)
+    if options.where is None:
+        typed = "`trueloop load runs/NAME/export/onnx` or `trueloop load http://127.0.0.1:8000`"
+        raise Misuse(f"Load what? Nothing was run: type {typed}.")
+    limits_of(options)
     try:
-        import trueloop.serve.server  # noqa: F401 - is everything there that the server will need?
+        import trueloop.serve.server  # noqa: F401 - is every package here that the server needs?
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"Serving needs {error.name}, which is not installed. Nothing was run: pip install 'trueloop[serve]'"
-        ) from None
-    if asked.where.startswith(("http://", "https://")):
-        return _driven(asked)
-    return _served(asked)
+        raise MissingExtra(f"Serving needs the package {error.name}: pip install 'trueloop[serve]'") from None
+    if options.where.startswith(("http://", "https://")):
+        return _drive_url(options)
+    return _drive_artifact(options)
 
 
-def _parsed(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser("load", USAGE, ABOUT)
-    parser.add_argument("where", nargs="?", metavar="ARTIFACT|URL", help="an exported model, or http://HOST:PORT")
-    parser.add_argument("--clients", type=_count, default=64, metavar="N", help="callers at the same time (64)")
-    parser.add_argument("--requests", type=_count, default=10_000, metavar="N", help="in all (10000)")
-    parser.add_argument("--garbage", type=_share, default=0.0, metavar="SHARE", help="of the requests, as in 1%% (0)")
-    parser.add_argument(
-        "--p99", metavar="TIME", default="", help="99 of 100 answers must come within it (the server's --latency)"
-    )
-    parser.add_argument("--gain", metavar="X", type=float, default=0.0, help="that batching must bring, as in 3 (any)")
-    parser.add_argument(
-        "--rounds", type=_count, default=3, metavar="N", help="with and without batching in turns, for a fair ratio (3)"
-    )
-    parser.add_argument("--without-batching", action="store_true", help="only so; else with an artifact both ways")
-    parser.add_argument("--with-batching", action="store_true", help="only so")
-    add_limits(parser)
-    asked = parser.parse_all(arguments)
-    if asked.where is None:
-        raise Misuse(
-            "Load what? Nothing was asked: type `trueloop load runs/NAME/export/onnx`, or `trueloop load http://127.0.0.1:8000`."
-        )
-    limits_of(asked)
-    _p99(asked, 0.0)
-    return asked
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise Misuse(f"{text!r} is no number from 1 on. Nothing was asked.")
-    return int(text)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise Misuse(f"--garbage cannot be {text!r}. Nothing was asked: write a share from 0% to 100%, as in 1%.")
-    return share
-
-
-def _driven(asked: argparse.Namespace) -> int:
-    """A server of somebody's."""
+def _drive_url(options: argparse.Namespace) -> int:
     from trueloop.serve.client import Address
     from trueloop.serve.load_test import fetch_questions
 
-    address = Address.of(asked.where, os.environ.get(KEY, ""))
+    address = Address.of(options.where, os.environ.get(KEY, ""))
     try:
         questions, limit = asyncio.run(fetch_questions(address))
     except OSError as error:
+        why = error.strerror or error
         raise Misuse(
-            f"{asked.where} cannot be reached ({error.strerror or error}). Nothing was asked: `trueloop serve` starts a server."
+            f"{options.where} cannot be reached ({why}). Nothing was run: `trueloop serve` starts a server."
         ) from None
-    outcome = _drive(asked, address, questions, asked.requests)
-    kept = _show(asked.where, outcome, _p99(asked, limit))
-    return 0 if kept and not outcome.failures else FAILED
+    outcome = _drive(options, address, questions, options.requests)
+    kept = _show(options.where, outcome, limit if options.p99 is None else options.p99)
+    return ExitCode.CLEAN if kept and not outcome.failures else ExitCode.FINDINGS
 
 
-def _served(asked: argparse.Namespace) -> int:
-    """Servers of our own, asked in turns: what else the machine does meets both."""
+def _drive_artifact(options: argparse.Namespace) -> int:
+    """Two servers of our own, in turns: other load on the machine affects both."""
     from trueloop.export.catalogue import runner_of
     from trueloop.export.folder import read_artifact
     from trueloop.serve.load_test import Outcome, questions_of
 
-    artifact = read_artifact(not_a_run(Path(asked.where), "load", "asked"))
+    artifact = read_artifact(not_a_run(Path(options.where), "load"))
     questions = questions_of(artifact, runner_of(artifact))
-    ways = [name for name, unwanted in ((WITH, asked.without_batching), (WITHOUT, asked.with_batching)) if not unwanted]
+    unwanted = {WITH: options.without_batching, WITHOUT: options.with_batching}
+    ways = [way for way in (WITH, WITHOUT) if not unwanted[way]]
     if not ways:
         raise Misuse(
-            "--with-batching and --without-batching leave nothing. Nothing was asked: give one of them, or none for both."
+            "--with-batching and --without-batching exclude each other. Nothing was run: leave both out for both."
         )
-    print(
-        f"{artifact.name} as {artifact.target}: {asked.requests:,} requests, {asked.clients} callers at once",
-        flush=True,
-    )
-    rounds = [_parts(asked.requests, asked.rounds), [asked.requests]][len(ways) == 1]
+    print(f"{artifact.name} as {artifact.target}: {options.requests:,} requests, {options.clients} clients", flush=True)
+    rounds = _parts(options.requests, options.rounds) if len(ways) == 2 else [options.requests]
     outcomes, ratios = {way: Outcome() for way in ways}, []
     with ExitStack() as servers:
-        addresses = {way: servers.enter_context(_server(asked, batching=way == WITH)) for way in ways}
+        addresses = {way: servers.enter_context(_server(options, batching=way == WITH)) for way in ways}
         for requests in rounds:
-            now = {way: _drive(asked, addresses[way], questions, requests) for way in ways}
+            now = {way: _drive(options, addresses[way], questions, requests) for way in ways}
             for way, outcome in now.items():
                 outcomes[way].add(outcome)
             ratios += [now[WITH].throughput / now[WITHOUT].throughput] if len(ways) == 2 else []
-    limits = {
-        WITH: _p99(asked, limits_of(asked).latency),
-        WITHOUT: math.inf if len(ways) == 2 else _p99(asked, math.inf),
-    }
+    limits = {WITH: limits_of(options).latency, WITHOUT: math.inf}
+    if options.p99 is not None:
+        limits |= {way: options.p99 for way in ways if way == WITH or len(ways) == 1}
     kept = [_show(way, outcome, limits[way]) and not outcome.failures for way, outcome in outcomes.items()]
-    gained = not ratios or _gained(asked, outcomes, ratios)
-    return 0 if gained and all(kept) else FAILED
+    gained = not ratios or _gained(options.gain, outcomes, ratios)
+    return ExitCode.CLEAN if gained and all(kept) else ExitCode.FINDINGS
 
 
-def _gained(asked: argparse.Namespace, outcomes: Mapping[str, Outcome], ratios: Sequence[float]) -> bool:
+def _gained(wanted: float, outcomes: Mapping[str, Outcome], ratios: Sequence[float]) -> bool:
     gain = outcomes[WITH].throughput / outcomes[WITHOUT].throughput
     among = f" ({min(ratios):.1f} .. {max(ratios):.1f} in {len(ratios)} rounds)" if len(ratios) > 1 else ""
-    bar = f"; {asked.gain:g} were asked for: {'reached' if gain >= asked.gain else 'missed'}" if asked.gain else ""
-    print(f"batching answers {gain:.1f} times as many{among}{bar}")
-    return gain >= float(asked.gain)
+    limit = f"; --gain {wanted:g}: {'reached' if gain >= wanted else 'missed'}" if wanted else ""
+    print(f"batching answers {gain:.1f} times as many requests{among}{limit}")
+    return gain >= wanted
 
 
 def _parts(requests: int, rounds: int) -> list[int]:
-    """As even as can be."""
+    """As even as possible."""
     return [part for at in range(rounds) if (part := requests // rounds + (at < requests % rounds))]
 
 
-def _p99(asked: argparse.Namespace, limit: float) -> float:
-    return duration(asked.p99, "--p99", "asked") if asked.p99 else limit
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.3f}us"
 
 
 @contextmanager
-def _server(asked: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
+def _server(options: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
     """Without batching there is no limit on latency either: it answers as many as it can, however late."""
     from trueloop.serve.client import Address
     from trueloop.serve.load_test import wait_ready
 
-    told = {
-        "--batch": asked.batch if batching else "1",
-        "--wait": asked.wait,
-        "--latency": asked.latency if batching else "",
-        "--queue": asked.queue,
-        "--max-body": asked.max_body,
-        "--timeout": asked.timeout,
-        "--grace": asked.grace,
+    values = {
+        "--batch": f"{options.batch if batching else 1}",
+        "--wait": _microseconds(options.wait),
+        "--latency": _microseconds(options.latency) if batching and options.latency else "",
+        "--queue": f"{options.queue}",
+        "--max-body": f"{options.max_body:.0f}B",
+        "--timeout": _microseconds(options.timeout),
+        "--grace": _microseconds(options.grace),
     }
-    options = [word for name, value in told.items() if value for word in (name, value)]
-    words = [sys.executable, "-m", "trueloop", "serve", asked.where, "--port", "0", *options]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    words = [word for name, value in values.items() if value for word in (name, value)]
+    command = [sys.executable, "-m", "trueloop", "serve", options.where, "--port", "0", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        if "http://" not in said:
-            raise Misuse("The server has not started; it says why above. Nothing was asked.")
-        address = Address.of(said.partition(" at ")[2].split()[0], os.environ.get(KEY, ""))
+        first = process.stdout.readline()
+        if "http://" not in first:
+            raise Misuse("The server did not start; its error is above. No request was sent.")
+        address = Address.of(first.partition(" at ")[2].split()[0], os.environ.get(KEY, ""))
         if not asyncio.run(wait_ready(address, lambda: process.poll() is None)):
-            raise Misuse("The server has ended before it was ready; it says why above. Nothing was asked.")
+            raise Misuse("The server ended before it was ready; its error is above. No request was sent.")
         yield address
     finally:
         process.terminate()
@@ -198,31 +177,32 @@ def _server(asked: argparse.Namespace, *, batching: bool) -> Iterator[Address]:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
-            print("trueloop: the server did not end in time, and was killed.", file=sys.stderr)
+            print("trueloop: the server did not end in time and was killed.", file=sys.stderr)
         process.communicate()
 
 
-def _drive(asked: argparse.Namespace, address: Address, questions: Sequence[Question], requests: int) -> Outcome:
+def _drive(options: argparse.Namespace, address: Address, questions: Sequence[Question], requests: int) -> Outcome:
     from trueloop.serve.load_test import run_load
 
-    return asyncio.run(run_load(address, questions, clients=asked.clients, requests=requests, malformed=asked.garbage))
+    return asyncio.run(
+        run_load(address, questions, clients=options.clients, requests=requests, malformed=options.garbage)
+    )
 
 
 def _show(name: str, outcome: Outcome, limit: float) -> bool:
-    """Is the limit on the latency of 99 in 100 answers kept? One that nobody was answered within is not."""
+    """Is the 99th percentile within the limit? It is not if there is no answer."""
     p50, p95, p99 = (outcome.percentile(share) for share in (0.50, 0.95, 0.99))
     kept = limit == math.inf or p99 <= limit
-    told = "" if limit == math.inf else f"; the limit of {limit * 1e3:g} ms is {'kept' if kept else 'missed'}"
+    held = "" if limit == math.inf else f"; limit {limit * 1e3:g} ms: {'kept' if kept else 'missed'}"
     before, after = (bytes / 1e6 for bytes in outcome.memory)
     print(f"{name}")
-    print(
-        f"  answers   {outcome.throughput:,.0f} a second; p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms{told}"
-    )
+    times = f"p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms"
+    print(f"  answers   {outcome.throughput:,.0f} per second; {times}{held}")
     print(f"  statuses  {_counts(outcome)}; wrong answers {outcome.wrong}; failures {outcome.failures}")
     print(f"  memory    {before:.0f} MB before, {after:.0f} MB after")
     for kind, counts in sorted(outcome.malformed.items()):
-        told = ", ".join(f"{status or 'closed'} x {count}" for status, count in sorted(counts.items()))
-        print(f"  malformed {kind}: {told}")
+        statuses = ", ".join(f"{status or 'closed'} x {count}" for status, count in sorted(counts.items()))
+        print(f"  malformed {kind}: {statuses}")
     sys.stdout.flush()
     return kept
 

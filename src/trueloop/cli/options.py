@@ -1,152 +1,224 @@
-"""The options that verbs share, and a parser whose refusals teach: what is wrong, what did not happen, what to type."""
+"""The options that verbs share, and one parser for all verbs. Its errors say what is wrong and what to type."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NoReturn, final
+import math
+import os
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import Final, NoReturn, final
 
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
-from trueloop.report import FINDINGS_FORMATS as FORMATS
-from trueloop.usercode.settings import severity_named
+from trueloop.report import FORMATS
+from trueloop.session.hang_watch import HANG_AFTER, hang_after, parse_seconds
 
-__all__ = ["Parser", "ReportOptions", "add_report_options", "report_options"]
+__all__ = ["NO_COLOR", "Parser", "number", "one_of", "share", "whole_number"]
+
+WIDEST: Final = 100
+"""Columns of help, at most."""
+NO_COLOR: Final = "no colors; so does the variable NO_COLOR"
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills paragraphs to the terminal's width; keeps indented ones, such as lists and examples, as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=min(shutil.get_terminal_size().columns, WIDEST))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        return "\n\n".join(part if "\n " in f"\n{part}" else textwrap.fill(part, width) for part in paragraphs)
 
 
 @final
 class Parser(argparse.ArgumentParser):
     """Raises Misuse, and never exits by itself except after --help."""
 
-    def __init__(self, verb: str, usage: str, description: str) -> None:
-        super().__init__(
-            prog=f"trueloop {verb}",
-            usage=f"trueloop {verb} {usage}",
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    hint = ""
+    """Added when an option is unknown."""
+
+    def __init__(self, verb: str, usage: str | Sequence[str], description: str) -> None:
+        lines = [usage] if isinstance(usage, str) else usage
+        shown = "\n       ".join(f"trueloop {verb} {line}" for line in lines)
+        super().__init__(f"trueloop {verb}", shown, description, allow_abbrev=False, formatter_class=_Help)
 
     def error(self, message: str) -> NoReturn:
+        message = re.sub(
+            r"^argument (\S+): (cannot)?",
+            lambda found: f"{found[1]} {found[2]}" if found[2] else f"{found[1]}: ",
+            message,
+        )
         raise Misuse(f"{message}. Nothing was run: `{self.prog} --help` shows the options.")
+
+    def refuse(self, word: str) -> NoReturn:
+        if not word.startswith("-"):
+            raise Misuse(f"Unexpected argument {word!r}. Nothing was run: `{self.prog} --help` shows the usage.")
+        name = word.partition("=")[0]
+        near = did_you_mean(name, (option for option in self._option_string_actions if option.startswith("--")))
+        raise Misuse(
+            f"There is no option {name}.{near}{self.hint} Nothing was run: `{self.prog} --help` lists the options."
+        )
+
+    # -- parsing --
 
     def parse_all(self, arguments: list[str]) -> argparse.Namespace:
         """Options and words in any order."""
-        known, unknown = self.parse_known_args(arguments)
+        known, unknown = self.parse_known_intermixed_args(arguments)
         for word in unknown:
             self.refuse(word)
         return known
 
-    def split(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-        """Our options, and what follows from the first word that is none: that belongs to somebody else, whatever it
-        looks like."""
-        takes_value = {name for action in self._actions if action.nargs is None for name in action.option_strings}
-        known = {name for action in self._actions for name in action.option_strings}
+    def parse_words(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str], list[str]]:
+        """Options anywhere, the other words, and everything after `--`."""
+        ours = list(takewhile(lambda word: word != "--", arguments))
+        known, words = self.parse_known_args(ours)
+        for word in words:
+            if word.startswith("-") and word != "-":
+                self.refuse(word)
+        return known, words, arguments[len(ours) + 1 :]
+
+    def split(
+        self, arguments: list[str], is_script: Callable[[str], bool] = lambda _: True
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Our options, and the target. What follows a script is the script's; otherwise options stand anywhere."""
         at = 0
         while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in ("-", "--"):
-            name, glued, _ = arguments[at].partition("=")
-            if name not in known:
-                if not name.startswith("--") and name[:2] in known:
+            name, sign, _ = arguments[at].partition("=")
+            if name not in self._option_string_actions:
+                if not name.startswith("--") and name[:2] in self._option_string_actions:
                     break  # -mpackage.train
                 self.refuse(name)
             if name == "-m":
                 break
-            at += 2 if name in takes_value and not glued else 1
-        own, rest = arguments[:at], arguments[at:]
-        return self.parse_args(own), rest[1:] if rest[:1] == ["--"] else rest
+            at += 2 if self._takes_value(name) and not sign else 1
+        own, target = arguments[:at], arguments[at:]
+        if target[:1] == ["--"]:
+            return self.parse_args(own), target[1:]
+        if target and not target[0].startswith("-") and not is_script(target[0]):
+            return self.parse_words(arguments)[:2]
+        parsed = self.parse_args(own)
+        self._hint(own, target)
+        return parsed, target
 
-    def refuse(self, word: str) -> NoReturn:
-        if not word.startswith("-"):
-            raise Misuse(f"{word!r} is one word too many. Nothing was run: `{self.prog} --help` shows the usage.")
-        name = word.partition("=")[0]
-        known = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        raise Misuse(
-            f"There is no option {name}.{did_you_mean(name, known)} Nothing was run: `{self.prog} --help` lists the options."
-        )
+    def _takes_value(self, name: str) -> bool:
+        return name in self._option_string_actions and self._option_string_actions[name].nargs is None
+
+    def _hint(self, own: list[str], target: list[str]) -> None:
+        """An option of ours behind the script goes to the script. It may be the script's own; the user must know."""
+        moved: list[str] = []
+        kept: list[str] = []
+        rest = iter(target[1:])
+        for word in rest:
+            name, sign, _ = word.partition("=")
+            if word == "--":
+                kept += [word, *rest]
+            elif not name.startswith("--") or name == "--help" or name not in self._option_string_actions:
+                kept.append(word)
+            else:
+                moved += [word, *([] if sign or not self._takes_value(name) else [next(rest, "")])]
+        if moved and os.environ.get("RANK", "0") == "0":
+            name, better = moved[0].partition("=")[0], shlex.join([*own, *moved, target[0], *kept])
+            print(
+                f"trueloop: {name} comes after {target[0]}, so the script gets it. If it is meant for trueloop, type "
+                f"`{self.prog} {better}`; `--` before {target[0]} turns this message off.",
+                file=sys.stderr,
+            )
+
+    # -- options that verbs share --
+
+    def add_report_options(self, formats: Sequence[str] = FORMATS, *, quiet: str = "print problems only") -> None:
+        group = self.add_argument_group("report")
+        group.add_argument("--format", metavar="NAME", type=one_of(formats), help=f"{' | '.join(formats)} (text)")
+        help = "write the report to this file; repeatable; .html, .json and .md set the format"
+        group.add_argument("--output", metavar="FILE", action="append", default=[], help=help)
+        if quiet:
+            group.add_argument("-q", "--quiet", action="store_true", help=quiet)
+        group.add_argument("--no-color", action="store_true", help=NO_COLOR)
+
+    def add_fail_on(self, names: Sequence[str], default: str, help: str) -> None:
+        self.add_argument("--fail-on", metavar="SEVERITY", type=_severity(names), default=default, help=help)
+
+    def add_hang_after(self) -> None:
+        help = f"find the cause when a rank makes no progress for this long: 60s, 5min ({HANG_AFTER:.0f}s)"
+        self.add_argument("--hang-after", metavar="TIME", type=_hang_after, default=hang_after(), help=help)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """By what to judge, and how to show it."""
+# -- values --
 
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    format: str
-    output: Path | None
-    fail_on: Severity | None
+
+def _refused(text: str, expected: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"cannot be {text!r}: expected {expected}")
+
+
+def whole_number(least: int = 1, most: int | None = None, *, also: str = "") -> Callable[[str], int | None]:
+    """A whole number; `also`: a word that stands for no limit, and gives None."""
+    expected = f"a whole number, {least} or more" if most is None else f"a whole number from {least} to {most}"
+
+    def read(text: str) -> int | None:
+        if also and text == also:
+            return None
+        if not (text.isascii() and text.isdecimal() and least <= int(text) <= (most or math.inf)):
+            raise _refused(text, expected + (f", or {also}" if also else ""))
+        return int(text)
+
+    return read
+
+
+def number(expected: str, *, above: float = -math.inf, least: float = -math.inf) -> Callable[[str], float]:
+    """A finite number; `expected` says which, for the error."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (above < value < math.inf and value >= least):
+            raise _refused(text, expected)
+        return value
+
+    return read
+
+
+def share(*, zero: bool = False) -> Callable[[str], float]:
+    """5% or 0.05. `zero`: 0% and 100% are allowed too."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            value = math.nan
+        if not (0 <= value <= 1 if zero else 0 < value < 1):
+            raise _refused(text, "a share such as 5% or 0.05")
+        return value
+
+    return read
+
+
+def one_of(names: Iterable[str]) -> Callable[[str], str]:
+    known = tuple(names)
+
+    def read(word: str) -> str:
+        if word not in known:
+            raise argparse.ArgumentTypeError(
+                f"cannot be {word!r}.{did_you_mean(word, known)} Choose: {', '.join(known)}"
+            )
+        return word
+
+    return read
+
+
+def _severity(names: Sequence[str]) -> Callable[[str], Severity | None]:
     """None: never."""
-    diff: bool
-    colour: bool
-
-    @property
-    def for_people(self) -> bool:
-        """Text that is read in the terminal as it comes; everything else is a document that must stand alone."""
-        return self.format == "text" and not self.diff and self.output is None
+    choose = one_of(names)
+    return lambda word: None if choose(word) == "never" else Severity[word.upper()]
 
 
-def add_report_options(parser: Parser) -> None:
-    rules = parser.add_argument_group(
-        "rules", "by code, by the start of a code, or by name; [tool.trueloop] in pyproject.toml holds defaults"
-    )
-    rules.add_argument(
-        "--select", metavar="RULES", type=_rules, action="extend", default=[], help="only these: GRD,LOS101"
-    )
-    rules.add_argument("--ignore", metavar="RULES", type=_rules, action="extend", default=[], help="all but these")
-    shown = parser.add_argument_group("report")
-    shown.add_argument("--format", metavar="NAME", type=_format, default="text", help=" | ".join(FORMATS))
-    shown.add_argument(
-        "--output", metavar="FILE", type=Path, help="write the report there; the script's own output is left alone"
-    )
-    shown.add_argument(
-        "--diff", action="store_true", help="print only a patch of the fixes: `... --diff train.py | patch -p0`"
-    )
-    shown.add_argument(
-        "--fail-on",
-        metavar="SEVERITY",
-        type=_fail_on,
-        default=Severity.ERROR,
-        help="error (default) | warning | advice | never",
-    )
-    shown.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
-
-
-def report_options(parsed: argparse.Namespace) -> ReportOptions:
-    if parsed.diff and parsed.format != "text":
-        raise Misuse(f"--diff prints a patch and --format {parsed.format} a report: choose one. Nothing was run.")
-    return ReportOptions(
-        select=tuple(parsed.select),
-        ignore=tuple(parsed.ignore),
-        format=parsed.format,
-        output=parsed.output,
-        fail_on=parsed.fail_on,
-        diff=parsed.diff,
-        colour=not parsed.no_color,
-    )
-
-
-def _rules(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise Misuse(
-            f"{text!r} is no list of rules. Nothing was run: write codes or names, with commas between them, as in GRD,LOS101."
-        )
-    return words
-
-
-def _format(word: str) -> str:
-    if word not in FORMATS:
-        raise Misuse(
-            f"There is no format {word!r}.{did_you_mean(word, FORMATS)} Nothing was run. There are: {', '.join(FORMATS)}."
-        )
-    return word
-
-
-def _fail_on(word: str) -> Severity | None:
-    try:
-        return None if word == "never" else severity_named(word)
-    except Misuse:
-        known = [*(severity.word for severity in sorted(Severity, reverse=True)), "never"]
-        raise Misuse(
-            f"--fail-on cannot be {word!r}.{did_you_mean(word, known)} Nothing was run. There are: {', '.join(known)}."
-        ) from None
+def _hang_after(text: str) -> float:
+    return parse_seconds(text, "--hang-after")

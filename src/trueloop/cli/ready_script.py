@@ -1,5 +1,4 @@
-"""`trueloop ready SCRIPT`: one checked and recorded run of it in a process of its own; its evidence is kept beside the
-note."""
+"""`trueloop ready SCRIPT`: one checked and recorded run in its own process; the evidence is kept beside the report."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ from trueloop.usercode.settings import load_settings
 __all__ = ["EVIDENCE", "drop_old_proofs", "review"]
 
 EVIDENCE: Final = Path("training-readiness")
-"""The folder of evidence, beside the note."""
+"""The folder of the evidence, beside the report."""
 PROOFS: Final = "proofs.json"
 
 
 def review(words: list[str], steps: int | None) -> Readiness:
-    """`words`: SCRIPT or -m MODULE, and its own arguments."""
+    """`words`: SCRIPT or -m MODULE, and its arguments."""
     script = Path(words[0])
     if words[0] != "-m" and not script.is_file():
         raise Misuse(f"There is no file {script}. Nothing was run.")
@@ -39,18 +38,18 @@ def review(words: list[str], steps: int | None) -> Readiness:
 
 
 def _record(words: list[str], steps: int | None) -> None:
-    """What the script prints goes to stderr: stdout is the note's."""
+    """The script prints to stderr: stdout is for the report."""
     with tempfile.TemporaryDirectory(prefix="trueloop-ready-") as scratch:
         folder = Path(scratch) / "run"
         report = Path(scratch) / "report.json"
         options = ["--record", str(folder), "--format", "json", "--output", str(report), "--fail-on", "never"]
         limit = [] if steps is None else ["--steps", str(steps)]
-        done = subprocess.run(
-            [sys.executable, "-m", "trueloop", "check", *options, *limit, *words], stdout=2, check=False
-        )
+        command = [sys.executable, "-m", "trueloop", "check", *options, *limit, "--", *words]
+        done = subprocess.run(command, stdout=2, check=False)
         if not report.is_file():
+            code = done.returncode
             raise Misuse(
-                f"{shlex.join(words)} could not be checked (exit code {done.returncode}): what it said stands above. No note was made."
+                f"`{shlex.join(words)}` could not be checked: exit code {code}, output above. Nothing was written."
             )
         try:
             EVIDENCE.mkdir(exist_ok=True)
@@ -61,8 +60,8 @@ def _record(words: list[str], steps: int | None) -> None:
 
 
 def drop_old_proofs(script: Path) -> None:
-    """Proofs of an older version of the script prove nothing of this one."""
+    """Results for an older version of the script say nothing about this one."""
     proofs = EVIDENCE / PROOFS
     if script.is_file() and proofs.is_file() and proofs.stat().st_mtime < script.stat().st_mtime:
         os.replace(proofs, EVIDENCE / f"{PROOFS}.old")
-        print(f"trueloop: {proofs} is older than {script}: put aside as {PROOFS}.old", file=sys.stderr)
+        print(f"trueloop: {proofs} is older than {script}: renamed to {PROOFS}.old", file=sys.stderr)

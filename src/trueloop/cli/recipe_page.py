@@ -1,5 +1,4 @@
-"""`trueloop train RECIPE --show`: a recipe whole, every field with its value and its meaning; and what `train --help`
-says of recipes."""
+"""A recipe on one page: `train RECIPE --show`, `train --list`, and the recipes and fields in `train --help`."""
 
 from __future__ import annotations
 
@@ -14,36 +13,38 @@ from trueloop.recipe.recipe import GROUPS, Recipe, defaults, describe, field_doc
 from trueloop.recipe.validate import find_problems, unused_fields
 from trueloop.recipes.catalogue import bundled, summaries
 
-__all__ = ["help_page", "recipe_as_json", "recipe_as_text"]
+__all__ = ["help_page", "recipe_as_json", "recipe_as_text", "recipe_list"]
 
 OFTEN: Final = ("lr", "epochs", "steps", "batch", "accumulate", "optimizer", "schedule", "precision", "device", "seed")
 """The fields that people set most."""
 WIDE: Final = 140
-"""Columns where there is no terminal to ask."""
+"""Columns of --show in a pipe or a file."""
+NARROW: Final = 80
+"""Columns of help."""
 VALUE: Final = 28
-"""Columns for a value and the marks before it; after a longer one the meaning stands on the next line."""
+"""Columns for a value and its mark; a longer value moves the meaning to the next line."""
 
 
 def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
-    """Grouped; `*` marks what differs from the default, `>` what --set has set."""
-    asked = {name.partition(".")[0] for name in settings}
+    """Grouped; `*` marks fields that differ from the default, `>` those that --set changed."""
+    changed = {name.partition(".")[0] for name in settings}
     values = {name: as_set(value) for name, value in describe(recipe).items()}
-    width = max(map(len, values))
-    lines = [f"{recipe.name}: every field, as --set takes it (* differs from the default, > set here)"]
+    names_wide = max(map(len, values))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    lines = [f"{recipe.name}: every field, as --set takes it (* differs from the default, > changed by --set)"]
     for group, names in _grouped():
         lines += ["", group]
         for name in names:
-            mark = ">" if name in asked else "*" if _differs(recipe, name) else " "
-            lines += _folded(f"{mark} {name:<{width}}  {values[name] or repr('')}", field_docs()[name], width + VALUE)
-    notes = [
-        *(f"note: {note}" for note in unused_fields(recipe)),
-        *([] if not settings else ["set: " + ", ".join(_pairs(settings))]),
-    ]
+            mark = ">" if name in changed else "*" if _differs(recipe, name) else " "
+            head = f"{mark} {name:<{names_wide}}  {values[name] or repr('')}"
+            lines += _folded(head, field_docs()[name], names_wide + VALUE, columns)
+    notes = [f"note: {note}" for note in unused_fields(recipe)]
+    notes += ["set: " + ", ".join(f"{name}={value}" for name, value in settings.items())] if settings else []
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[str] = ()) -> str:
-    values, asked = describe(recipe), {name.partition(".")[0] for name in settings}
+    values, changed = describe(recipe), {name.partition(".")[0] for name in settings}
     fields = [
         {
             "name": name,
@@ -51,7 +52,7 @@ def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[s
             "value": values[name],
             "default": _plain_default(name),
             "differs": _differs(recipe, name),
-            "set": name in asked,
+            "set": name in changed,
             "meaning": field_docs()[name],
         }
         for group, names in _grouped()
@@ -67,25 +68,24 @@ def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[s
     return json.dumps(page, indent=2)
 
 
+def recipe_list() -> str:
+    """The bundled recipes, one line each."""
+    width = max(map(len, bundled()))
+    return "\n".join(f"{name:<{width}}  {summary}" for name, summary in summaries().items())
+
+
 def help_page() -> str:
     """The recipes, and the fields that people set most."""
-    own = {"my_recipe.py": "a file of yours, with a `recipe` in it: a Recipe, or a function that returns one"}
+    own = {"my_recipe.py": "your own file, with a `recipe`: a Recipe, or a function that returns one"}
     column = 4 + max(map(len, (*bundled(), *own)))
-    recipes = [line for name, summary in (summaries() | own).items() for line in _folded(f"  {name}", summary, column)]
+    recipes = [line for name, text in (summaries() | own).items() for line in _folded(f"  {name}", text, column)]
     fields = [line for name in OFTEN for line in _folded(f"  {name}", field_docs()[name], column)]
-    return "\n".join(
-        [
-            "recipes:",
-            *recipes,
-            "",
-            "often set (--set lr=3e-4; `trueloop train RECIPE --show` lists all):",
-            *fields,
-        ]
-    )
+    often = "often set (--set lr=3e-4; `trueloop train RECIPE --show` lists all fields):"
+    return "\n".join(["recipes:", *recipes, "", often, *fields])
 
 
 def as_set(value: Any) -> str:
-    """As `--set` would take it."""
+    """As `--set` takes it."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -113,13 +113,8 @@ def _plain_default(name: str) -> Any:
     return list(default) if isinstance(default, tuple) else dict(default) if isinstance(default, Mapping) else default
 
 
-def _pairs(settings: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in settings.items()]
-
-
-def _folded(head: str, text: str, column: int) -> list[str]:
-    """The text beside its head, at that column, folded to the terminal; under the head where that is too long."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
-    folded = textwrap.wrap(text, max(width - column, 40), break_on_hyphens=False)
+def _folded(head: str, text: str, column: int, columns: int = NARROW) -> list[str]:
+    """The text beside its head, from that column on, folded; below a head that is too long."""
+    folded = textwrap.wrap(text, max(columns - column, 40), break_on_hyphens=False)
     indented = [" " * column + line for line in folded]
     return [f"{head:<{column}}{folded[0]}", *indented[1:]] if len(head) < column else [head, *indented]

@@ -1,4 +1,4 @@
-"""`trueloop runs [FOLDER]`: a table of runs. No torch is loaded."""
+"""`trueloop runs [FOLDER]`: a table of runs. No torch is imported."""
 
 from __future__ import annotations
 
@@ -9,40 +9,43 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from trueloop.cli.options import Parser
-from trueloop.errors import Misuse, did_you_mean
+from trueloop.cli.deliver import Delivery
+from trueloop.cli.options import Parser, one_of
+from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
 from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
 
-__all__ = ["plain", "runs", "table"]
+__all__ = ["parser", "plain", "runs", "table"]
+
+
+def parser() -> Parser:
+    made = Parser("runs", "[options] [FOLDER]", "List runs, the newest first: metric, steps, time, status.")
+    made.add_argument(
+        "folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run"
+    )
+    made.add_argument(
+        "--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric"
+    )
+    made.add_report_options(("text", "json"), quiet="")
+    return made
 
 
 def runs(arguments: list[str]) -> int:
-    parser = Parser("runs", "[options] [FOLDER]", "List runs, the newest first: metric, steps, time, status.")
-    parser.add_argument(
-        "folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run"
-    )
-    parser.add_argument("--sort", metavar="BY", default="time", help="time (default) | metric: the best first")
-    parser.add_argument("--format", metavar="NAME", default="text", help="text (default) | json")
-    asked = parser.parse_all(arguments)
-    for option, word, known in (
-        ("--sort", asked.sort, ("time", "metric")),
-        ("--format", asked.format, ("text", "json")),
-    ):
-        if word not in known:
-            raise Misuse(f"{option} cannot be {word!r}.{did_you_mean(word, known)} There are: {', '.join(known)}.")
-    folder: Path = asked.folder or Path("runs")
-    if not folder.is_dir() and asked.folder is not None:
-        raise Misuse(f"There is no folder {folder}. Runs lie in ./runs unless `trueloop train` was told --runs FOLDER.")
+    options = parser().parse_all(arguments)
+    folder: Path = options.folder or Path("runs")
+    if not folder.is_dir() and options.folder is not None:
+        raise Misuse(
+            f"There is no folder {folder}. Runs are in ./runs, unless `trueloop train` was given --runs FOLDER."
+        )
     found = _found(folder)
-    if asked.sort == "metric":
+    if options.sort == "metric":
         found = by_metric(found)
-    if asked.format == "json":
-        print(json.dumps([_listed(run) for run in found], indent=2))
-    elif found:
-        print("\n".join([*table(_cells(found)), *_troubles(found)]))
-    else:
-        print(f"There are no runs in {folder}. `trueloop train digits` makes one.")
+    none = f"There are no runs in {folder}. `trueloop train digits` starts one."
+    writers = {
+        "text": lambda: "\n".join([*table(_cells(found)), *_troubles(found)]) if found else none,
+        "json": lambda: json.dumps([_listed(run) for run in found], indent=2),
+    }
+    Delivery(options).deliver_text(writers)
     return 0
 
 
@@ -73,20 +76,20 @@ def _row(run: RunSummary) -> list[str]:
 
 
 def _troubles(found: list[RunSummary]) -> list[str]:
-    """What to do about the runs that did not finish: one line each."""
-    said = []
+    """What to do about runs that did not finish: one line each."""
+    lines = []
     for run in found:
         if run.status in ("failed", "damaged", "collapsed", "hung"):
-            said.append(f"{run.name}: {run.message or 'it ended with an error'}")
+            lines.append(f"{run.name}: {run.message or 'it ended with an error'}")
         elif run.collapse:
-            said.append(f"{run.name}: marked. {run.collapse}")
+            lines.append(f"{run.name}: marked. {run.collapse}")
         elif run.status in ("stopped", "killed"):
-            said.append(f"{run.name}: go on with `trueloop resume {run.path}`")
-    return ["", *said] if said else []
+            lines.append(f"{run.name}: continue with `trueloop resume {run.path}`")
+    return ["", *lines] if lines else []
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Columns under one another, two spaces between them; no spaces at the ends of lines."""
+    """Aligned columns, two spaces between them; no spaces at the ends of lines."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -96,7 +99,7 @@ def _listed(run: RunSummary) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As strict JSON has it: paths and numbers like nan as words."""
+    """As strict JSON: paths, NaN and Inf become text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

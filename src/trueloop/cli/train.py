@@ -4,167 +4,131 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueloop.cli.hang_after import add_hang_after
-from trueloop.cli.options import Parser
-from trueloop.cli.rank import agree_exit_code, goes_on_with, is_speaker, run_as_rank
-from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text
-from trueloop.errors import Misuse, did_you_mean
+from trueloop.cli.options import Parser, one_of
+from trueloop.cli.rank import agree_exit_code, find_launched_run, is_speaker, leave_exit_code, rank_peers
+from trueloop.cli.recipe_options import add_recipe_options, recipe_arguments, settings_of
+from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text, recipe_list
+from trueloop.errors import Misuse
 from trueloop.finding import Severity
-from trueloop.hook import Ending
+from trueloop.hook import Ending, Hook
 from trueloop.parallel.answer import launch_name
 from trueloop.recipe.overrides import apply_overrides, override_notes
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import unused_fields, validate
 from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.results.check import ExitCode
 from trueloop.session.hang_watch import watch_for_hangs
 
 if TYPE_CHECKING:
-    from trueloop.parallel.peers import Peers
     from trueloop.session.train import Trained
 
-__all__ = ["exit_code", "finish", "recipe_for", "settings_of", "train", "without_nproc"]
+__all__ = ["QuietDisplay", "exit_code", "finish", "parser", "recipe_for", "train", "without_nproc"]
 
-STOPPED_ITSELF = 5
-"""The exit code of a run that could not go on: a gradient that is no number, a collapse, a checkpoint that cannot be
-written."""
+ABOUT = """Train a recipe from the beginning. Metrics, checkpoints and findings go to runs/NAME; `trueloop resume
+runs/NAME` continues a run that was stopped or killed."""
+
+
+def parser() -> Parser:
+    made = Parser("train", ("[options] RECIPE [TABLE]", "--list"), ABOUT)
+    made.epilog = help_page()
+    add_recipe_options(made)
+    made.add_argument("--list", action="store_true", help="list the bundled recipes, and train nothing")
+    made.add_argument("--show", action="store_true", help="print every field of the recipe, and train nothing")
+    made.add_argument(
+        "--format", metavar="NAME", type=one_of(("text", "json")), help="with --show: text (default) | json"
+    )
+    made.add_argument("--name", default="", help="the name of the run")
+    made.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder for runs (default: runs)"
+    )
+    made.add_argument(
+        "--baseline", metavar="RUN", help="stop if validation gets worse than this good run (on_collapse)"
+    )
+    made.add_argument("--nproc", metavar="N", help="number of processes, with the same results: N | auto | gpu | cpu")
+    made.add_argument("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
+    made.add_hang_after()
+    return made
 
 
 def train(arguments: list[str]) -> int:
-    parsed = _parsed(arguments)
-    settings = settings_of(parsed.set)
-    if parsed.nproc is not None and not parsed.show:
+    options = _parsed(arguments)
+    if options.list:
+        print(recipe_list())
+        return 0
+    settings = settings_of(options.set)
+    if options.nproc is not None and not options.show:
         from trueloop.cli.launch import launch_here
 
-        return launch_here("train", parsed.nproc, without_nproc(arguments))
-    given = _given(parsed)
-    with run_as_rank() as outcome:
-        before = find_recipe(parsed.recipe, given)
-        recipe = apply_overrides(before, settings)
-        if parsed.show:
-            outcome.code = _show(recipe, settings, parsed.format)
-            return outcome.code
-        for remark in (*override_notes(before, settings), *unused_fields(recipe)) if is_speaker() else ():
-            print(f"note: {remark}", file=sys.stderr)
-        origin = {"recipe": _word(parsed.recipe), "arguments": given, "settings": settings}
-        with watch_for_hangs(parsed.hang_after), agree_exit_code(outcome) as peers:
-            outcome.code = _run(recipe, parsed, origin, peers)
-    return outcome.code
+        return launch_here("train", options.nproc, without_nproc(arguments))
+    given = recipe_arguments(options.table, options.target)
+    before = find_recipe(options.recipe, given)
+    recipe = apply_overrides(before, settings)
+    if options.show:
+        return _show(recipe, settings, options.format)
+    print_notes([*override_notes(before, settings), *unused_fields(recipe)])
+    from trueloop.session.train import train as train_recipe
+
+    word = str(Path(options.recipe).absolute()) if options.recipe.endswith(".py") else options.recipe
+    origin = {"recipe": word, "arguments": given, "settings": settings}
+    more: dict[str, Any] = {
+        "download": options.download,
+        "origin": origin | ({"launch": launch_name()} if launch_name() else {}),
+        "hand_on_signals": False,
+        "hooks": (QuietDisplay(),) if options.quiet else None,
+    }
+    with watch_for_hangs(options.hang_after), rank_peers() as peers:
+        begun = find_launched_run(peers, options.runs)
+        if begun is None:
+            where = {"name": options.name, "runs": options.runs, "data": options.data, "baseline": options.baseline}
+            code = finish(train_recipe(recipe, **where, **more))
+        else:
+            code = _continue(recipe, begun, more)
+        code = agree_exit_code(peers, code)
+    return leave_exit_code(code)
 
 
 def recipe_for(arguments: list[str]) -> Recipe:
-    """What `train` would train, or its refusal: for who starts it in other processes."""
+    """The recipe that `train` would train, validated: the launcher calls this before it starts processes."""
     from trueloop.engine.preflight import machine_problems
 
-    parsed = _parsed(arguments)
-    recipe = apply_overrides(find_recipe(parsed.recipe, _given(parsed)), settings_of(parsed.set))
+    options = _parsed(arguments)
+    given = recipe_arguments(options.table, options.target)
+    recipe = apply_overrides(find_recipe(options.recipe, given), settings_of(options.set))
     validate(recipe, machine_problems(recipe))
     return recipe
 
 
 def without_nproc(arguments: list[str]) -> list[str]:
     """The words for each of the processes."""
-    at = next((i for i, word in enumerate(arguments) if word.partition("=")[0] == "--nproc"), len(arguments))
-    return (
-        arguments[:at] + without_nproc(arguments[at + (1 if "=" in arguments[at] else 2) :])
-        if at < len(arguments)
-        else arguments
-    )
-
-
-def _given(parsed: argparse.Namespace) -> dict[str, str]:
-    return {
-        name: value for name, value in (("table", _table(parsed.table)), ("target", parsed.target)) if value is not None
-    }
+    words, rest = [], iter(arguments)
+    for word in rest:
+        if word == "--nproc":
+            next(rest, None)
+        elif not word.startswith("--nproc="):
+            words.append(word)
+    return words
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
-    about = "Train a recipe from the beginning; metrics, checkpoints and findings go to runs/NAME, and `trueloop resume runs/NAME` goes on."
-    parser = Parser("train", "[options] RECIPE [TABLE]", about)
-    parser.epilog = help_page() if {"-h", "--help"} & set(arguments) else None
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="one of those below, or a file of yours")
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="tabular: the CSV or Parquet file to learn from")
-    parser.add_argument("--target", metavar="COLUMN", help="tabular: the column to predict")
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="another value for a field of the recipe; may be repeated",
-    )
-    parser.add_argument(
-        "--nproc", metavar="N", help="so many processes, to the same numbers: a number, or auto | gpu | cpu"
-    )
-    add_hang_after(parser)
-    parser.add_argument(
-        "--show", action="store_true", help="print the whole recipe, with what --set changes, and train nothing"
-    )
-    parser.add_argument("--format", metavar="NAME", help="of --show: text (default) | json")
-    parser.add_argument("--name", default="", help="what to call the run")
-    parser.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)"
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="RUN",
-        help="a good run: this one stops, or is marked (on_collapse), when it falls below it",
-    )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder that holds the data")
-    parser.add_argument(
-        "--download", action="store_true", help="fetch the data from their public home if they are not here"
-    )
-    parsed = parser.parse_all(arguments)
-    _refuse(parsed)
-    return parsed
-
-
-def _refuse(parsed: argparse.Namespace) -> None:
-    if parsed.recipe is None:
+    options = parser().parse_all(arguments)
+    if options.recipe is None and not options.list:
+        there = ", ".join(bundled())
         raise Misuse(
-            f"Which recipe? Nothing was run: type `trueloop train digits`. There are: {', '.join(bundled())}; or a file of yours."
+            f"Which recipe? Nothing was run: type `trueloop train digits`. Bundled: {there}; or your own file.py."
         )
-    if parsed.format is not None and not parsed.show:
-        raise Misuse("--format belongs to --show. Nothing was run: add --show, or leave it out.")
-    if parsed.format not in (None, "text", "json"):
-        raise Misuse(
-            f"--show has no format {parsed.format!r}.{did_you_mean(parsed.format, ('text', 'json'))} There are: text, json."
-        )
-    if parsed.data is not None and not parsed.data.exists():
-        raise Misuse(f"--data {parsed.data}: there is no such folder. Nothing was run.")
-    if parsed.name and (Path(parsed.name).name != parsed.name or parsed.name.startswith(".")):
-        raise Misuse(f"--name {parsed.name} is no name of a folder. Nothing was run: --runs DIR says where runs go.")
+    if options.format is not None and not options.show:
+        raise Misuse("--format belongs to --show. Nothing was run: add --show, or leave --format out.")
+    if options.name and (Path(options.name).name != options.name or options.name.startswith(".")):
+        raise Misuse(f"--name cannot be {options.name!r}: it names one folder in --runs DIR. Nothing was run.")
+    return options
 
 
-def settings_of(texts: Iterable[str]) -> dict[str, str]:
-    """What --set was given, by name."""
-    settings: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not sign or not name:
-            raise Misuse(f"--set {text!r} is no NAME=VALUE, as in --set lr=3e-4. Nothing was run.")
-        if name in settings:
-            raise Misuse(
-                f"--set gives {name} twice: {settings[name]} and {value.strip()}. Nothing was run: give it once."
-            )
-        settings[name] = value.strip()
-    return settings
-
-
-def _table(text: str | None) -> str | None:
-    """Absolute, so that a resume from elsewhere finds it."""
-    if text is None:
-        return None
-    if "=" in text and not Path(text).exists():
-        raise Misuse(f"{text!r} is no table. Nothing was run: a field of the recipe is set by --set {text}.")
-    return str(Path(text).absolute())
-
-
-def _word(recipe: str) -> str:
-    return str(Path(recipe).absolute()) if recipe.endswith(".py") else recipe
+def print_notes(notes: list[str]) -> None:
+    for note in notes if is_speaker() else ():
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
@@ -176,31 +140,30 @@ def _show(recipe: Recipe, settings: dict[str, str], format: str | None) -> int:
     return 0
 
 
-def _run(recipe: Recipe, parsed: argparse.Namespace, origin: dict[str, Any], peers: Peers) -> int:
-    from trueloop.session.train import train as run
-
-    data = None if parsed.data is None else parsed.data.absolute()
-    where = {"name": parsed.name, "runs": parsed.runs, "data": data, "baseline": parsed.baseline}
-    named = {**origin, "launch": launch_name()} if launch_name() else origin
-    rest = {"download": parsed.download, "origin": named, "hand_on_signals": False}
-    begun = goes_on_with(peers, parsed.runs)
-    return _again(recipe, begun, rest) if begun else finish(run(recipe, **where, **rest))
-
-
-def _again(recipe: Recipe, begun: Path, rest: dict[str, Any]) -> int:
-    """The launch was started again, by `--restarts` or by a cluster: its run goes on, and no second one begins."""
+def _continue(recipe: Recipe, begun: Path, more: dict[str, Any]) -> int:
+    """`--restarts`, or a cluster, started the launch again: its run continues, no second one begins."""
     from trueloop.session.folder import read_about
-    from trueloop.session.train import resume as go_on
+    from trueloop.session.train import resume as resume_run
 
     over = read_about(begun).get("status") in ("finished", "early-stopped")
-    if is_speaker():
-        how = "has finished: nothing is left to do." if over else "goes on, from its newest whole checkpoint."
-        print(f"note: started again; {begun} {how}", file=sys.stderr)
-    return 0 if over else finish(go_on(recipe, begun, **rest))
+    how = "has finished: nothing is left to do." if over else "continues from its newest valid checkpoint."
+    print_notes([f"started again; {begun} {how}"])
+    return 0 if over else finish(resume_run(recipe, begun, **more))
+
+
+class QuietDisplay(Hook):
+    """Shows a run by its problems only."""
+
+    def noted(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+    def ended(self, ending: Ending) -> None:
+        if exit_code(ending) and ending.message:
+            print(ending.message, file=sys.stderr, flush=True)
 
 
 def finish(done: Trained) -> int:
-    """Tells once more, at the end, what was found; the exit code."""
+    """Prints the findings once more at the end; returns the exit code."""
     from trueloop.doctor.ranks import is_first
     from trueloop.report import Live
     from trueloop.report.from_check import finding_card
@@ -214,10 +177,6 @@ def finish(done: Trained) -> int:
 
 def exit_code(ending: Ending) -> int:
     """docs/exit-codes.md"""
-    match ending.reason:
-        case "signal":
-            return 128 + ending.signal
-        case "nonfinite" | "collapsed" | "failed" | "hung":
-            return STOPPED_ITSELF
-        case _:
-            return 0
+    if ending.reason == "signal":
+        return 128 + ending.signal
+    return ExitCode.STOPPED if ending.reason in ("nonfinite", "collapsed", "failed", "hung") else ExitCode.CLEAN

@@ -51,7 +51,7 @@ def nonfinite(run: Run) -> Iterator[Statement]:
         yield risk.advising(f"trueloop probe {run.name} first-nonfinite")
 
 
-@question(SECTION, "which rules checked the run", "trueloop judge {run}")
+@question(SECTION, "which rules checked the run", "trueloop recheck {run}")
 def checked(run: Run) -> Statement:
     record = run.record
     rules, steps = record.figure("report.json#watched.rules"), record.figure("report.json#watched.steps")

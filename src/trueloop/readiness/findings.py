@@ -14,7 +14,7 @@ SECTION: Final = "findings"
 STATUS: Final[Mapping[str, Status]] = {"error": "bad", "warning": "risk", "advice": "note"}
 
 
-@question(SECTION, "findings of the rules", "trueloop judge {run}")
+@question(SECTION, "findings of the rules", "trueloop recheck {run}")
 def open_findings(run: Run) -> Iterator[Statement]:
     record = run.record
     found = record.figure("report.json#findings").value
@@ -26,7 +26,7 @@ def open_findings(run: Run) -> Iterator[Statement]:
         yield made.advising(f"trueloop explain {finding['code']}")
 
 
-@question(SECTION, "allowed findings", "trueloop judge {run}")
+@question(SECTION, "allowed findings", "trueloop recheck {run}")
 def allowed(run: Run) -> Statement:
     count = run.record.figure("report.json#watched.allowed")
     return stated(SECTION, "note", "{count} findings are allowed by a comment or the settings", count=count)

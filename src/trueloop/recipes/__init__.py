@@ -1,1 +1,1 @@
-"""READY TO TRAIN: one file per bundled recipe; the folder is the registry."""
+"""Bundled recipes: one file per recipe; the folder is the registry."""

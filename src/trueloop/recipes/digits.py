@@ -1,4 +1,4 @@
-"""digits: 1,797 handwritten digits of 8x8 points that come with scikit-learn; seconds on a CPU, no download."""
+"""digits: 1,797 digits, 8x8 pixels, from scikit-learn; seconds on a CPU"""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def read(request: DataRequest) -> Splits:
         from sklearn.datasets import load_digits
     except ImportError:
         raise MissingExtra(
-            "The digits come with scikit-learn, which is not installed. Nothing was run: pip install 'trueloop[digits]'"
+            "The digits data need scikit-learn. Nothing was run: pip install 'trueloop[digits]'"
         ) from None
-    found = load_digits()
-    images = torch.from_numpy(found.images).to(torch.uint8).unsqueeze(1)
-    labels = torch.from_numpy(found.target).long()
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)
+    labels = torch.from_numpy(digits.target).long()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     train, valid, test = order[:1197], order[1197:1397], order[1397:]
     return Splits(
@@ -61,10 +61,10 @@ def read(request: DataRequest) -> Splits:
         test=Tensors(images[test], labels[test]),
         facts=Facts(inputs=(1, 8, 8), classes=tuple(map(str, range(10)))),
         prepare=scaled,
-        notes=("1,197 digits to learn from, 200 to validate, 400 to test; the split is fixed",),
+        notes=("1,197 training, 200 validation and 400 test images; the split is fixed",),
     )
 
 
 def scaled(images: torch.Tensor) -> torch.Tensor:
-    """0 to 16 becomes about -1 to 2: mean 0, spread 1."""
+    """0 .. 16 becomes about -1 .. 2: mean 0, standard deviation 1."""
     return (images.float() - 4.88) / 6.02

@@ -1,5 +1,4 @@
-"""fashion-cnn: Fashion-MNIST by a small residual network, mirrored and shifted as it learns; a minute on a GPU, an hour
-on a CPU."""
+"""fashion-cnn: Fashion-MNIST by a small residual network; a minute on a GPU"""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def recipe() -> Recipe:
 
 
 def network() -> nn.Module:
-    return ResidualNet(both_ways=True)
+    return ResidualNet(average_mirrored=True)
 
 
 def read(request: DataRequest) -> Splits:
@@ -44,53 +43,52 @@ def read(request: DataRequest) -> Splits:
 
 
 def moved(images: Tensor, draws: torch.Generator) -> Tensor:
-    """Clothes stay what they are when mirrored, or moved a little."""
+    """Mirror and shift: clothes stay the same class."""
     return shifted(mirrored(images, draws), draws, by=2)
 
 
 @final
 class ResidualNet(nn.Module):
-    """Three stages at 28, 14 and 7 points, each twice as wide as the one before and ending in a residual block; 482,154
-    parameters."""
+    """Three stages at 28x28, 14x14 and 7x7, each with a residual block; 482,154 parameters."""
 
-    def __init__(self, *, both_ways: bool = False) -> None:
+    def __init__(self, *, average_mirrored: bool = False) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            *_convolved(1, 32),
+            *_convolution(1, 32),
             _Residual(32),
-            *_convolved(32, 64),
+            *_convolution(32, 64),
             nn.MaxPool2d(2),
             _Residual(64),
-            *_convolved(64, 128),
+            *_convolution(64, 128),
             nn.MaxPool2d(2),
             _Residual(128),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
             nn.Linear(128, 10),
         )
-        self.both_ways = both_ways
-        """When it answers, and does not learn: the mean over the image and its mirror image."""
+        self.average_mirrored = average_mirrored
+        """In eval mode, average the logits of the image and its mirror image."""
 
     def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = self.layers(images)
-        if self.both_ways and not self.training:
-            scores = (scores + self.layers(images.flip(-1))) / 2
-        return scores
+        logits: Tensor = self.layers(images)
+        if self.average_mirrored and not self.training:
+            logits = (logits + self.layers(images.flip(-1))) / 2
+        return logits
 
 
 @final
 class _Residual(nn.Module):
-    """What two convolutions add to what comes in."""
+    """Two convolutions, added to their input."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.added = nn.Sequential(*_convolved(width, width), *_convolved(width, width))
+        self.added = nn.Sequential(*_convolution(width, width), *_convolution(width, width))
 
     def forward(self, images: Tensor) -> Tensor:
-        added: Tensor = self.added(images)
-        return images + added
+        out: Tensor = images + self.added(images)
+        return out
 
 
-def _convolved(before: int, after: int) -> tuple[nn.Module, ...]:
-    """3x3, without a bias: the norm brings one."""
+def _convolution(before: int, after: int) -> tuple[nn.Module, ...]:
+    """3x3, without a bias: the batch norm has one."""
     return nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()

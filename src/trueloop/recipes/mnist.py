@@ -1,5 +1,4 @@
-"""mnist: 70,000 handwritten digits of 28x28 points, by fashion-cnn's network; half a minute on a GPU, half an hour on a
-CPU."""
+"""mnist: MNIST by the network of fashion-cnn; half a minute on a GPU"""
 
 from __future__ import annotations
 
@@ -33,5 +32,5 @@ def read(request: DataRequest) -> Splits:
 
 
 def moved(images: Tensor, draws: torch.Generator) -> Tensor:
-    """A digit moved a little is the same digit; mirrored it is none."""
+    """Shift, but do not mirror: a mirrored digit is not a digit."""
     return shifted(images, draws, by=2)

@@ -1,7 +1,6 @@
-"""shakespeare: a GPT that learns to write Shakespeare, letter by letter, from one megabyte of plays; two minutes on a
-GPU.
+"""shakespeare: a GPT on 1 MB of plays, byte by byte; two minutes on a GPU
 
-The text is its own token file: each byte is a token. `shakespeare-tiny` is the same for a CPU.
+Each byte of the text is a token. `shakespeare-tiny` is the same for a CPU.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import Final, final
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 
 from trueloop.data.find import find_data
@@ -22,9 +21,9 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 __all__ = ["GPT", "network", "read", "read_blocks", "recipe"]
 
 BLOCK: Final = 256
-"""Letters that it sees at once."""
+"""Context length."""
 BYTES: Final = 256
-"""Different tokens: every byte is one, so no text can hold an unknown one."""
+"""Tokens: every byte is one, so that no text has an unknown token."""
 
 
 def recipe() -> Recipe:
@@ -57,25 +56,25 @@ def read(request: DataRequest) -> Splits:
 
 
 def read_blocks(request: DataRequest, block: int) -> Splits:
-    """The first nine tenths to learn from, at every beginning; the rest to validate, side by side."""
+    """The first nine tenths for training, a sample at every position; the rest for validation, without overlap."""
     text = find_data(TINY_SHAKESPEARE, request)["input.txt"]
-    letters = tokens_in(text)
-    cut = letters * 9 // 10
+    length = tokens_in(text)
+    cut = length * 9 // 10
     return Splits(
         train=Tokens(text, block, last=cut, stride=1),
         valid=Tokens(text, block, first=cut),
         facts=Facts(inputs=(block,), vocabulary=BYTES, more={"text": {"encoding": "bytes"}}),
-        notes=(f"{cut:,} letters to learn from, the {letters - cut:,} that follow to validate; read from {text}",),
+        notes=(f"{cut:,} characters for training, the next {length - cut:,} for validation; from {text}",),
     )
 
 
 @final
 class GPT(nn.Module):
-    """Tokens [N, T] -> scores of the next token [N, T, vocabulary]; each place sees those before it and itself.
+    """Tokens [N, T] -> logits of the next token [N, T, vocabulary]; causal.
 
-    `unprojected`: in training mode it answers `Unprojected`, so that the scores of a large vocabulary are never held
-    all at once.
-    `narrow`: under autocast the stream that the blocks add to is of autocast's type, too; else of the weights'.
+    `unprojected`: in training mode it returns `Unprojected`, so that the logits of a large vocabulary are never all in
+    memory.
+    `narrow`: under autocast the residual stream has autocast's dtype, too; otherwise that of the weights.
     """
 
     def __init__(
@@ -93,16 +92,16 @@ class GPT(nn.Module):
         super().__init__()
         self.unprojected, self.narrow = unprojected, narrow
         self.tokens = nn.Embedding(vocabulary, width)
-        self.places = nn.Embedding(block, width)
+        self.positions = nn.Embedding(block, width)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(_Block(heads, width, dropout) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
         self.scores = nn.Linear(width, vocabulary, bias=False)
-        self.scores.weight = self.tokens.weight  # one vector per token, to read and to write it
-        self._begin_small(depth)
+        self.scores.weight = self.tokens.weight  # tied
+        self._initialize(depth)
 
     def forward(self, tokens: Tensor) -> Tensor | Unprojected:
-        stream: Tensor = self.dropout(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
+        stream: Tensor = self.dropout(self.tokens(tokens) + self.positions.weight[: tokens.shape[1]])
         if self.narrow and torch.is_autocast_enabled(stream.device.type):
             stream = stream.to(torch.get_autocast_dtype(stream.device.type))
         for block in self.blocks:
@@ -113,49 +112,48 @@ class GPT(nn.Module):
         scores: Tensor = self.scores(hidden)
         return scores
 
-    def _begin_small(self, depth: int) -> None:
-        """What the blocks add to the stream begins smaller, the more of them there are: so it begins as wide as with
-        one."""
+    def _initialize(self, depth: int) -> None:
+        """The residual branches start smaller with depth, so that the variance of the stream does not grow."""
         for name, parameter in self.named_parameters():
             if parameter.dim() >= 2:
-                added = name.endswith(("attention.out.weight", "think.2.weight"))
-                nn.init.normal_(parameter, std=0.02 / (2 * depth) ** 0.5 if added else 0.02)
+                residual = name.endswith(("attention.out.weight", "mlp.2.weight"))
+                nn.init.normal_(parameter, std=0.02 / (2 * depth) ** 0.5 if residual else 0.02)
 
 
 @final
 class _Block(nn.Module):
-    """Look back, then think."""
+    """Attention, then an MLP."""
 
     def __init__(self, heads: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.before_attention, self.before_thinking = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = _Attention(heads, width, dropout)
-        self.think = nn.Sequential(
+        self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout)
         )
 
     def forward(self, stream: Tensor) -> Tensor:
-        stream = stream + self.attention(self.before_attention(stream))
-        thought: Tensor = self.think(self.before_thinking(stream))
-        return stream + thought
+        stream = stream + self.attention(self.norm_1(stream))
+        out: Tensor = stream + self.mlp(self.norm_2(stream))
+        return out
 
 
 @final
 class _Attention(nn.Module):
-    """Every place asks all places up to itself."""
+    """Causal self-attention."""
 
     def __init__(self, heads: int, width: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.drop = heads, dropout
-        self.ask = nn.Linear(width, 3 * width)
+        self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, stream: Tensor) -> Tensor:
-        parts = self.ask(stream).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        parts = self.qkv(stream).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         queries, keys, values = parts.unbind(0)
         seen = F.scaled_dot_product_attention(
             queries, keys, values, is_causal=True, dropout_p=self.drop if self.training else 0.0
         )
-        answer: Tensor = self.dropout(self.out(seen.transpose(1, 2).flatten(2)))
-        return answer
+        out: Tensor = self.dropout(self.out(seen.transpose(1, 2).flatten(2)))
+        return out

@@ -1,4 +1,4 @@
-"""shakespeare-tiny: the same as shakespeare, small enough to see it learn on a CPU in a minute or two."""
+"""shakespeare-tiny: a small shakespeare; one or two minutes on a CPU"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueloop.recipes import shakespeare
 __all__ = ["network", "read", "recipe"]
 
 BLOCK: Final = 64
-"""Letters that it sees at once."""
+"""Context length."""
 
 
 def recipe() -> Recipe:

@@ -1,5 +1,4 @@
-"""tabular: any CSV or Parquet table with a header. `trueloop train tabular data.csv --target y`; the target column
-decides the task."""
+"""tabular: any CSV or Parquet table, with TABLE and --target COLUMN"""
 
 from __future__ import annotations
 
@@ -17,34 +16,33 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 __all__ = ["Network", "Reading", "recipe"]
 
 WIDTH: Final = 128
-"""Of the two hidden layers: wide enough for the tables that fit a spreadsheet, seconds on a CPU."""
-STEPS_IN_AN_EPOCH: Final = 50
-"""What the batch is chosen for, between 16 and 1,024 samples: small tables get enough steps, large ones do not take
-hours."""
+"""Of the two hidden layers."""
+STEPS_PER_EPOCH: Final = 50
+"""The batch size, 16 to 1,024, is chosen for about this many steps."""
 
 
 def recipe(table: str, target: str) -> Recipe:
     path = Path(table).absolute()
-    aim = read_target(path, target)
-    wanted = len(aim.values) // STEPS_IN_AN_EPOCH
+    column = read_target(path, target)
+    wanted = len(column.values) // STEPS_PER_EPOCH
     return Recipe(
         name="tabular",
         model=Network,
         data=Reading(path, target),
-        task=aim.task,
+        task=column.task,
         epochs=60,
         batch=min(max(16, 1 << wanted.bit_length()), 1024),
         lr=2e-3,
         weight_decay=0.05,
         schedule="cosine",
-        clip=None if aim.task == "regression" else 1.0,
+        clip=None if column.task == "regression" else 1.0,
     )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads this table for this target."""
+    """Reads the table."""
 
     table: Path
     target: str
@@ -55,8 +53,7 @@ class Reading:
 
 @final
 class Network(nn.Module):
-    """Two hidden layers. Quantities are answered in their own unit: the last layer's answer is scaled by what the
-    training rows hold."""
+    """Two hidden layers. For regression the output is scaled by mean and spread of the training targets."""
 
     mean: Tensor
     spread: Tensor
@@ -76,5 +73,5 @@ class Network(nn.Module):
         self.register_buffer("spread", torch.tensor(float(facts.more.get("spread", 1.0))))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        answer: Tensor = self.layers(inputs)
-        return answer * self.spread + self.mean
+        out: Tensor = self.layers(inputs)
+        return out * self.spread + self.mean

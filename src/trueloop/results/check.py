@@ -20,16 +20,24 @@ __all__ = ["CrashExplanation", "ExitCode", "NotApplicable", "Outcome", "Tally", 
 
 
 class ExitCode(IntEnum):
-    """How `trueloop check` exits. A script that fails by itself keeps its own code, and the report says so."""
+    """Every exit code of trueloop. A script that fails by itself keeps its own code, and the report says so."""
 
     CLEAN = 0
-    """Nothing found at or above --fail-on."""
+    """No problem: nothing found at or above --fail-on."""
     FINDINGS = 1
-    """Findings at or above --fail-on."""
+    """Findings at or above --fail-on, a claim that fails, an export that is not verified, an error in your own code."""
     TRUELOOP_FAILED = 3
-    """An observer or a rule failed. The run continued without it, and the report says which."""
+    """A part of trueloop failed, or a package is not installed."""
     MISUSE = 4
-    """The command or a setting is wrong; nothing was run."""
+    """The command, a setting, a recipe or the data are wrong; nothing was run."""
+    STOPPED = 5
+    """A run stopped itself (NaN or Inf, collapse, hang), or a file cannot be written."""
+    LOST_PEER = 6
+    """This process lost the other processes of its run; the one that failed reports why."""
+    INTERRUPTED = 130
+    """Ctrl-C (SIGINT). In general 128 + N: signal N ended it."""
+    TERMINATED = 143
+    """SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)

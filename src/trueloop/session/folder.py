@@ -2,7 +2,7 @@
 
 runs/NAME/run.json         what runs or ran: recipe, machine, status, where it stands
           metrics.jsonl    one row of metrics a line
-          events.jsonl     facts that rules judge; `trueloop judge runs/NAME` judges them again
+          events.jsonl     facts that rules judge; `trueloop recheck runs/NAME` checks them again
           checkpoints/     see checkpoint/store.py
           lock             held by the process that trains
 """

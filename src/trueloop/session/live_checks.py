@@ -1,7 +1,7 @@
 """The rules of `check`, always on: hears the facts that the loop tells, records them, judges them, says at once what is
 new.
 
-runs/NAME/events.jsonl   the facts, one a line: `trueloop judge runs/NAME` judges them again, by the rules of the day
+runs/NAME/events.jsonl   the facts, one a line: `trueloop recheck runs/NAME` checks them again, by the rules of the day
           report.json    what was found, as of the run's end
 """
 

@@ -1,0 +1,43 @@
+"""`trueloop recheck RUN`: check a recorded run again with today's rules. No torch is imported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trueloop.cli.check import add_rule_options, deliver_verdict, refuse_conflicts
+from trueloop.cli.deliver import Delivery
+from trueloop.cli.options import Parser
+from trueloop.doctor.allow import chosen_rules
+from trueloop.doctor.judge_again import judge_again
+from trueloop.errors import Misuse
+from trueloop.usercode.settings import load_settings
+from trueloop.usercode.source import stand_in
+
+__all__ = ["parser", "recheck"]
+
+
+def parser() -> Parser:
+    about = (
+        "Check a run that `trueloop check --record RUN` recorded again, with today's rules. The script does not run."
+    )
+    made = Parser("recheck", "[options] RUN", about)
+    made.add_argument("run", nargs="?", metavar="RUN", help="the folder given to --record")
+    add_rule_options(made)
+    return made
+
+
+def recheck(arguments: list[str]) -> int:
+    options = parser().parse_all(arguments)
+    if options.run is None:
+        raise Misuse(
+            "Which run? Nothing was run: type `trueloop recheck RUN`, the folder that `check --record RUN` wrote."
+        )
+    refuse_conflicts(options)
+    stand_in(os.getcwd())
+    settings = load_settings(Path.cwd())
+    rules = chosen_rules(settings, options.select, options.ignore)
+    delivery = Delivery(options)
+    verdict = judge_again(Path(options.run), rules, settings)
+    deliver_verdict(delivery, verdict)
+    return verdict.exit_code(options.fail_on)
