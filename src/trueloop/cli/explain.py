@@ -108,7 +108,7 @@ def _named(word: str) -> list[type[Rule]]:
 
 
 def search(words: Iterable[str]) -> list[type[Rule]]:
-    """Rules whose pages have all the words, in any case: first those that have them in their name or first line."""
+    """Rules whose pages have all the words, in any case; matches in the name or the first line come first."""
     wanted = [word.lower() for word in words]
 
     def ranked(rule: type[Rule]) -> int | None:

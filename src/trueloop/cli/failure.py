@@ -92,7 +92,7 @@ def _show(error: BaseException) -> None:
 
 
 def _chain(first: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An exception and those that it came from."""
+    """An exception and its causes."""
     current: traceback.TracebackException | None = first
     while current is not None:
         yield current

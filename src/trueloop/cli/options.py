@@ -111,7 +111,7 @@ class Parser(argparse.ArgumentParser):
         return name in self._option_string_actions and self._option_string_actions[name].nargs is None
 
     def _hint(self, own: list[str], target: list[str]) -> None:
-        """An option of ours behind the script goes to the script. It may be the script's own; the user must know."""
+        """An option of trueloop after the script goes to the script. It may be the script's own; the user must know."""
         moved: list[str] = []
         kept: list[str] = []
         rest = iter(target[1:])

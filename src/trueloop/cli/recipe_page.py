@@ -26,7 +26,7 @@ VALUE: Final = 28
 
 
 def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
-    """Grouped; `*` marks fields that differ from the default, `>` those that --set changed."""
+    """Grouped; `*` marks fields that differ from the default, `>` fields that --set changed."""
     changed = {name.partition(".")[0] for name in settings}
     values = {name: as_set(value) for name, value in describe(recipe).items()}
     names_wide = max(map(len, values))
