@@ -148,3 +148,17 @@ def test_each_number_in_json_has_its_basis() -> None:
     for name in ("bus", "wire_seconds", "exposed", "step", "speedup", "speedup_unhidden", "efficiency"):
         assert set(row[name]) == {"value", "basis", "how"}
         assert row[name]["basis"] in ("computed", "measured", "assumed")
+
+
+def test_a_table_that_is_wider_than_the_terminal_keeps_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    to = Screen()
+    print_report(FULL, to=to, color=False)
+    line = _row(to.getvalue(), "ddp")
+    row = next(row for row in FULL.rows if row.way.name == "ddp")
+    assert all(bytes_of(part.value) in line for part in row.memory.parts)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["WIDEST", "console_for", "line", "prose"]
+__all__ = ["PLAIN_WIDTH", "WIDEST", "console_for", "line", "prose"]
 
 WIDEST: Final = 110
 """Columns that prose is folded to at most: longer lines are tiring to read, however wide the terminal is."""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
-from trueloop.report.console import console_for, line, prose
+from trueloop.report.console import PLAIN_WIDTH, console_for, line, prose
 from trueloop.report.evidence import lines_around, where
 from trueloop.report.units import quantity
 from trueloop.results import document as doc
@@ -21,6 +21,7 @@ SIGN: Final = {"good": "✓", "error": "✗", "warning": "!", "advice": "·", ""
 STYLE: Final = {"good": "bold green", "error": "bold red", "warning": "bold yellow", "advice": "bold cyan", "": "bold"}
 COLUMN_STYLE: Final = {"name": "cyan", "shape": "green", "bar": "green"}
 LABEL: Final = 11  # columns of the labels of a card: why, fix, evidence
+LEAST_NAME: Final = 16  # columns for the names of a table: with less, its lines are longer than the terminal
 LONGEST_BAR: Final = 40  # letters of the longest bar
 COLUMN_BAR: Final = 20  # letters of the longest bar inside a table
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"  # eighths of a letter, for the end of a bar
@@ -131,8 +132,8 @@ def _table(console: Console, table: doc.Table) -> None:
         mark = ["→" if number in table.best else ""] if table.best else []
         shown.add_row(*mark, *cells, style="bold" if number in table.best else "")
     if console.is_terminal:  # names fold, numbers never: a table that is still too wide is not cut
-        shown.width = max(Measurement.get(console, console.options, shown).minimum, 20)
-        shown.width = None if shown.width <= console.width else shown.width
+        needed = Measurement.get(console, console.options.update(max_width=PLAIN_WIDTH), shown)
+        shown.width = needed.maximum if needed.minimum + LEAST_NAME > console.width else None
     console.print(shown, crop=False)
     if table.note:
         prose(console, table.note, indent=2, style="dim")

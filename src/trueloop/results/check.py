@@ -139,18 +139,9 @@ class Tally:
                 pass
 
     def watched(self, rules: int, seconds: float = 0.0) -> Watched:
-        return Watched(
-            script=self.script,
-            steps=self.steps,
-            backwards=self.counts[Backward],
-            batches=self.counts[Forward],
-            epochs=self.counts[EpochStarted],
-            models=tuple(self.models),
-            optimizers=tuple(self.optimizers),
-            rules=rules,
-            unwatched_steps=self.unwatched_steps,
-            seconds=seconds,
-        )
+        counts = self.counts[Backward], self.counts[Forward], self.counts[EpochStarted]
+        names = tuple(self.models), tuple(self.optimizers)
+        return Watched(self.script, self.steps, *counts, *names, rules, self.unwatched_steps, seconds)
 
 
 @dataclass(frozen=True, slots=True)
