@@ -135,5 +135,5 @@ def test_a_bench_says_on_which_device_its_forms_ran(monkeypatch: pytest.MonkeyPa
     told, _, _ = _measured([FormSpec("artifact", "a", "a", device="cuda")], 1)
     assert told.machine["device"] == "cuda (a GPU)"
     assert told.how[1].startswith(
-        "All on cuda (a GPU), in fp32 with TF32 off; a call takes its inputs from the host's memory"
+        "All on cuda (a GPU), in fp32 with TF32 off; a call includes both copies, host to device and back"
     )

@@ -92,24 +92,15 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     copy.mkdir()
     (copy / "artifact.json").write_bytes((made / "artifact.json").read_bytes())
     page, numbers = tmp_path / "told.html", tmp_path / "told.json"
-    typed = [
-        "bench",
-        str(made),
-        str(copy),
-        "--batch",
-        "1,4",
-        "--device",
-        device,
-        "--output",
-        str(page),
-        "--output",
-        str(numbers),
-    ]
+    typed = ["bench", str(made), str(copy), "--batch", "1,4", "--device", device]
     assert main(typed) == 1
     assert [asked.device for asked in _Fake.asked] == [device, device]
     said = capsys.readouterr().out
     assert "copy  not measured: it runs on the CPU only" in said
     assert ("includes both copies" in said) is (device != "cpu")
+    for file in (page, numbers):
+        _Fake.asked.clear()
+        assert main([*typed, "--output", str(file)]) == 1
     assert json.loads(numbers.read_text(encoding="utf-8"))["machine"]["device"] == (
         "cpu" if device == "cpu" else "cuda:1 (a GPU)"
     )
