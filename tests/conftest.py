@@ -47,6 +47,15 @@ def _signals_put_back() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True)
+def _onednn_restored() -> Iterator[None]:
+    """torch turns oneDNN off for the process when a bf16 product fails, on a CPU without bf16: the last bits of every
+    later fp32 product in this process would differ."""
+    before = torch.backends.mkldnn.enabled
+    yield
+    torch.backends.mkldnn.enabled = before
+
+
 @dataclass(frozen=True)
 class Checked:
     """What `trueloop check` says of a script."""

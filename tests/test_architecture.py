@@ -309,3 +309,33 @@ def test_tests_are_at_least_as_long_as_the_source() -> None:
     source = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in FILES)
     tests = [file for file in (ROOT / "tests").rglob("*") if file.suffix in (".py", ".md", ".toml")]
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in tests) >= source
+
+
+def _imports_of(file: Path) -> set[str]:
+    """Modules that a file imports, inside functions too; not those of `if TYPE_CHECKING`."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.parametrize("room", sorted({file.relative_to(SOURCE).parts[0] for file in FILES if file.parent != SOURCE}))
+def test_no_files_of_a_room_import_each_other_in_a_cycle(room: str) -> None:
+    names = {
+        ".".join(("trueloop", *file.relative_to(SOURCE).with_suffix("").parts)): file
+        for file in (SOURCE / room).rglob("*.py")
+        if file.name != "__init__.py"
+    }
+    left = {name: _imports_of(file) & names.keys() - {name} for name, file in names.items()}
+    while free := {name for name, imports in left.items() if not imports & left.keys()}:
+        left = {name: imports for name, imports in left.items() if name not in free}
+    assert not left

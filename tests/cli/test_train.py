@@ -119,7 +119,7 @@ def test_a_file_of_the_users_is_trained_and_named(tmp_path: Path) -> None:
 def test_steps_take_the_place_of_epochs_and_idle_values_are_said(tmp_path: Path) -> None:
     ended = trueloop(written(tmp_path), "train", "mine.py", "--set", "steps=2", "--set", "momentum=0.5")
     assert ended.code == 0
-    assert "note: steps=2 takes the place of the recipe's epochs=3." in ended.err
+    assert "note: steps=2 replaces the recipe's epochs=3." in ended.err
     assert "note: momentum=0.5 does nothing with optimizer=adamw" in ended.err
     assert about(tmp_path)["step"] == 2
 
@@ -369,7 +369,7 @@ def test_a_longer_run_stays_longer_and_may_be_counted_in_steps(tmp_path: Path) -
     trueloop(written(tmp_path), "train", "mine.py", "--set", "epochs=2")
     ended = trueloop(tmp_path, "resume", "runs/mine", "--set", "steps=10")
     assert ended.code == 0, ended.err
-    assert "steps=10 takes the place of the recipe's epochs=2" in ended.err
+    assert "steps=10 replaces the recipe's epochs=2" in ended.err
     assert "schedule" not in ended.err
     run = about(tmp_path)
     assert (run["step"], run["recipe"]["steps"], run["recipe"]["epochs"]) == (10, 10, None)
@@ -409,3 +409,23 @@ def test_what_cannot_be_resumed_is_told(words: list[str], said: str, tmp_path: P
     assert ended.code == 4
     assert said in ended.err
     assert about(tmp_path)["status"] == "finished"
+
+
+def test_digits_train_for_one_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its warm-up is a share of the run: one that is cut short is not all warm-up."""
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "digits", "--set", "epochs=1", "--set", "device=cpu"]) == 0, capsys.readouterr().err
+    told = json.loads((tmp_path / "runs" / "digits" / "run.json").read_text(encoding="utf-8"))
+    assert (told["status"], told["step"]) == ("finished", told["total_steps"])
+
+
+def test_a_warm_up_in_steps_that_is_longer_than_the_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "digits", "--set", "epochs=1", "--set", "warmup=100"]) == 4
+    assert "warmup=100 is as long as the run" in capsys.readouterr().err

@@ -213,7 +213,7 @@ def test_a_set_smaller_than_a_batch_with_drop_last_is_refused() -> None:
 
 
 def test_a_warmup_longer_than_the_epochs_is_refused() -> None:
-    assert "warmup=12 leaves nothing of the run's 12 steps (4 per epoch)" in refused(replace(SMALL, warmup=12))
+    assert "warmup=12 is as long as the run: 12 steps, 4 per epoch" in refused(replace(SMALL, warmup=12))
 
 
 def test_what_follows_the_validation_data_needs_some() -> None:

@@ -13,7 +13,10 @@ from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, SequentialLR, StepLR
 
 from tests.engine.small import SMALL, Read, ran
+from trueloop.engine.assemble import fill_in
+from trueloop.engine.loop import Loop
 from trueloop.engine.schedule import SHAPES, Schedule, set_rate
+from trueloop.recipes.catalogue import find_recipe
 
 TOTAL = 40
 
@@ -144,3 +147,16 @@ def test_a_rate_that_is_a_tensor_stays_the_same_tensor() -> None:
     set_rate(optimizer, 0.25)
     assert optimizer.param_groups[0]["lr"] is rate
     assert float(rate) == 0.25
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(3, 3), (1, 1)])
+def test_a_warm_up_given_as_a_share_follows_the_length_of_the_run(epochs: int, steps: int) -> None:
+    parts = Loop.of(replace(SMALL, epochs=epochs, warmup=0.25)).parts  # 4 steps per epoch
+    assert parts.schedule.warmup == parts.recipe.warmup == steps
+    assert [parts.schedule(step) for step in range(steps)] == [SMALL.lr * (step + 1) / steps for step in range(steps)]
+
+
+def test_bundled_recipes_keep_their_warm_up_at_their_own_length() -> None:
+    assert fill_in(find_recipe("shakespeare", {}), 2500).warmup == 100
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    assert Loop.of(find_recipe("digits", {})).parts.schedule.warmup == 20

@@ -68,7 +68,7 @@ def short(name: str, folder: Path) -> Recipe:
         device="cpu",
         log_every=1,
         statistics_every=0,
-        warmup=min(recipe.warmup, 2),
+        warmup=2 if recipe.warmup else 0,
         trackers=(),
         **SHORT[name],
     )

@@ -303,7 +303,7 @@ def test_what_was_done_to_lr_is_said() -> None:
         ({"parallel": "fsdp", "precision": "fp16", "device": "cuda"}, "give precision=bf16"),
         ({"parallel": "fsdp+tp", "tensor_ranks": 1}, "a layer is shared by at least 2"),
         ({"parallel": "tp", "tensor_plan": {"up": "columns"}}, "give 'column' (its outputs) or 'row' (its inputs)"),
-        ({"lr_scaling": "linear"}, "needs the batch that lr=0.01 was found for: give reference_batch"),
+        ({"lr_scaling": "linear"}, "needs the batch that lr=0.01 was found for: set reference_batch"),
         ({"lr_scaling": "linear", "reference_batch": 0}, "reference_batch is 0: it is at least 1"),
         ({"digest_every": -1}, "digest_every is -1"),
     ],

@@ -93,8 +93,8 @@ def _refuse_lengths(parts: Parts) -> None:
         )
     if recipe.warmup >= parts.total_steps:
         raise BadRecipe(
-            f"warmup={recipe.warmup:,} leaves nothing of the run's {parts.total_steps:,} steps ({batches.steps_per_epoch:,} per epoch): it "
-            "would be all warm-up. Nothing was trained: give a smaller warmup, or more epochs."
+            f"warmup={recipe.warmup:,} is as long as the run: {parts.total_steps:,} steps, {batches.steps_per_epoch:,} per "
+            "epoch. Nothing was trained: set a smaller warmup, a share of the run such as warmup=0.05, or more epochs."
         )
 
 

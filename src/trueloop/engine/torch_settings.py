@@ -1,4 +1,4 @@
-"""Settings of torch that belong to the whole process: set for a run, and put back after it."""
+"""Process-wide settings of torch: set for a run, and restored after it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from trueloop.recipe.recipe import Recipe
 __all__ = ["pick_device", "torch_settings"]
 
 WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
-"""What cuBLAS reads when it starts."""
+"""Read by cuBLAS when it starts."""
 
 
 @contextmanager
 def torch_settings(precision: Precision, recipe: Recipe) -> Iterator[None]:
+    """oneDNN is restored too: torch turns it off for the process when a bf16 matrix product fails (a CPU without bf16),
+    which changes the last bits of later fp32 runs."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
-    threads = torch.get_num_threads()
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     if recipe.deterministic:
@@ -37,15 +39,16 @@ def torch_settings(precision: Precision, recipe: Recipe) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.backends.cudnn.benchmark = benchmark
         torch.set_num_threads(threads)
+        torch.backends.mkldnn.enabled = onednn
         if recipe.deterministic and workspace is None:
             os.environ.pop(WORKSPACE, None)
 
 
 def pick_device(word: str) -> torch.device:
-    """auto: the best that is there. Asked for by name, it must be there: `machine_mistakes` has asked."""
+    """auto: the best available. `machine_problems` refuses a device that does not exist."""
     if word not in ("auto", "cuda"):
         return torch.device(word)
     if word == "cuda" or torch.cuda.is_available():
-        # With its number: a device without one is not equal to the device of the tensors that are on it.
+        # With its index: a device without one is not equal to the device of its tensors.
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

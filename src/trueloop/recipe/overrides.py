@@ -1,9 +1,11 @@
-"""`--set name=value`: a recipe with other values, read by the types of its fields.
+"""`--set name=value`: a recipe with other values, parsed by the types of its fields.
 
-lr=3e-4                            a number                       epochs=none                       nothing, where a
-field may be None schedule=cosine                    one of several names           betas=0.9,0.95
-several values optimizer_options.nesterov=true    one entry of a mapping         optimizer_options=nesterov=true   the
-whole mapping
+lr=3e-4                            a number
+epochs=none                        None, where a field may be None
+schedule=cosine                    one of several names
+betas=0.9,0.95                     several values
+optimizer_options.nesterov=true    one entry of a mapping
+optimizer_options=nesterov=true    the mapping itself
 """
 
 from __future__ import annotations
@@ -21,74 +23,46 @@ from trueloop.recipe.validate import bullet_list, find_problems, suggestion
 
 __all__ = ["apply_overrides", "override_notes"]
 
-_MEANT: Final[Mapping[str, str]] = {
-    "learning_rate": "lr",
-    "max_lr": "lr",
-    "batch_size": "batch",
-    "bs": "batch",
-    "train_batch_size": "batch",
-    "num_epochs": "epochs",
-    "max_epochs": "epochs",
-    "num_train_epochs": "epochs",
-    "n_epochs": "epochs",
-    "max_steps": "steps",
-    "num_steps": "steps",
-    "iterations": "steps",
-    "max_iters": "steps",
-    "wd": "weight_decay",
-    "l2": "weight_decay",
-    "gradient_accumulation_steps": "accumulate",
-    "accumulate_grad_batches": "accumulate",
-    "grad_accum": "accumulate",
-    "gradient_clip_val": "clip",
-    "max_grad_norm": "clip",
-    "grad_clip": "clip",
-    "scheduler": "schedule",
-    "lr_scheduler": "schedule",
-    "warmup_steps": "warmup",
-    "min_lr": "final",
-    "amp": "precision",
-    "dtype": "precision",
-    "fp16": "precision",
-    "bf16": "precision",
-    "mixed_precision": "precision",
-    "num_workers": "workers",
-    "early_stopping": "patience",
-    "random_seed": "seed",
-    "loss_fn": "loss",
-    "criterion": "loss",
-    "opt": "optimizer",
-    "optim": "optimizer",
-    "ema_decay": "ema",
-    "gradient_checkpointing": "activation_checkpointing",
-    "log_interval": "log_every",
-    "logging_steps": "log_every",
-    "eval_every": "evaluate_every",
-    "eval_interval": "evaluate_every",
-    "eval_steps": "evaluate_every",
-    "val_check_interval": "evaluate_every",
-    "save_steps": "save_every",
-    "save_total_limit": "keep",
-    "sampler": "balanced",
-    "logger": "trackers",
-    "report_to": "trackers",
-    "pretrained": "start_from",
-    "init_from": "start_from",
-    "checkpoint": "start_from",
-    "smoothing": "label_smoothing",
-    "torch_compile": "compile",
-    "dataset": "data",
+_SYNONYMS: Final = {
+    "lr": "learning_rate max_lr",
+    "batch": "batch_size bs train_batch_size",
+    "epochs": "num_epochs max_epochs num_train_epochs n_epochs",
+    "steps": "max_steps num_steps iterations max_iters",
+    "weight_decay": "wd l2",
+    "accumulate": "gradient_accumulation_steps accumulate_grad_batches grad_accum",
+    "clip": "gradient_clip_val max_grad_norm grad_clip",
+    "schedule": "scheduler lr_scheduler",
+    "warmup": "warmup_steps",
+    "final": "min_lr",
+    "precision": "amp dtype fp16 bf16 mixed_precision",
+    "workers": "num_workers",
+    "patience": "early_stopping",
+    "seed": "random_seed",
+    "loss": "loss_fn criterion",
+    "optimizer": "opt optim",
+    "ema": "ema_decay",
+    "activation_checkpointing": "gradient_checkpointing",
+    "log_every": "log_interval logging_steps",
+    "evaluate_every": "eval_every eval_interval eval_steps val_check_interval",
+    "save_every": "save_steps",
+    "keep": "save_total_limit",
+    "balanced": "sampler",
+    "trackers": "logger report_to",
+    "start_from": "pretrained init_from checkpoint",
+    "label_smoothing": "smoothing",
+    "compile": "torch_compile",
+    "data": "dataset",
 }
-"""What other frameworks call it -> what a recipe calls it. A suggestion only: one thing has one name here."""
+"""A field, and what other frameworks call it. Used in suggestions only."""
+_FIELD_OF: Final = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
 
 _NOTHING: Final = ("none", "off", "null", "")
 _LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}
-"""Two ways to say how long: setting one takes the other back."""
+"""Two ways to set the length: one replaces the other."""
 
 
 def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
-    """Raises BadRecipe with all wrong names and values at once, and with whatever else is then wrong with the
-    recipe."""
+    """Raises BadRecipe with all unknown fields, invalid values and other problems at once."""
     values: dict[str, Any] = {}
     mistakes: list[str] = []
     for name, text in settings.items():
@@ -100,19 +74,19 @@ def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
     for name, other in _LENGTHS.items():
         if values.get(name) is not None and other not in settings:
             values[other] = None
-    made = replace(recipe, **values)
+    changed = replace(recipe, **values)
     if mistakes:
-        told = bullet_list([*mistakes, *find_problems(made)])
+        problems = bullet_list([*mistakes, *find_problems(changed)])
         raise BadRecipe(
-            f"The recipe {recipe.name!r} cannot be set so:{told}\nNothing was run: `--show` lists the fields."
+            f"These settings do not fit the recipe {recipe.name!r}:{problems}\nNothing was run: `--show` lists the fields."
         )
-    return made
+    return changed
 
 
 def override_notes(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
-    """What settings do besides setting what they name."""
+    """What settings change besides the field they name."""
     return [
-        f"{name}={settings[name]} takes the place of the recipe's {other}={getattr(recipe, other)}."
+        f"{name}={settings[name]} replaces the recipe's {other}={getattr(recipe, other)}."
         for name, other in _LENGTHS.items()
         if name in settings
         and other not in settings
@@ -122,11 +96,11 @@ def override_notes(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
 
 
 def _entered(before: Any, field: str, entry: str, text: str) -> Any:
-    """The new value of a field; with an entry, the mapping that it was, and that entry."""
+    """The new value of a field; with an entry, the mapping with that entry."""
     if field not in field_types():
-        meant = _MEANT.get(field.lower())
+        meant = _FIELD_OF.get(field.lower())
         hint = f" Did you mean {meant}?" if meant else did_you_mean(field.lower(), field_types())
-        raise ValueError(f"a recipe has no {field!r}.{hint}")
+        raise ValueError(f"unknown recipe field {field!r}.{hint}")
     if entry:
         if not isinstance(before, Mapping):
             raise ValueError(f"{field} has no entries: write --set {field}=VALUE")
@@ -134,15 +108,18 @@ def _entered(before: Any, field: str, entry: str, text: str) -> Any:
     try:
         return _read(text.strip(), field_types()[field], field)
     except ValueError as error:
-        raise ValueError(f"{field} cannot be {text!r}{error}") from None
+        raise ValueError(f"{field}={text} is not valid{error}") from None
 
 
 def _read(text: str, kind: Any, field: str) -> Any:
-    """The text as a value of that kind. Raises ValueError with the rest of a sentence."""
+    """The text as a value of that type. Raises ValueError with the rest of a sentence."""
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         if type(None) in inside and text.lower() in _NOTHING:
             return None
+        if {int, float} <= set(inside):
+            number = _number(text, float)
+            return int(number) if number == int(number) else number
         return _read(text, next(part for part in inside if part is not type(None)), field)
     if origin is Literal:
         if text in inside:
@@ -158,7 +135,7 @@ def _read(text: str, kind: Any, field: str) -> Any:
         return _number(text, kind)
     if kind is str:
         return text
-    raise ValueError(": it can be set in a recipe's file only")
+    raise ValueError(": set it in the recipe's file")
 
 
 def _truth(text: str) -> bool:

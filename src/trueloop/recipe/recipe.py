@@ -1,11 +1,11 @@
-"""What to train and how: one frozen value. Variants are functions of it; `--set name=value` is one of them.
+"""What to train and how: one frozen value. Variants are functions of it, such as `--set name=value`.
 
     recipe = Recipe(name="mine", model=Net, data=read, task="multiclass", epochs=10, lr=3e-4)
     trueloop.train(recipe)
     trueloop.train(replace(recipe, seed=1))
 
-A recipe says nothing about the machine it will run on but `device`; it holds functions that build the model and read
-the data, not models and tensors, so that it can be shown, compared and judged before anything runs. No torch here.
+A recipe says nothing about the machine except `device`. It holds functions that build the model and read the data, not
+models and tensors, so it can be shown, compared and validated before anything runs. No torch here.
 """
 
 from __future__ import annotations
@@ -30,63 +30,59 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class DataRequest:
-    """Where a recipe's data may be looked for."""
+    """Where to look for a recipe's data."""
 
     folder: Path | None = None
-    """--data DIR; None: the variable TRUELOOP_DATA, then the cache folder."""
+    """--data DIR; None: $TRUELOOP_DATA, then the cache folder."""
     download: bool = False
-    """May it be fetched from its public home?"""
+    """May it be downloaded?"""
     seed: int = 0
-    """For splits that are drawn."""
+    """For random splits."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every field with its default; the docstring under each says what it means."""
+    """Every field with its default; the docstring below it says what it means."""
 
     # -- what --
     name: str
-    """What runs are called unless --name says otherwise."""
+    """The name of its runs, unless --name is given."""
     model: Callable[..., Any]
     """Builds the model: called without arguments, or with the facts of the data (`Facts`) if it takes one."""
     data: Callable[[DataRequest], Any]
     """Reads the data: `Splits` of train, valid and test."""
     task: Literal["multiclass", "binary", "multilabel", "regression", "language"] = "multiclass"
-    """multiclass | binary | multilabel | regression | language: the loss that fits, the checks of the targets, the
-    metrics."""
+    """multiclass | binary | multilabel | regression | language: selects loss, target checks and metrics."""
     loss: Callable[[Any, Any], Any] | None = None
-    """Your own loss(output, targets): one loss per sample (best: then accumulation is exact), or their mean."""
+    """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
     metric: str = ""
-    """What chooses the best checkpoint: loss, accuracy, f1, mae, r2; empty: the task's own (accuracy; loss for
-    regression and language)."""
+    """Selects the best checkpoint: loss, accuracy, f1, mae, r2; empty: accuracy, or loss for regression and language."""
     label_smoothing: float = 0.0
-    """For multiclass: 0.1 moves a tenth of the target to all classes alike."""
+    """For multiclass: 0.1 spreads a tenth of the target over all classes."""
 
     # -- how it learns --
     optimizer: str | Callable[..., Any] = "adamw"
-    """sgd | momentum | adam | adamw, the name of any class of torch.optim, or a callable that takes parameters and
-    lr."""
+    """sgd | momentum | adam | adamw, any class name of torch.optim, or a callable that takes parameters and lr."""
     lr: float = 1e-3
     """The highest learning rate of the schedule."""
     lr_scaling: Literal["none", "linear", "sqrt"] = "none"
-    """none | linear | sqrt: lr was found for reference_batch, and grows with batch, or with its square root."""
+    """none | linear | sqrt: lr is for reference_batch, and grows with batch, or with its square root."""
     reference_batch: int | None = None
-    """The batch that lr was found for, with lr_scaling."""
+    """The batch size that lr is for, with lr_scaling."""
     weight_decay: float = 0.0
-    """On matrices and kernels only: never on biases, norms and embeddings' vectors of one dimension."""
+    """On parameters of two or more dimensions only: not on biases and norms."""
     momentum: float = 0.9
     """For `momentum` only."""
     betas: tuple[float, float] = (0.9, 0.999)
     """For Adam and AdamW."""
     optimizer_options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """Anything else the optimizer's class takes."""
+    """Other arguments of the optimizer's class."""
     schedule: Literal["constant", "step", "cosine", "one-cycle", "linear", "plateau"] = "constant"
-    """constant | step | cosine | one-cycle | linear | plateau: a function of the optimizer step, whatever the batch or
-    the processes."""
-    warmup: int = 0
-    """Steps of linear warm-up before it."""
+    """constant | step | cosine | one-cycle | linear | plateau: a function of the optimizer step."""
+    warmup: int | float = 0
+    """Linear warm-up before it: optimizer steps, or, below 1, a share of the run (0.05)."""
     final: float = 0.0
-    """cosine, linear, one-cycle: where they end, as a share of lr."""
+    """cosine, linear, one-cycle: the last learning rate, as a share of lr."""
     step_size: int = 0
     """step: optimizer steps between two drops; 0: a third of the run."""
     gamma: float = 0.1
@@ -100,21 +96,19 @@ class Recipe:
     batch: int = 64
     """Samples per optimizer step, over all micro-batches and processes."""
     accumulate: int = 1
-    """Split each batch into this many micro-batches: less memory, the same numbers."""
+    """Split each batch into this many micro-batches: less memory, the same gradient."""
     clip: float | None = None
-    """Largest norm of the whole gradient."""
+    """Largest gradient norm."""
     ema: float | None = None
-    """Decay of an exponential moving average of the weights, which is then what is evaluated: 0.999."""
+    """Decay of an exponential moving average of the weights, as in 0.999. The average is evaluated."""
     patience: int | None = None
     """Early stopping: evaluations without a better metric before the run ends."""
     on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"
-    """A gradient that is no number: stop and name the layer, skip the step, or go back to the last checkpoint
-    (rollback)."""
+    """A non-finite loss or gradient: stop and name the layer, skip the step, or go back to the last checkpoint."""
     max_nonfinite: int = 10
-    """How many are skipped or rolled back before the run stops all the same."""
+    """How many are skipped or rolled back before the run stops anyway."""
     on_collapse: Literal["stop", "mark"] = "stop"
-    """With --baseline: a run that falls below it, or is no better than a constant answer, stops, or is marked and goes
-    on."""
+    """With --baseline: a run below it, or no better than a constant answer, stops, or is marked and continues."""
 
     # -- data --
     balanced: bool = False
@@ -122,75 +116,70 @@ class Recipe:
     drop_last: bool = False
     """Leave out the last, smaller batch of an epoch."""
     where: Literal["auto", "resident", "loader"] = "auto"
-    """Batches from tensors on the device (resident), or from a loader; auto: resident when the set fits."""
+    """Batches from tensors on the device (resident), or from a loader; auto: resident if the data fit."""
     workers: int = 0
-    """Processes of the loader. The batches do not depend on it."""
+    """Worker processes of the loader. The batches do not depend on it."""
     prefetch: int = 2
-    """Batches that each of these processes has ready ahead."""
+    """Batches that each worker loads ahead."""
     pin: bool = True
-    """Batches of a loader for a CUDA device in memory that it can copy from while it computes."""
+    """Pinned memory for batches of a loader, so that copies to a CUDA device overlap with its work."""
 
     # -- on what --
     device: str = "auto"
-    """cuda | cuda:N | mps | cpu | auto: the best that is there."""
+    """cuda | cuda:N | mps | cpu | auto: the best available."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
-    """fp32 | tf32 | bf16 | fp16: fp16 brings a scaler; tf32 is for matrix products of CUDA devices."""
+    """fp32 | tf32 | bf16 | fp16: fp16 uses a gradient scaler; tf32 is for matrix products on CUDA devices."""
     program: Literal["eager", "cuda_graphs", "compiled_step"] = "eager"
-    """eager | cuda_graphs (CUDA: optimizer steps recorded, several replayed at once) | compiled_step (CPU: loss and gradients compiled
-    as one function)."""
+    """eager | cuda_graphs (CUDA: several recorded steps replayed at once) | compiled_step (CPU: loss and gradients as one
+    compiled function)."""
     steps_per_replay: int = 25
-    """cuda_graphs: optimizer steps that are replayed at once, at most."""
+    """cuda_graphs: most optimizer steps that are replayed at once."""
     parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
-    """Several processes: auto (ddp) | ddp (a copy of the model each) | fsdp (a part of each weight) | tp (a part of
-    layers) | fsdp+tp."""
+    """Several processes: auto (ddp) | ddp (replicas) | fsdp (sharded weights) | tp (split layers) | fsdp+tp."""
     tensor_ranks: int = 2
-    """fsdp+tp: processes that share a layer."""
+    """fsdp+tp: processes that split a layer."""
     tensor_plan: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """tp: linear layers that are split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs found in each
-    nn.Sequential."""
+    """tp: linear layers to split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs in each nn.Sequential."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None
-    """Compile for sizes that change; None: torch decides."""
+    """Compile for changing sizes; None: torch decides."""
     compile_fullgraph: bool = False
-    """Refuse models that torch cannot compile in one piece."""
+    """Refuse models that torch cannot compile as one graph."""
     activation_checkpointing: bool = False
-    """Compute the blocks' activations again in the backward instead of keeping them."""
+    """Recompute the blocks' activations in the backward instead of keeping them."""
     channels_last: bool = False
-    """Images with their channels side by side in memory, which convolutions may like better."""
+    """Images in channels-last memory format, which may speed up convolutions."""
     threads: int = 0
-    """Of the CPU, within an operation; 0: as many as torch takes."""
+    """CPU threads per operation; 0: torch's default."""
     seed: int = 0
     """Weights, order, augmentation and dropout."""
     deterministic: bool = False
-    """Only operations that give the same bits each time."""
+    """Only deterministic operations: repeated runs are bit-identical."""
 
     # -- when --
     log_every: int = 50
-    """Steps between two lines of metrics; in between, the host never waits for the device."""
+    """Steps between two rows of metrics; in between, the host does not wait for the device."""
     evaluate_every: int | None = None
     """Steps between two evaluations; None: at the end of each epoch."""
     digest_every: int | None = None
-    """Steps between two looks whether copies of weights are still the same on all processes; None: at each evaluation;
-    0: never."""
+    """Steps between two checks that all replicas hold the same weights; None: at each evaluation; 0: never."""
     save_every: int | None = None
     """Steps between two checkpoints; None: after each evaluation."""
     keep: int = 2
-    """How many last checkpoints stay, besides the best."""
+    """How many of the last checkpoints are kept, besides the best."""
     statistics_every: int = 500
-    """Steps between two looks at gradients, updates and activations layer by layer; 0: never."""
+    """Steps between two rows of layer statistics (gradients, updates, activations); 0: never."""
 
     # -- besides --
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ("tensorboard",)
-    """Where metrics also go: tensorboard | wandb | mlflow. The run folder always has them."""
+    """Where metrics also go: tensorboard | wandb | mlflow. The run folder always holds them."""
     hooks: tuple[Hook, ...] = ()
-    """What the user adds."""
+    """Your own."""
     start_from: str = ""
-    """Whose weights the model starts with (not a resume): a run (its best), a checkpoint, a .safetensors or .pt
-    file."""
+    """Initial weights (not a resume): a run (its best checkpoint), a checkpoint, a .safetensors or .pt file."""
     start_map: Mapping[str, str | None] = field(default_factory=lambda: _NOTHING)
-    """Names there -> names here, for start_from: {"encoder.*": "backbone.*", "head.*": None}; None leaves tensors
-    out."""
+    """For start_from: names there -> names here, {"encoder.*": "backbone.*", "head.*": None}; None drops tensors."""
 
 
 GROUPS: Final[tuple[tuple[str, str], ...]] = (
@@ -201,12 +190,12 @@ GROUPS: Final[tuple[tuple[str, str], ...]] = (
     ("when", "log_every"),
     ("besides", "trackers"),
 )
-"""Headings for `--show`, each with the field it stands before."""
+"""Headings of `--show`, each with its first field."""
 
 
 @lru_cache(maxsize=1)
 def field_docs() -> Mapping[str, str]:
-    """What each field means: the docstring under it, read from this very file."""
+    """What each field means: the docstring below it, read from this file."""
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == Recipe.__name__)
     found: dict[str, str] = {}
@@ -226,7 +215,7 @@ def field_types() -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1)
 def defaults() -> Mapping[str, Any]:
-    """The value of each field that need not be given."""
+    """The default of each optional field."""
     given = {each.name: each.default for each in fields(Recipe) if each.default is not MISSING}
     return given | {each.name: each.default_factory() for each in fields(Recipe) if each.default_factory is not MISSING}
 

@@ -1,7 +1,7 @@
-"""A recipe that cannot be trained is refused before anything runs, with all its mistakes at once. No torch.
+"""A recipe that cannot be trained is refused before anything runs, with all its problems at once. No torch.
 
-Three kinds of mistakes, each a sentence that says what to write instead: a value of the wrong kind or name, a number
-out of its range, and values that do not go together. What needs torch to be known (optimizers, devices) is asked in
+There are three kinds of problems: a value of the wrong type or name, a number out of range, and values that do not fit
+together. Each is a sentence that says what to write instead. What needs torch (optimizers, devices) is checked in
 `engine/preflight.py`.
 """
 
@@ -28,81 +28,44 @@ METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "regression": ("loss", "mae", "r2"),
     "language": ("loss", "accuracy"),
 }
-"""What each task measures, its own choice first. A loss of the user's own is measured by itself alone."""
+"""The metrics of each task, its default first. A custom loss is its own only metric."""
 
-_MEANT: Final[Mapping[str, Mapping[str, str]]] = {
-    "task": {
-        "classification": "multiclass",
-        "lm": "language",
-        "bce": "binary",
-        "mse": "regression",
-        "generation": "language",
-    },
+_SYNONYMS: Final[Mapping[str, Mapping[str, str]]] = {
+    "task": {"multiclass": "classification", "language": "lm generation", "binary": "bce", "regression": "mse"},
     "schedule": {
-        "none": "constant",
-        "onecycle": "one-cycle",
-        "cosineannealing": "cosine",
-        "reducelronplateau": "plateau",
-        "warmup": "linear",
+        "constant": "none",
+        "one-cycle": "onecycle",
+        "cosine": "cosineannealing",
+        "plateau": "reducelronplateau",
+        "linear": "warmup",
     },
-    "precision": {
-        "16": "fp16",
-        "half": "fp16",
-        "float16": "fp16",
-        "32": "fp32",
-        "float32": "fp32",
-        "bfloat16": "bf16",
-        "mixed": "bf16",
-    },
-    "compile": {
-        "true": "default",
-        "on": "default",
-        "yes": "default",
-        "1": "default",
-        "false": "off",
-        "no": "off",
-        "none": "off",
-        "0": "off",
-    },
-    "device": {"gpu": "cuda", "metal": "mps", "nvidia": "cuda", "0": "cuda:0"},
-    "program": {
-        "graph": "cuda_graphs",
-        "graphs": "cuda_graphs",
-        "cudagraph": "cuda_graphs",
-        "cuda-graph": "cuda_graphs",
-        "cudagraphs": "cuda_graphs",
-        "plain": "eager",
-    },
+    "precision": {"fp16": "16 half float16", "fp32": "32 float32", "bf16": "bfloat16 mixed"},
+    "compile": {"default": "true on yes 1", "off": "false no none 0"},
+    "device": {"cuda": "gpu nvidia", "mps": "metal", "cuda:0": "0"},
+    "program": {"cuda_graphs": "graph graphs cudagraph cuda-graph cudagraphs", "eager": "plain"},
     "parallel": {
-        "dp": "ddp",
-        "data": "ddp",
-        "replicate": "ddp",
-        "zero": "fsdp",
-        "zero3": "fsdp",
-        "deepspeed": "fsdp",
-        "fsdp2": "fsdp",
-        "tensor": "tp",
-        "megatron": "tp",
-        "2d": "fsdp+tp",
-        "tp+fsdp": "fsdp+tp",
+        "ddp": "dp data replicate",
+        "fsdp": "zero zero3 deepspeed fsdp2",
+        "tp": "tensor megatron",
+        "fsdp+tp": "2d tp+fsdp",
     },
-    "where": {"device": "resident", "gpu": "resident", "memory": "resident", "disk": "loader"},
-    "on_nonfinite": {"raise": "stop", "error": "stop", "ignore": "skip"},
-    "on_collapse": {"raise": "stop", "error": "stop", "end": "stop", "warn": "mark", "note": "mark", "ignore": "mark"},
-    "trackers": {"wb": "wandb", "tb": "tensorboard", "weights-and-biases": "wandb"},
+    "where": {"resident": "device gpu memory", "loader": "disk"},
+    "on_nonfinite": {"stop": "raise error", "skip": "ignore"},
+    "on_collapse": {"stop": "raise error end", "mark": "warn note ignore"},
+    "trackers": {"wandb": "wb weights-and-biases", "tensorboard": "tb"},
 }
-"""Words of other frameworks -> ours, where the spelling gives no hint."""
+"""Field -> value -> the words that other frameworks use for it. Used in suggestions only."""
 
 
 def suggestion(field: str, word: str, known: Iterable[str]) -> str:
-    """' Did you mean x? There are: ...' for a value that a field does not have."""
+    """' Did you mean x? There are: ...' for an unknown value."""
     known = list(known)
-    meant = _MEANT.get(field, {}).get(word.lower())
+    meant = next((value for value, words in _SYNONYMS.get(field, {}).items() if word.lower() in words.split()), None)
     return f"{f' Did you mean {meant}?' if meant else did_you_mean(word.lower(), known)} There are: {', '.join(known)}"
 
 
 def validate(recipe: Recipe, more: Iterable[str] = ()) -> Recipe:
-    """The recipe itself. Raises BadRecipe with its mistakes, and those (`more`) that somebody else has found."""
+    """The recipe itself. Raises BadRecipe with its problems, and with those in `more`."""
     found = [*find_problems(recipe), *more]
     if found:
         raise BadRecipe(f"The recipe {recipe.name!r} cannot be trained:{bullet_list(found)}\nNothing was run.")
@@ -115,7 +78,7 @@ def bullet_list(mistakes: Iterable[str]) -> str:
 
 
 def find_problems(recipe: Recipe) -> list[str]:
-    """Each as a clause that says what to write instead; none: it can be trained."""
+    """Each is a clause that says what to write instead; empty: the recipe can be trained."""
     wrong = {name: said for name, kind in field_types().items() if (said := _misfit(name, getattr(recipe, name), kind))}
     sound = _without(recipe, wrong)
     outside = {
@@ -129,18 +92,18 @@ def find_problems(recipe: Recipe) -> list[str]:
 
 
 def _without(recipe: Recipe, wrong: Iterable[str]) -> Recipe:
-    """The recipe with a good value in place of each wrong one, so that one mistake is not told twice."""
+    """The recipe with a valid value in place of each wrong one, so that each problem is reported once."""
     stand_ins = {name: defaults()[name] for name in wrong if name in defaults()}
     if {"epochs", "steps"} & set(stand_ins):
         stand_ins |= {"epochs": 1, "steps": None}
     return replace(recipe, **stand_ins)
 
 
-# -- kinds --
+# -- types --
 
 
 def _misfit(name: str, value: Any, kind: Any) -> str | None:
-    """What is wrong with a value that is not of its field's kind."""
+    """What is wrong with a value that does not have its field's type."""
     if _fits(value, kind):
         return None
     inside = typing.get_args(kind)
@@ -223,7 +186,10 @@ _RANGES: Final[Mapping[str, _Range]] = {
         lambda value: all(0 <= beta < 1 for beta in value),
         "each is 0 or more, and less than 1, as in 0.9,0.999",
     ),
-    "warmup": _NOT_NEGATIVE,
+    "warmup": (
+        lambda value: value >= 0 and (value < 1 or value == int(value)),
+        "it is a number of steps, or a share of the run below 1, as in 0.05",
+    ),
     "final": _SHARE,
     "step_size": _NOT_NEGATIVE,
     "gamma": _SHARE,
@@ -250,7 +216,7 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "keep": (lambda value: value >= 1, "it is at least 1: without a checkpoint no run can be resumed"),
     "statistics_every": _NOT_NEGATIVE,
 }
-"""Field -> what its number must satisfy, and how that is said. None, where a field may be None, is always good."""
+"""Field -> the condition on its number, and how to say it. None, where a field may be None, is always valid."""
 
 
 def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
@@ -258,16 +224,16 @@ def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
     return value is None or (finite and good(value))
 
 
-# -- what goes together --
+# -- combinations --
 
 
 def _builders(recipe: Recipe) -> Iterator[str]:
-    """A recipe holds functions that build, not what they build: the seed must come first."""
+    """A recipe holds functions that build model and loss: the seed is set before they run."""
     if callable(getattr(recipe.model, "state_dict", None)) and not isinstance(recipe.model, type):
         kind = type(recipe.model).__name__
-        yield f"model is a {kind} that is built already, before the seed is set: give what builds it, as in model={kind}"
+        yield f"model is a {kind} that is built already, before the seed is set: give the function that builds it, as in model={kind}"
     if isinstance(recipe.loss, type):
-        yield f"loss is the class {recipe.loss.__name__}: give one of it, as in loss={recipe.loss.__name__}()"
+        yield f"loss is the class {recipe.loss.__name__}: create one, as in loss={recipe.loss.__name__}()"
 
 
 def _names(recipe: Recipe) -> Iterator[str]:
@@ -284,85 +250,85 @@ def _names(recipe: Recipe) -> Iterator[str]:
 
 
 def _length(recipe: Recipe) -> Iterator[str]:
-    """How long, and in what pieces."""
+    """Length and micro-batches."""
     if recipe.epochs is not None and recipe.steps is not None:
-        yield f"epochs={recipe.epochs} and steps={recipe.steps} both say how long it trains: give one of them"
+        yield f"epochs={recipe.epochs} and steps={recipe.steps} both set the length: set one of them"
     if recipe.epochs is None and recipe.steps is None:
-        yield "nothing says how long it trains: give epochs, as in epochs=10, or steps"
+        yield "the recipe has no length: set epochs, as in epochs=10, or steps"
     if recipe.accumulate > recipe.batch:
         yield (
             f"a batch of {recipe.batch} cannot be split into accumulate={recipe.accumulate} micro-batches: accumulate splits the batch, "
-            f"it does not multiply it; give batch={recipe.batch * recipe.accumulate} if that is what one step shall see"
+            f"it does not multiply it; set batch={recipe.batch * recipe.accumulate} if that is what one step shall see"
         )
     if recipe.steps is not None and recipe.warmup >= recipe.steps:
-        yield f"warmup={recipe.warmup} leaves nothing of steps={recipe.steps}: the run would be all warm-up; give a smaller warmup"
+        yield f"warmup={recipe.warmup} is as long as the run (steps={recipe.steps}): set a smaller warmup, or a share, as in 0.05"
     if recipe.on_nonfinite == "rollback" and recipe.steps is not None and (recipe.save_every or 0) >= recipe.steps:
         yield (
             f"on_nonfinite=rollback goes back to a checkpoint, but save_every={recipe.save_every} writes none before steps={recipe.steps}: "
-            "give a smaller save_every, or on_nonfinite=skip"
+            "set a smaller save_every, or on_nonfinite=skip"
         )
 
 
 def _learning(recipe: Recipe) -> Iterator[str]:
-    """The question, and what is done about it."""
+    """Task, loss and schedule."""
     if recipe.label_smoothing and recipe.loss is not None:
-        yield f"label_smoothing={recipe.label_smoothing:g} belongs to the task's loss, and the recipe has its own: smooth there, or give 0"
+        yield f"label_smoothing={recipe.label_smoothing:g} belongs to the task's loss, and the recipe has its own: smooth there, or set 0"
     elif recipe.label_smoothing and recipe.task != "multiclass":
-        yield f"label_smoothing={recipe.label_smoothing:g} is for task=multiclass, not {recipe.task}: give 0"
+        yield f"label_smoothing={recipe.label_smoothing:g} is for task=multiclass, not {recipe.task}: set 0"
     if recipe.balanced and recipe.loss is None and recipe.task not in ("multiclass", "binary"):
-        yield f"balanced draws every class equally often, and task={recipe.task} has no classes: give balanced=False"
+        yield f"balanced draws every class equally often, and task={recipe.task} has no classes: set balanced=False"
     if recipe.schedule == "plateau" and recipe.patience is not None and recipe.patience <= recipe.plateau:
         yield (
             f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the rate: "
-            f"give a patience of more than {recipe.plateau}"
+            f"set a patience of more than {recipe.plateau}"
         )
 
 
 def _machine(recipe: Recipe) -> Iterator[str]:
     """Device, precision, compiler, data."""
     if recipe.device == "cpu" and recipe.precision == "fp16":
-        yield "precision=fp16 on the CPU is slow and overflows: give precision=bf16, or fp32"
+        yield "precision=fp16 on the CPU is slow and overflows: set precision=bf16, or fp32"
     if recipe.device in ("cpu", "mps") and recipe.precision == "tf32":
-        yield f"precision=tf32 is for matrix products of CUDA devices, not of device={recipe.device}: give precision=fp32"
+        yield f"precision=tf32 is for matrix products of CUDA devices, not of device={recipe.device}: set precision=fp32"
     if recipe.compile == "off" and recipe.compile_fullgraph:
-        yield "compile_fullgraph=True does nothing while compile is off: give compile=default too"
+        yield "compile_fullgraph=True does nothing while compile is off: set compile=default too"
     if recipe.compile == "off" and recipe.compile_dynamic is not None:
-        yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: give compile=default too"
+        yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: set compile=default too"
     if recipe.program == "cuda_graphs" and recipe.device in ("cpu", "mps"):
-        yield f"program=cuda_graphs plays CUDA graphs, and device={recipe.device} has none: give program=eager"
+        yield f"program=cuda_graphs plays CUDA graphs, and device={recipe.device} has none: set program=eager"
     if recipe.program == "compiled_step" and (
         recipe.precision != "fp32" or recipe.compile != "off" or recipe.device not in ("auto", "cpu")
     ):
-        yield "program=compiled_step compiles by itself, in fp32, for a CPU: give precision=fp32, compile=off and device=cpu, or program=eager"
+        yield "program=compiled_step compiles by itself, in fp32, for a CPU: set precision=fp32, compile=off and device=cpu, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.where == "loader":
-        yield "program=cuda_graphs takes its batches on the device, not from a loader: give where=resident, or program=eager"
+        yield "program=cuda_graphs takes its batches on the device, not from a loader: set where=resident, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.precision == "fp16":
-        yield "program=cuda_graphs cannot ask the scaler of precision=fp16 in each step: give precision=bf16, or program=eager"
+        yield "program=cuda_graphs cannot ask the scaler of precision=fp16 in each step: set precision=bf16, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.compile in ("reduce-overhead", "max-autotune"):
-        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=cuda_graphs: give compile=default"
+        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=cuda_graphs: set compile=default"
     if recipe.where == "resident" and recipe.workers:
-        yield f"workers={recipe.workers} has nothing to do with where=resident: give workers=0, or where=loader"
+        yield f"workers={recipe.workers} has nothing to do with where=resident: set workers=0, or where=loader"
 
 
 def _parallel(recipe: Recipe) -> Iterator[str]:
-    """Several processes, and what they cannot do together."""
+    """Several processes."""
     way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
     if recipe.program == "cuda_graphs" and way not in ("auto", "none"):
-        yield f"program=cuda_graphs trains in one process, and parallel={way} is for several: give program=eager, or parallel=none"
+        yield f"program=cuda_graphs trains in one process, and parallel={way} is for several: set program=eager, or parallel=none"
     if recipe.program == "compiled_step" and spread:
-        yield f"program=compiled_step compiles a whole model, and with parallel={way} each process has a part of it: give program=eager"
+        yield f"program=compiled_step compiles a whole model, and with parallel={way} each process has a part of it: set program=eager"
     if recipe.precision == "fp16" and spread:
-        yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): give precision=bf16"
+        yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): set precision=bf16"
     if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
-        yield f"compile={recipe.compile} cannot compile layers that processes share (parallel={way}): give compile=off, or parallel=fsdp"
+        yield f"compile={recipe.compile} cannot compile layers that processes share (parallel={way}): set compile=off, or parallel=fsdp"
     for pattern, style in recipe.tensor_plan.items():
         if style not in ("column", "row"):
-            yield f"tensor_plan splits {pattern} by {style!r}: give 'column' (its outputs) or 'row' (its inputs)"
+            yield f"tensor_plan splits {pattern} by {style!r}: set 'column' (its outputs) or 'row' (its inputs)"
     if recipe.lr_scaling != "none" and recipe.reference_batch is None:
-        yield f"lr_scaling={recipe.lr_scaling} needs the batch that lr={recipe.lr:g} was found for: give reference_batch"
+        yield f"lr_scaling={recipe.lr_scaling} needs the batch that lr={recipe.lr:g} was found for: set reference_batch"
 
 
-# -- what is said, and not refused --
+# -- notes --
 
 _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("final", "schedule", ("cosine", "linear", "one-cycle")),
@@ -377,12 +343,12 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("tensor_ranks", "parallel", ("fsdp+tp",)),
     ("tensor_plan", "parallel", ("tp", "fsdp+tp")),
 )
-"""Field, the field that decides whether it is used, and the values with which it is."""
+"""Field, the field that decides whether it is used, and the values for which it is."""
 
 
 def unused_fields(recipe: Recipe) -> list[str]:
-    """Values that were given and do nothing. A variant of a recipe (`--set optimizer=adam`) may well leave some behind:
-    no mistake."""
+    """Values that have no effect. A variant of a recipe (`--set optimizer=adam`) may leave some behind, so they are not
+    refused."""
     return [
         f"{name}={getattr(recipe, name)!r} does nothing with {decider}={getattr(recipe, decider)}: it is for {' and '.join(users)}."
         for name, decider, users in _ONLY_FOR

@@ -24,7 +24,7 @@ def recipe() -> Recipe:
         lr=3e-3,
         weight_decay=0.05,
         schedule="cosine",
-        warmup=20,
+        warmup=0.06,
     )
 
 

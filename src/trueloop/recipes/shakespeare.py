@@ -37,7 +37,7 @@ def recipe() -> Recipe:
         betas=(0.9, 0.99),
         weight_decay=0.1,
         schedule="cosine",
-        warmup=100,
+        warmup=0.04,
         final=0.05,
         steps=2500,
         batch=64,
