@@ -207,7 +207,7 @@ def test_the_newest_whole_checkpoint_is_chosen_and_the_damaged_one_named(tmp_pat
     damaged = tmp_path / "step-00000011" / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:100])
     job = Job(tmp_path)
-    with pytest.warns(UserWarning, match=r"step-00000011/model.safetensors is damaged.*step-00000005 is whole"):
+    with pytest.warns(UserWarning, match=r"step-00000011/model.safetensors is damaged.*step-00000005 is valid"):
         assert job.checkpoints.resume() == 5
     with pytest.warns(UserWarning, match="damaged"):
         assert torch.equal(Job(tmp_path).train(20), undisturbed)
@@ -216,7 +216,7 @@ def test_the_newest_whole_checkpoint_is_chosen_and_the_damaged_one_named(tmp_pat
 def test_a_folder_with_nothing_whole_is_refused_and_an_empty_one_begins_at_zero(tmp_path: Path) -> None:
     Job(tmp_path).train(3, save_at=(3,))
     (tmp_path / "step-00000003" / "manifest.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(BadCheckpoint, match="No checkpoint there is whole"):
+    with pytest.raises(BadCheckpoint, match="There is no valid checkpoint"):
         Job(tmp_path).checkpoints.resume()
     assert Job(tmp_path / "new").checkpoints.resume() == 0
 
@@ -253,7 +253,7 @@ def test_other_parts_than_were_saved_are_refused_before_anything_is_loaded() -> 
 def test_a_part_without_a_state_and_checkpoints_of_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="loader= is list, which has no state_dict"):
         trueloop.Checkpoints(tmp_path, loader=[])  # type: ignore[arg-type]
-    with pytest.raises(Misuse, match="Checkpoints of nothing"):
+    with pytest.raises(Misuse, match="There is nothing to save"):
         trueloop.Checkpoints(tmp_path, scaler=None)
 
 

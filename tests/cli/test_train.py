@@ -399,7 +399,10 @@ def test_a_run_made_longer_ends_as_one_that_was_long_from_the_start(tmp_path: Pa
         ([], "Which run?"),
         (["runs/nothing"], "holds no run"),
         (["runs/mine", "--set", "lr"], "expected NAME=VALUE"),
-        (["runs/mine", "--set", "epochs=9", "--set", "lr=5"], "was trained by another recipe (lr: 0.001, now 5.0)"),
+        (
+            ["runs/mine", "--set", "epochs=9", "--set", "lr=5"],
+            "was trained with a different recipe (lr: 0.001, now 5.0)",
+        ),
         (["runs/mine", "--set", "epoch=5"], "Did you mean epochs?"),
     ],
 )

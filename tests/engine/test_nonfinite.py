@@ -299,7 +299,7 @@ def test_an_autopsy_changes_nothing() -> None:
     assert same_bits(before, model.state_dict())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert event.origin == "unknown", "nothing is wrong with this batch"
-    assert "it arises in the backward" in describe_origin(event, 0, 3)
+    assert "it comes from the backward" in describe_origin(event, 0, 3)
 
 
 def test_an_autopsy_of_accumulated_steps_looks_at_micro_batches() -> None:

@@ -146,7 +146,7 @@ def test_one_target_that_is_no_number_is_found_anywhere() -> None:
     targets[123] = torch.nan
     data = Of(Splits(Tensors(inputs, targets)))
     said = refused(replace(SMALL, data=data, task="regression", model=lambda: nn.Linear(WIDTH, 1)), BadData)
-    assert "The training data: target 123 is nan, and 1 of 1,000 are no numbers" in said
+    assert "The training data: target 123 is nan, and 1 of 1,000 are NaN or Inf" in said
 
 
 def test_validation_and_test_data_are_tried_before_the_first_epoch_is_spent() -> None:

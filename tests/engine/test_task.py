@@ -235,7 +235,7 @@ def changed(targets: Tensor, value: float, at: Any = 3) -> Tensor:
         ),
         (Binary(), ANSWERS, changed(YES, -1), "(targets + 1) / 2"),
         (Binary(), ANSWERS, changed(YES, 0.5), "probabilities need a loss of your own"),
-        (Binary(), ANSWERS, changed(YES, torch.nan), "target 3 is nan, and 1 of 12 are no numbers"),
+        (Binary(), ANSWERS, changed(YES, torch.nan), "target 3 is nan, and 1 of 12 are NaN or Inf"),
         (Multilabel(), LABEL_SCORES, CLASSES, "class numbers, one per sample, are task='multiclass'"),
         (Multilabel(), LABEL_SCORES, LABELS[:, :2], "outputs [12, 4] with targets [12, 2]"),
         (Multilabel(), LABEL_SCORES, LABELS * 2, "multilabel needs targets 0 or 1"),

@@ -100,7 +100,7 @@ def test_train_called_from_python_ends_with_a_paragraph_and_run_json_says_why(
     assert about["status"] == "hung"
     assert about["ended"] >= about["started"]
     assert "rank 1 never comes: since " in about["message"]
-    assert about["message"].endswith(f"Go on: trueloop resume {tmp_path}/runs/stuck")
+    assert about["message"].endswith(f"Continue with: trueloop resume {tmp_path}/runs/stuck")
     assert not list(tmp_path.glob("trueloop-*")), "the folder in which they met is gone"
     monkeypatch.chdir(tmp_path)
     assert main(["runs"]) == 0
@@ -188,4 +188,4 @@ def test_a_training_thread_that_wakes_up_afterwards_adds_nothing(
     folder.write(status="failed", message="RuntimeError: Connection closed by peer")
     about = json.loads((folder.path / "run.json").read_text(encoding="utf-8"))
     assert (about["status"], about["step"]) == ("hung", 3)
-    assert about["message"].startswith("it hangs. Go on: trueloop resume ")
+    assert about["message"].startswith("it hangs. Continue with: trueloop resume ")

@@ -127,7 +127,7 @@ def test_a_second_control_c_leaves_at_once(tmp_path: Path) -> None:
     assert begin(twice, run, Beacon()).wait() == 130
     about = read_about(run)
     assert about["status"] == "signal"
-    assert "Left at once at step 25" in about["message"]
+    assert "Interrupted at step 25" in about["message"]
     assert f"trueloop resume {run}" in about["message"]
     assert trained(recipe_of("resident"), run)[0] == 0
     assert_same("resident", run)

@@ -81,6 +81,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 def _length_notes(before: Recipe, now: Recipe) -> Iterator[str]:
     stretched = now.schedule in STRETCHED or (now.schedule == "step" and not now.step_size)
+    stretched = stretched or 0 < now.warmup < 1
     if stretched and (before.epochs, before.steps) != (now.epochs, now.steps):
         yield (
             f"schedule={now.schedule} depends on the length of the run: from here the learning rate follows the new "

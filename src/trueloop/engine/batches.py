@@ -68,7 +68,7 @@ class Window(NamedTuple):
         return 1 if self.numbers is None else len(self.numbers)
 
     def divided(self, strategy: Strategy, targets: int | Tensor) -> Iterator[tuple[Batch, int | float | Tensor]]:
-        """Each micro-batch with the divisor of its losses: infinity for those that count for nothing."""
+        """Each micro-batch with the divisor of its losses: infinity for idle micro-batches."""
         own = len(self.micros) - self.idle
         for number, micro in enumerate(strategy.micros(self.micros, self.samples)):
             yield micro, targets if number < own else math.inf

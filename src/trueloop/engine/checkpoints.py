@@ -1,5 +1,5 @@
-"""Checkpoints for somebody's own loop: everything that has a state, and the random states, come back bit for bit.
-Usable alone:
+"""Checkpoints for your own loop: every part with a state, and the random states, are restored bit-identically. Usable
+alone:
 
     checkpoints = Checkpoints("runs/mine", model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
     for step in range(checkpoints.resume(), 10_000):
@@ -8,8 +8,8 @@ Usable alone:
             checkpoints.save(step + 1)
     checkpoints.finish()
 
-What is saved is written in the background, aside, hashed, and appears under its name when it is whole; what is resumed
-is the newest that is whole. Nothing that is read is unpickled into classes.
+A checkpoint is written in the background under another name, hashed, and renamed when it is complete. `resume` takes the
+newest valid one. Reading never unpickles into classes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from trueloop.parallel.peers import find_peers
 __all__ = ["Checkpoints", "Stateful"]
 
 FORMAT: Final = 1
-"""Of what this file writes into a checkpoint; a later one may read earlier ones."""
+"""Version of the checkpoint's contents."""
 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """A module, an optimizer, a scheduler, a scaler, a loader with a position: whatever can say and take its state."""
+    """A module, an optimizer, a scheduler, a scaler, a loader with a position: anything with a state_dict."""
 
     def state_dict(self) -> Any: ...
 
@@ -49,7 +49,7 @@ class Stateful(Protocol):
 
 @final
 class Checkpoints:
-    """The checkpoints of one run, by the names under which its parts are given. A part that is None is not there."""
+    """The checkpoints of one run; its parts are named by keyword. A part that is None is left out."""
 
     def __init__(self, folder: str | Path | Store, *, keep: int = 2, **parts: Stateful | None) -> None:
         self.parts: dict[str, Stateful] = {name: part for name, part in parts.items() if part is not None}
@@ -60,25 +60,24 @@ class Checkpoints:
                 )
         if not self.parts:
             raise Misuse(
-                "Checkpoints of nothing: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer)."
+                "There is nothing to save: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer)."
             )
         self.store = folder if isinstance(folder, Store) else Folder(Path(folder))
         self.values: Mapping[str, Any] = {}
-        """What `save(step, name=value)` was given besides, once resumed."""
+        """Other values passed to `save(step, name=value)`, after a resume."""
         self._best_step: int | None = None
         self._best: int | None = None
         self._peers = find_peers(torch.device("cpu"))
         self._saver = Saver(self.store, keep)
-        # Forgotten or not, `finish` is called: what went wrong with the last save must be heard.
+        # Called even if the user forgets it: an error of the last save must be raised.
         self._finish = weakref.finalize(self, self._saver.finish)
 
     def save(self, step: int, *, best: bool = False, **values: Any) -> None:
-        """A snapshot now; the disk has it later. What went wrong with the one before is raised here."""
+        """Take a snapshot now; it is written in the background. Raises the error of the save before it."""
         from trueloop import __version__
 
         states = {name: part.state_dict() for name, part in self.parts.items()}
-        # The position of a loader and the random states are each process's own; modules and optimizers are the same in
-        # all.
+        # Each process has its own loader position and random states; modules and optimizers are the same in all.
         own = {
             name: state
             for name, state in states.items()
@@ -101,15 +100,15 @@ class Checkpoints:
         self._saver.save(taken({**about, "parts": sorted(self.parts)}, modules, training))
 
     def resume(self) -> int:
-        """Everything as it was at the newest whole checkpoint; its step, or 0 if there is none yet."""
+        """Restore the newest valid checkpoint; its step, or 0 if there is none yet."""
         self._saver.finish()
         if isinstance(self.store, Folder) and self._peers.first:
             self.store.sweep()
         name, contents, troubles = newest_whole(self.store)
         if contents is None and troubles:
-            raise BadCheckpoint(f"{troubles[-1]} No checkpoint there is whole. Nothing was loaded.")
+            raise BadCheckpoint(f"{troubles[-1]} There is no valid checkpoint. Nothing was loaded.")
         for trouble in troubles:
-            warnings.warn(f"{trouble} It was passed over; {name} is whole.", stacklevel=2)
+            warnings.warn(f"{trouble} It was ignored; {name} is valid.", stacklevel=2)
         if contents is None or name is None:
             return 0
         self._refuse_others(self.store.where(name), contents)
@@ -122,11 +121,11 @@ class Checkpoints:
             only = [
                 f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ set(self.parts))
             ]
-            raise BadCheckpoint(f"{where} was saved with other parts: {', '.join(only)}. Nothing was loaded.")
+            raise BadCheckpoint(f"{where} was saved with different parts: {', '.join(only)}. Nothing was loaded.")
         processes = len(contents.training["own"])
         if processes != self._peers.world:
             raise BadCheckpoint(
-                f"{where} was saved by {processes} processes, and here are {self._peers.world}. Nothing was loaded."
+                f"{where} was saved by {processes} processes, and this run has {self._peers.world}. Nothing was loaded."
             )
 
     def _restore(self, contents: Contents) -> None:
@@ -141,7 +140,7 @@ class Checkpoints:
         restore_states(own["random"])  # last: a part may draw while it loads
 
     def finish(self) -> None:
-        """Wait until the disk has everything; raise what went wrong."""
+        """Wait until everything is written; raise the error if that failed."""
         self._saver.finish()
 
     def __enter__(self) -> Self:

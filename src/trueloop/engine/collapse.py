@@ -1,9 +1,9 @@
-"""Has a run collapsed? A pure decision from numbers: the run's validation, a baseline's, and what a constant answer
-scores. No torch.
+"""Has a run collapsed? A pure decision from numbers: the run's validation metric, a baseline's, and a constant
+answer's. No torch.
 
-    bar = Bar(baseline, trivial)
-    found = bar.judge(step=120, epoch=2.0, value=0.11, best=None, last=False)
-    found.sentence       # 'Validation accuracy 0.11 at step 120 is below ...'; found is None where all is well
+    check = CollapseCheck(baseline, constant)
+    found = check.check(step=120, epoch=2.0, value=0.11, best=None, last=False)
+    found.sentence       # 'Validation accuracy 0.11 at step 120 is below ...'; None: all is well
 
 In mid-run a run is held against the baseline at the same step, and may be late: it has collapsed only if it is below
 what the baseline had reached after half as many steps. At the end its best is held against the baseline's best.
@@ -23,8 +23,8 @@ from trueloop.hook import Collapse
 __all__ = ["FIRST_CHECKED_EPOCH", "LAG", "Baseline", "CollapseCheck", "ConstantAnswer"]
 
 FIRST_CHECKED_EPOCH: Final = 1.0
-"""Epochs before anything is judged: before it has seen all data once, a healthy model may well be no better than a
-constant answer."""
+"""Epochs before anything is checked: a healthy model may be no better than a constant answer before it has seen all data
+once."""
 LAG: Final = 2
 """How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not
 lost."""
@@ -97,7 +97,7 @@ class ConstantAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CollapseCheck:
-    """What a run must reach."""
+    """The metric that a run must reach."""
 
     baseline: Baseline
     trivial: ConstantAnswer | None = None
@@ -124,7 +124,7 @@ class CollapseCheck:
         return self._lead(value, self.trivial.value) > (self.baseline.noise if more_is_possible else 0.0)
 
     def _below(self, step: int, value: float, expected: float, *, last: bool) -> Collapse | None:
-        """Worse than the baseline by more than its noise. What is no number is worse than any."""
+        """Worse than the baseline by more than its noise. A non-finite value is worse than any."""
         baseline = self.baseline
         if math.isfinite(value) and self._lead(value, expected) >= -baseline.noise:
             return None

@@ -1,4 +1,4 @@
-"""The model, compiled if the recipe asks for it; what torch cannot compile is told in a sentence."""
+"""The model, compiled if the recipe asks for it. Compile errors of torch become one sentence."""
 
 from __future__ import annotations
 

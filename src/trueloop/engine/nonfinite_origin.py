@@ -1,7 +1,6 @@
-"""Where a loss or a gradient that is no number came from: the batch is computed again, forward and backward, and every
-layer looked at.
+"""Where a non-finite loss or gradient comes from: the batch is computed again, and every layer is checked.
 
-Nothing is changed by it: no gradient is kept, random states are fenced, running statistics put back.
+Nothing changes: gradients are not kept, random states are preserved, running statistics are restored.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ class _Call:
     layer: str
     kind: str
     bad: bool
-    """It gives what is no number, from numbers."""
+    """Its output is non-finite and its input is finite."""
     given: tuple[float, float] | None
     value: str
     own: Sequence[Tensor]
     """Its own parameters, those of its parts included."""
     wrong_before: list[bool] = field(default_factory=list)
-    """Was a gradient that reached its output no number?"""
+    """Was a gradient of its output non-finite?"""
     wrong_after: list[bool] = field(default_factory=list)
-    """Was one that it handed on?"""
+    """Was a gradient of its input non-finite?"""
 
 
 @contextmanager
@@ -79,8 +78,8 @@ def find_origin(
     rates: tuple[float, ...],
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> NotFinite:
-    """What is the first thing that is no number: input, weight, a layer's output, the loss, or only a gradient? None:
-    no batch here."""
+    """The first non-finite value: input, weight, a layer's output, the loss, or only a gradient. `batch` is None: this
+    process has no batch."""
 
     def told(
         what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, operation: str = ""
@@ -166,15 +165,15 @@ def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
         case _, "weight":
             return f"The weight {event.layer} holds {event.value} {at}: it was so before this batch."
         case "gradient", "layer":
-            return f"The gradient is no number {at}: layers and loss are finite, but the backward of {event.layer} ({event.operation}) is not."
+            return f"The gradient is non-finite {at}: layers and loss are finite, but the backward of {event.layer} ({event.operation}) is not."
         case _, "layer":
             return f"The layer {event.layer} ({event.operation}) gives {event.value}{given} {at}: it is the first that does."
         case "loss", "unknown":
             return (
-                f"The loss or a gradient is no number {at}. Each process holds a part of the model, so that no layer can be named: "
+                f"The loss or a gradient is non-finite {at}. Each process holds a part of the model, so the layer is unknown: "
                 "parallel=none, or ddp, names it."
             )
         case _, "loss":
             return f"The loss is {event.value} {at}, though every layer's output is finite{given.replace('inputs', 'outputs')}."
         case _:
-            return f"The gradient is no number {at}, though layers and loss are finite: it arises in the backward."
+            return f"The gradient is non-finite {at}, though layers and loss are finite: it comes from the backward."

@@ -61,7 +61,7 @@ def build_optimizer(
 
 
 def optimizer_problems(recipe: Recipe) -> list[str]:
-    """What can be told without a model: a name that torch does not have, an option that the class does not take."""
+    """Problems that are known without a model: an unknown optimizer, an option that it does not take."""
     if not isinstance(recipe.optimizer, str):
         return []
     try:

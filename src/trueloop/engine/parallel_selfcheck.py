@@ -57,7 +57,7 @@ def _near(one: Tensor, other: Tensor) -> bool:
 
 
 def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tensor]:
-    """To the first batch, in eval mode. A model that fails on it is told of by the rehearsal; one that fails only when
+    """Of the first batch, in eval mode. A model that fails on it is reported before training; one that fails only when
     split, here."""
     batch = batches.batch_at(0, 0) if batches.steps_per_epoch else None
     if batch is None:

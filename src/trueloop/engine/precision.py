@@ -58,8 +58,7 @@ class Precision:
             self.scaler.update()
 
     def is_overflow(self, loss: Tensor) -> bool:
-        """Is a gradient that is no number nothing but the scaler finding its scale? Not if the loss was none before it
-        was scaled."""
+        """Is a non-finite gradient only the scaler finding its scale? Not if the unscaled loss is non-finite too."""
         return self.scaler is not None and self.scaler.get_scale() >= 1.0 and math.isfinite(loss.item())
 
     def state(self) -> dict[str, Any]:

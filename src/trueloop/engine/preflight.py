@@ -1,9 +1,8 @@
-"""Before the first step: everything that can be known without training is asked, and told in sentences that teach.
+"""Before the first step: everything that can be checked without training.
 
-`machine_mistakes` needs only the recipe: it is asked before data are read. `rehearse` needs the assembled loop: it
-sends the first batches through the model, in eval mode, without gradients, behind a fence of random states, and puts
-the model's buffers back: no number of the run depends on it. (What a model's forward or a dataset keeps in plain
-attributes is theirs, and stays.)
+`machine_problems` needs only the recipe and runs before data are read. `check_before_training` needs the parts: it sends
+the first batches through the model in eval mode, without gradients, and restores random states and buffers, so it does
+not change the run. (Plain attributes that a model or a dataset sets stay.)
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["check_before_training", "machine_problems"]
 
 
 def machine_problems(recipe: Recipe) -> list[str]:
-    """What the recipe asks of this machine or of torch and cannot have, each as a clause for `vetted`."""
+    """What the recipe asks of this machine or of torch and cannot have, each as a clause for `validate`."""
     return [
         *_device_mistakes(str(recipe.device), str(recipe.precision)),
         *_program_mistakes(recipe),
@@ -207,7 +206,7 @@ def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
 
 
 def _sizes(parts: Parts, samples: int) -> list[int]:
-    """Micro-batches of a step of so many samples, over all processes."""
+    """Sizes of the micro-batches of a step, over all processes."""
     world = parts.strategy.sharers.world
     shares = [samples // world + (rank < samples % world) for rank in range(world)]
     if parts.recipe.accumulate == 1:

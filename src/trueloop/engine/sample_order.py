@@ -12,7 +12,7 @@ __all__ = ["epoch_order", "micro_batch_sizes", "mix_seed", "steps_per_epoch"]
 
 
 def mix_seed(*numbers: int) -> int:
-    """One 63-bit seed from several numbers: neighbours give seeds that have nothing to do with one another."""
+    """One 63-bit seed from several numbers: similar numbers give unrelated seeds."""
     digest = hashlib.blake2b(",".join(map(str, numbers)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 

@@ -1,4 +1,4 @@
-"""Where a run stands: the counters that a checkpoint carries."""
+"""The counters of a run, which a checkpoint carries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class State:
     clock: int = 0
     """What the schedule counts: steps that the fp16 scaler did not refuse."""
     skipped: int = 0
-    """Steps left out because a gradient was no number."""
+    """Steps skipped because a loss or a gradient was non-finite."""
     rollbacks: int = 0
     avoided: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, batch) that the run went back for: skipped when they come again."""
@@ -33,7 +33,7 @@ class State:
     """What the plateau schedule has come down to."""
     plateau_worse: int = 0
     over: bool = False
-    """Early stopping has spoken."""
+    """Early stopping ends the run."""
 
     def advance(self, ends_epoch: bool, steps: int = 1) -> None:
         self.step += steps

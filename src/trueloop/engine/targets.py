@@ -1,5 +1,4 @@
-"""What targets and outputs must be like, and how it is said when they are not: one sentence with the place, the value
-and the cure."""
+"""Requirements on targets and outputs. An error names the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def require_finite(targets: Tensor, at: str) -> None:
     bad = (~torch.isfinite(targets)).nonzero()
     first = tuple(bad[0].tolist())
     raise BadData(
-        f"{at}: target {_place(first)} is {targets[first].item()}, and {len(bad):,} of {targets.numel():,} are no numbers. "
+        f"{at}: target {_place(first)} is {targets[first].item()}, and {len(bad):,} of {targets.numel():,} are NaN or Inf. "
         "Nothing was trained: remove or fill those rows."
     )
 
@@ -58,7 +57,7 @@ def _place(index: tuple[int, ...]) -> str:
 
 
 def require_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -> None:
-    """CompiledStep numbers, one per answer; the ways in which they are usually not."""
+    """Class numbers, one per output; the usual mistakes have their own message."""
     one_hot = task == "multiclass" and targets.shape == output.shape and bool(((targets == 0) | (targets == 1)).all())
     if one_hot and bool((targets.sum(1) == 1).all()):
         raise BadData(

@@ -139,7 +139,7 @@ class Multiclass(Task):
         if not self.some_ignored and bool((targets == self.ignore).any()):
             raise BadData(
                 f"{at}: some targets are {self.ignore}, which torch leaves out of the loss. Nothing was trained: if they do not "
-                f"count, say so, Facts(ignore={self.ignore}), and the average is over those that do."
+                f"count, say so, Facts(ignore={self.ignore}), and the mean is over the others."
             )
 
 

@@ -24,7 +24,7 @@ def recipe() -> Recipe:
         lr=3e-3,
         weight_decay=0.05,
         schedule="cosine",
-        warmup=0.06,
+        warmup=0.071,
     )
 
 

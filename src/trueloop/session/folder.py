@@ -1,4 +1,4 @@
-"""The folder of a run of ours, and who may write in it.
+"""The folder of a run of `trueloop train`, and its lock.
 
 runs/NAME/run.json         what runs or ran: recipe, machine, status, where it stands
           metrics.jsonl    one row of metrics a line
@@ -57,7 +57,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """For a run that goes on."""
+        """To resume a run."""
         folder = cls(path, read_about(path))
         folder.acquire()
         folder.about = read_about(path)  # again: another process may have ended the run since
@@ -160,7 +160,7 @@ def read_about(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise NotARun(f"{file} cannot be read ({error}). Nothing was done.") from None
     if not isinstance(about, dict) or about.get("kind") != "train":
-        raise NotARun(f"{path} is no run of `trueloop train`. Nothing was done.")
+        raise NotARun(f"{path} is not a run of `trueloop train`. Nothing was done.")
     return about
 
 

@@ -73,7 +73,7 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
             folder.leave_word(
                 status="hung",
                 step=step(),
-                message=f"{sentence} Go on: trueloop resume {folder.path}",
+                message=f"{sentence} Continue with: trueloop resume {folder.path}",
                 ended=time.time(),
             )
         except (OSError, NotARun) as error:  # the folder may lie on the machine that cannot be reached
@@ -89,5 +89,7 @@ def _show(finding: Finding) -> None:
     from trueloop.report.from_check import finding_card
 
     Live(sys.stderr, color=True).show(finding_card(finding))
-    sys.stderr.write("The run was ended: its ranks would have waited on. `trueloop resume runs/NAME` goes on.\n")
+    sys.stderr.write(
+        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` continues it.\n"
+    )
     sys.stderr.flush()
