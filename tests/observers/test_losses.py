@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.conftest import Checked
 from trueloop.event import Event, LossComputed
 from trueloop.observers.loss import LossObserver
-from trueloop.observers.roster import Roster
+from trueloop.observers.run_objects import RunObjects
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall
 from trueloop.taps.nonfinite_replay import Replay
@@ -25,7 +25,7 @@ functional = nn.functional
 def told(function: str, scores: Tensor, target: Tensor, **options: object) -> LossComputed:
     events: list[Event] = []
     bus = Bus(events.append)
-    LossObserver(bus, Roster(bus)).loss_called(LossCall(function, scores, target, options, scores.sum(), None))
+    LossObserver(bus, RunObjects(bus)).loss_called(LossCall(function, scores, target, options, scores.sum(), None))
     (event,) = events
     assert isinstance(event, LossComputed)
     return event
@@ -75,7 +75,7 @@ def test_rows_of_targets_sum_to_one_or_are_padding() -> None:
 def test_only_some_calls_are_told() -> None:
     events: list[Event] = []
     bus = Bus(events.append)
-    observer = LossObserver(bus, Roster(bus))
+    observer = LossObserver(bus, RunObjects(bus))
     for _ in range(120):
         scores = torch.randn(4, 3)
         observer.loss_called(
@@ -185,7 +185,7 @@ def test_the_checked_run_is_the_plain_run(check: Callable[..., Checked], capsys:
 def test_nothing_is_kept_alive() -> None:
     events: list[Event] = []
     bus = Bus(events.append)
-    observer = LossObserver(bus, Roster(bus))
+    observer = LossObserver(bus, RunObjects(bus))
     scores, target = torch.randn(8, 3, requires_grad=True), torch.arange(8).float().view(8, 1)
     gone = weakref.ref(scores), weakref.ref(target)
     observer.loss_called(LossCall("mse_loss", scores, target, {}, scores.sum(), None))

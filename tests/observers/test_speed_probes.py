@@ -14,13 +14,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from tests.conftest import check_script, in_child
 from trueloop.doctor.watch import Watch
 from trueloop.event import BatchesAwaited, BatchesCopied, DeviceReads, DeviceWorked, Event, Place, UpdatePath
-from trueloop.observers import transfers, waiting
+from trueloop.observers import data_wait, transfers
+from trueloop.observers.data_wait import ENOUGH, FIRST_STEP, DataWaitObserver
 from trueloop.observers.device_work import DeviceWorkObserver
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
+from trueloop.observers.run_objects import RunObjects
 from trueloop.observers.transfers import CopiesObserver, ReadsObserver
 from trueloop.observers.update_path import UpdatePathObserver
-from trueloop.observers.waiting import ENOUGH, FIRST_STEP, WaitingObserver
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, DeviceRead, LoaderStart, RunEnd, StepCall
 
@@ -31,10 +31,10 @@ END = RunEnd("finished")
 class Bench:
     """A observer, what it emitted, and the optimizers of a make-believe run."""
 
-    def __init__(self, kind: Callable[[Bus, Roster], Observer], optimizers: int = 1) -> None:
+    def __init__(self, kind: Callable[[Bus, RunObjects], Observer], optimizers: int = 1) -> None:
         self.events: list[Event] = []
         self.bus = Bus(self.events.append)
-        self.observer: object = kind(self.bus, Roster(self.bus))
+        self.observer: object = kind(self.bus, RunObjects(self.bus))
         self.optimizers = [torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1) for _ in range(optimizers)]
 
     def tell(self, moment: str, subject: object) -> None:
@@ -51,7 +51,7 @@ class Bench:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The time of the observers, in nanoseconds, set by hand."""
     now = [1]
-    monkeypatch.setattr(waiting, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(data_wait, "perf_counter_ns", lambda: now[0])
     monkeypatch.setattr(transfers, "perf_counter_ns", lambda: now[0])
     return now
 
@@ -72,7 +72,7 @@ def loader() -> DataLoader[object]:
 
 
 def test_the_median_of_the_steps_is_told_once(clock: list[int]) -> None:
-    bench = Bench(WaitingObserver)
+    bench = Bench(DataWaitObserver)
     bench.tell("loader_started", LoaderStart(kept := loader(), HERE))
     draws(bench, clock, 3 * ENOUGH)
     bench.tell("loader_started", LoaderStart(kept, HERE))
@@ -85,7 +85,7 @@ def test_the_median_of_the_steps_is_told_once(clock: list[int]) -> None:
 
 
 def test_batches_of_one_step_are_added_up(clock: list[int]) -> None:
-    bench = Bench(WaitingObserver)
+    bench = Bench(DataWaitObserver)
     bench.tell("loader_started", LoaderStart(kept := loader(), HERE))
     draws(bench, clock, 3 * ENOUGH, per_step=2)
     bench.tell("run_ended", END)
@@ -96,7 +96,7 @@ def test_batches_of_one_step_are_added_up(clock: list[int]) -> None:
 
 
 def test_first_batches_of_passes_and_passes_without_steps_do_not_count(clock: list[int]) -> None:
-    bench = Bench(WaitingObserver)
+    bench = Bench(DataWaitObserver)
     bench.bus.step = FIRST_STEP
     kept = loader()
     for _ in range(ENOUGH):
@@ -111,7 +111,7 @@ def test_first_batches_of_passes_and_passes_without_steps_do_not_count(clock: li
 
 
 def test_a_pause_of_the_watch_is_no_step(clock: list[int]) -> None:
-    bench = Bench(WaitingObserver)
+    bench = Bench(DataWaitObserver)
     bench.tell("loader_started", LoaderStart(kept := loader(), HERE))
     draws(bench, clock, FIRST_STEP + 10)
     clock[0] += 10**12
@@ -126,7 +126,7 @@ def test_a_pause_of_the_watch_is_no_step(clock: list[int]) -> None:
 
 
 def test_too_few_steps_say_nothing(clock: list[int]) -> None:
-    bench = Bench(WaitingObserver)
+    bench = Bench(DataWaitObserver)
     bench.tell("loader_started", LoaderStart(kept := loader(), HERE))
     draws(bench, clock, FIRST_STEP + 5)
     bench.tell("run_ended", END)

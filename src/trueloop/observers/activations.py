@@ -15,8 +15,7 @@ from torch import Tensor
 
 from trueloop.event import ActivationsMeasured, LayerActivations, Place
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import KnownModel, Roster
-from trueloop.taps.bus import Bus
+from trueloop.observers.run_objects import KnownModel
 from trueloop.taps.calls import BackwardCall
 from trueloop.taps.hidden_activations import Activation, hidden_activations
 from trueloop.usercode.ownership import built_place
@@ -47,8 +46,7 @@ class _Layer:
 class ActivationsObserver(Observer):
     emits = (ActivationsMeasured,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._backwards: Counter[int] = Counter()
         """By the identity of the place: the same line is always the same object."""
         self._layers: dict[tuple[int, str, str], _Layer] = {}
@@ -80,7 +78,7 @@ class ActivationsObserver(Observer):
     def _owners(self) -> dict[int, tuple[KnownModel, str]]:
         """Each parameter's model and layer."""
         found: dict[int, tuple[KnownModel, str]] = {}
-        for known, model in self.roster.living_models():
+        for known, model in self.objects.living_models():
             for name, parameter in model.named_parameters():
                 found.setdefault(id(parameter), (known, name.rpartition(".")[0]))
         return found

@@ -1,4 +1,4 @@
-"""The observers whose events somebody reads. The folder is the registry: every file in it that holds a observer is one."""
+"""The observers whose events some rule reads. The folder is the registry: every observer in it counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trueloop.event import Event
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
+from trueloop.observers.run_objects import RunObjects
 from trueloop.taps.bus import Bus
 
 __all__ = ["all_observers", "assemble"]
@@ -16,21 +16,19 @@ __all__ = ["all_observers", "assemble"]
 
 @lru_cache(maxsize=1)
 def all_observers() -> tuple[type[Observer], ...]:
-    here = Path(__file__).parent
-    names = sorted(
-        file.stem for file in here.glob("*.py") if file.stem not in ("__init__", "observer", "roster", "assemble")
-    )
+    names = sorted(file.stem for file in Path(__file__).parent.glob("[a-z]*.py"))
     modules = [import_module(f"trueloop.observers.{name}") for name in names]
     return tuple(
         value
         for module in modules
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Observer) and value.__module__ == module.__name__
+        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, Observer)
+        if value is not Observer
     )
 
 
 def assemble(bus: Bus, wanted: frozenset[type[Event]]) -> None:
-    """Connect the roster, and each observer that emits something wanted, to the bus."""
-    roster = Roster(bus)
-    observers = [observer(bus, roster) for observer in all_observers() if wanted & set(observer.emits)]
-    bus.subscribe([roster, *observers])
+    """Subscribe the run's objects, and each observer that emits something wanted, to the bus."""
+    objects = RunObjects(bus)
+    observers = [observer(bus, objects) for observer in all_observers() if wanted & set(observer.emits)]
+    bus.subscribe([objects, *observers])

@@ -14,8 +14,6 @@ from torch import Tensor
 from trueloop.event import Backward, Place
 from trueloop.measure.graph import node_name
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall
 from trueloop.taps.graph import LossShape, Survey, broadcast_in, reduction_of, scaler_of, survey
 from trueloop.usercode.source import source_of
@@ -57,8 +55,7 @@ class _Site:
 class BackwardObserver(Observer):
     emits = (Backward,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._sites: dict[Place | None, _Site] = {}
         self._optimized = (-1, 0)
         """(known optimizers, parameters they hold) as of the last count."""
@@ -131,23 +128,23 @@ class BackwardObserver(Observer):
         roots = [node for tensor in call.tensors if (node := _made_by(tensor)) is not None]
         if not roots:
             return 0, 0, 0
-        stamp: _Stamp = {known.number: known.steps for known, _ in self.roster.living_optimizers()}
+        stamp: _Stamp = {known.number: known.steps for known, _ in self.objects.living_optimizers()}
         met = survey(roots, stamp)
-        held = self.roster.held_ids()
-        self._optimized = (len(self.roster.optimizers), len(held))
+        held = self.objects.held_ids()
+        self._optimized = (len(self.objects.optimizers), len(held))
         # sharded parameters are not the leaves of the graph, so nothing is said of them
         countable = met.whole and not (torch.distributed.is_available() and torch.distributed.is_initialized())
         return met.nodes, self._spanned(met) if met.whole else None, len(met.leaves & held) if countable else None
 
     def _spanned(self, met: Survey) -> int:
         """Steps of the optimizers that hold something of this graph, since an earlier walk met a part of it."""
-        holders = [known for known, _ in self.roster.living_optimizers() if not known.ids.isdisjoint(met.leaves)]
+        holders = [known for known, _ in self.objects.living_optimizers() if not known.ids.isdisjoint(met.leaves)]
         return max((known.steps - stamp.get(known.number, 0) for stamp in met.stamps for known in holders), default=0)
 
     def _count_optimized(self) -> int:
-        known = len(self.roster.optimizers)
+        known = len(self.objects.optimizers)
         if self._optimized[0] != known:
-            self._optimized = (known, len(self.roster.held_ids()))
+            self._optimized = (known, len(self.objects.held_ids()))
         return self._optimized[1]
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from trueloop.event import BatchDigested, Place
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import Joined, LoaderStart, ModuleCall, tensors_in
 
 __all__ = ["BatchDigestObserver"]
@@ -30,8 +28,7 @@ class BatchDigestObserver(Observer):
     emits = (BatchDigested,)
     safe_on_shards = True
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._rank: int | None = None
         self._left = ALL_CALLS
         self._seen: Counter[int] = Counter()
@@ -46,7 +43,7 @@ class BatchDigestObserver(Observer):
     def module_call_started(self, call: ModuleCall) -> None:
         if self._rank is None or not self._left or not (call.grad and call.training):
             return
-        known = self.roster.model(call.module)
+        known = self.objects.model(call.module)
         if known is None or self._seen[known.number] >= CALLS:
             return
         digest = _digest(call)

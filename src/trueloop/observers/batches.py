@@ -28,9 +28,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from trueloop.event import BatchInspected, Place
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
 from trueloop.taps.batch_samples import are_windows, digests, integers, likeness, rows_of
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import (
     BatchDrawn,
     BuiltLoader,
@@ -124,8 +122,7 @@ class _Book:
 class BatchesObserver(Observer):
     emits = (BatchInspected,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._books: dict[int, _Book] = {}
         self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
         self._lines: Counter[tuple[int, Place | None]] = Counter()
@@ -224,7 +221,7 @@ class BatchesObserver(Observer):
     def module_call_ended(self, call: ModuleCall) -> None:
         if not self._open or call.failed:
             return
-        known = self.roster.model(call.module)
+        known = self.objects.model(call.module)
         given = _memory_of(tensors_in((call.args, call.kwargs), limit=8))
         look = None if known is None else self._look_at(given)
         if look is None or known is None:

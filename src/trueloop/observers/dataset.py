@@ -28,8 +28,6 @@ from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset,
 from trueloop.event import DatasetRedrawn, Place
 from trueloop.measure.randomness import seed_all
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, assigned_place
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LoaderStart
 from trueloop.taps.fork import CannotFork, run_in_fork
 from trueloop.taps.place import is_users
@@ -42,6 +40,7 @@ from trueloop.taps.random_sources import (
     reseed,
 )
 from trueloop.torch_private.dataloader import become_worker
+from trueloop.usercode.ownership import assigned_place
 from trueloop.usercode.source import source_of
 
 __all__ = ["DatasetObserver"]
@@ -87,8 +86,7 @@ class _Answer:
 class DatasetObserver(Observer):
     emits = (DatasetRedrawn,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._asked: set[tuple[int, bool]] = set()
         """Datasets, with workers or without."""
 

@@ -9,8 +9,6 @@ from torch import nn
 
 from trueloop.event import DeviceWorked, Place
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ModuleCall, RunEnd, StepCall
 
 __all__ = ["DeviceWorkObserver"]
@@ -22,8 +20,7 @@ MOST: Final = 64
 class DeviceWorkObserver(Observer):
     emits = (DeviceWorked,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._known: set[int] = set()
         """Places that were looked at, by identity: they are kept for the whole run, and the same few come in every
         step."""

@@ -19,9 +19,9 @@ from torch.optim import Optimizer
 
 from trueloop.event import Forward, ModelSeen, Place, SteppedWhileEvaluating
 from trueloop.measure.model import drops, keeps_statistics, model_seen
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, parameters_of, unwrapped
-from trueloop.taps.bus import Bus
+from trueloop.observers.run_objects import RunObjects, unwrapped
 from trueloop.taps.calls import (
     BackwardCall,
     DecisionCall,
@@ -135,13 +135,13 @@ class _Held:
 
     __slots__ = ("ids", "models", "seen", "whole")
 
-    def __init__(self, roster: Roster, ids: frozenset[int]) -> None:
+    def __init__(self, objects: RunObjects, ids: frozenset[int]) -> None:
         self.ids = ids
-        self.seen = len(roster.models)
+        self.seen = len(objects.models)
         self.models: list[int] = []
         self.whole: set[int] = set()
         """Those of which it holds all, and nothing is frozen."""
-        for known, module in roster.living_models():
+        for known, module in objects.living_models():
             parameters = list(module.parameters())
             if any(id(p) in ids for p in parameters):
                 self.models.append(known.number)
@@ -153,8 +153,7 @@ class ForwardObserver(Observer):
     emits = (ModelSeen, Forward, SteppedWhileEvaluating)
     safe_on_shards = True
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._pending: dict[int, deque[_Pending]] = {}
         self._latest: _Pending | None = None
         self._scored_inside = False
@@ -217,11 +216,11 @@ class ForwardObserver(Observer):
 
     def module_call_started(self, call: ModuleCall) -> None:
         self._scored_inside = False
-        if self.roster.model(call.module) is not None:
+        if self.objects.model(call.module) is not None:
             self._settle()
 
     def module_call_ended(self, call: ModuleCall) -> None:
-        known = self.roster.model(call.module)
+        known = self.objects.model(call.module)
         if call.failed:
             return
         if known is None:  # no parameters: a criterion, whose single number is a score
@@ -268,7 +267,7 @@ class ForwardObserver(Observer):
     def _is_moved(self, model: nn.Module) -> bool:
         """Has an optimizer that holds some of it stepped with gradients?"""
         ids = {id(parameter) for parameter in model.parameters()}
-        return any(not ids.isdisjoint(self.roster.optimizers[number].ids) for number in self._moving)
+        return any(not ids.isdisjoint(self.objects.optimizers[number].ids) for number in self._moving)
 
     def _same_input(self, model: int, inputs: list[Tensor]) -> bool:
         before = self._inputs.get(model)
@@ -279,7 +278,7 @@ class ForwardObserver(Observer):
 
     def step_ended(self, call: StepCall) -> None:
         self._settle()
-        number = self.roster.optimizer(call.optimizer).number
+        number = self.objects.optimizer(call.optimizer).number
         if number not in self._moving and any(
             parameter.grad is not None for parameter in parameters_of(call.optimizer)
         ):
@@ -305,10 +304,10 @@ class ForwardObserver(Observer):
 
     def _look_at_modes(self, optimizer: Optimizer) -> None:
         """Were all forwards that this step had its gradients from in eval mode?"""
-        known = self.roster.optimizer(optimizer)
+        known = self.objects.optimizer(optimizer)
         held = self._held.get(known.number)
-        if held is None or held.seen != len(self.roster.models) or held.ids != known.ids:
-            held = self._held[known.number] = _Held(self.roster, known.ids)
+        if held is None or held.seen != len(self.objects.models) or held.ids != known.ids:
+            held = self._held[known.number] = _Held(self.objects, known.ids)
         used: list[_Pending] = []
         for model in held.models:
             if calls := self._since_step.get(model):
@@ -318,7 +317,7 @@ class ForwardObserver(Observer):
             self._trained.update((known.number, pending.facts["model"]) for pending in used)
             return
         idle = [pending.facts for pending in used if any(pending.facts[name] for name in IDLE)]
-        root = self.roster.models[idle[-1]["model"]].ref() if idle else None
+        root = self.objects.models[idle[-1]["model"]].ref() if idle else None
         if root is not None and not any(
             layer.training for layer in root.modules()
         ):  # a head may be left in train mode on purpose

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trueloop.event import FrozenStatisticsMoved
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import KnownModel, Roster, parameters_of
-from trueloop.taps.bus import Bus
+from trueloop.observers.run_objects import KnownModel
 from trueloop.taps.calls import StepCall
 from trueloop.torch_private.modules import BatchNorm
 
@@ -36,8 +36,7 @@ class _Look:
 class FrozenStatisticsObserver(Observer):
     emits = (FrozenStatisticsMoved,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._looks: dict[tuple[int, int], tuple[int, list[_Look]]] = {}
         """By the numbers of model and optimizer: the optimizer's step, and its frozen layers then."""
         self._told: set[int] = set()
@@ -47,7 +46,7 @@ class FrozenStatisticsObserver(Observer):
         if taken & (taken - 1) or taken == 1:  # steps 2, 4, 8, 16 ...
             return
         number = self.bus.ordinal("optimizer", call.optimizer)
-        for known, model in self.roster.living_models():
+        for known, model in self.objects.living_models():
             if known.number not in self._told and _trains(model, call.optimizer):
                 self._look(call, known, model, (known.number, number))
 

@@ -17,9 +17,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from trueloop.event import SCALE_FREE, Clipped, Place, Stepped
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, parameters_of
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, ClipCall, StepCall, UnscaleCall
 from trueloop.taps.graph import reduction_of
 from trueloop.torch_private.tensors import tensor_version
@@ -127,8 +126,7 @@ class _Ledger:
 class GradientObserver(Observer):
     emits = (Stepped, Clipped)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._ledgers: dict[int, _Ledger] = {}
         self._found: Literal["new", "same", "none", "cleared"] = "new"
         self._step_places: dict[int, Place | None] = {}
@@ -137,7 +135,7 @@ class GradientObserver(Observer):
         self._ledgers.clear()
 
     def _all(self) -> list[_Ledger]:
-        for known, optimizer in self.roster.living_optimizers():
+        for known, optimizer in self.objects.living_optimizers():
             if known.number not in self._ledgers:
                 self._ledgers[known.number] = _Ledger(optimizer, known.number)
         dead = [number for number, ledger in self._ledgers.items() if ledger.optimizer() is None]
@@ -146,7 +144,7 @@ class GradientObserver(Observer):
         return list(self._ledgers.values())
 
     def _of(self, optimizer: Optimizer) -> _Ledger:
-        number = self.roster.optimizer(optimizer).number
+        number = self.objects.optimizer(optimizer).number
         if number not in self._ledgers:
             self._ledgers[number] = _Ledger(optimizer, number)
         return self._ledgers[number]
@@ -245,7 +243,7 @@ class GradientObserver(Observer):
 
     def _careful(self, ledger: _Ledger) -> bool:
         optimizer = ledger.optimizer()
-        return optimizer is not None and self.roster.optimizer(optimizer).steps < CAREFUL_STEPS
+        return optimizer is not None and self.objects.optimizer(optimizer).steps < CAREFUL_STEPS
 
     def _what_the_step_finds(self, optimizer: Optimizer) -> Literal["new", "same", "none", "cleared"]:
         ledger = self._of(optimizer)

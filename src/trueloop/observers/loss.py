@@ -17,8 +17,6 @@ from trueloop.event import LossComputed, Place
 from trueloop.measure.loss import TARGETS, Activation, LossInputs, loss_computed
 from trueloop.measure.tensors import evenly_spaced
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.graph_notes import ACTIVATION, read_note
 
@@ -62,8 +60,7 @@ class _Suspect:
 class LossObserver(Observer):
     emits = (LossComputed,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._calls: Counter[tuple[str, int]] = Counter()
         """By function and identity of the place: the same line is always the same object."""
         self._suspects: dict[Place | None, _Suspect] = {}

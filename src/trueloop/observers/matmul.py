@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from trueloop.event import Matmuls, Place
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import InnerCall, ModuleCall, StepCall
 from trueloop.usercode.source import source_of
 
@@ -38,8 +36,7 @@ class _Work:
 class MatmulObserver(Observer):
     emits = (Matmuls,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._works: dict[int, _Work] = {}
         self._layers = self._flops = 0
         """Of the call that is under way."""
@@ -53,7 +50,7 @@ class MatmulObserver(Observer):
             return
         self._count(call.module, call.args, call.output)
         layers, flops, self._layers, self._flops = self._layers, self._flops, 0, 0
-        known = self.roster.model(call.module) if flops and call.grad and call.training else None
+        known = self.objects.model(call.module) if flops and call.grad and call.training else None
         if known is not None and known.number not in self._told:
             device = next(call.module.parameters()).device
             self._works[known.number] = _Work(

@@ -9,8 +9,6 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trueloop.event import Place, PlateauStepped
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltSchedule, ScheduleCall
 
 __all__ = ["PlateauObserver"]
@@ -19,8 +17,7 @@ __all__ = ["PlateauObserver"]
 class PlateauObserver(Observer):
     emits = (PlateauStepped,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._built: weakref.WeakKeyDictionary[LRScheduler, Place | None] = weakref.WeakKeyDictionary()
         self._told: weakref.WeakKeyDictionary[LRScheduler, int] = weakref.WeakKeyDictionary()
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import GradientsShared, ParametersSampled, Place, SampledParameter
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, parameters_of
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, Joined, RunEnd, StepCall, tensors_in
 
 __all__ = ["ReplicaObserver"]
@@ -30,8 +29,7 @@ class ReplicaObserver(Observer):
     emits = (GradientsShared, ParametersSampled)
     safe_on_shards = True
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._rank: int | None = None
         self._by: Literal["", "DistributedDataParallel", "all_reduce"] = ""
         self._members: tuple[int, ...] = ()
@@ -79,7 +77,7 @@ class ReplicaObserver(Observer):
             self._averaged = True
 
     def _look_for_gradients(self, call: CollectiveCall) -> None:
-        held = [p for _, optimizer in self.roster.living_optimizers() for p in parameters_of(optimizer)]
+        held = [p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer)]
         given = _given(call)
         sent = {tensor.data_ptr() for tensor in given}
         whole = _is_most_of(given, sum(p.numel() for p in held))
@@ -108,7 +106,7 @@ class ReplicaObserver(Observer):
         self._sharded = self._sharded or not all(map(_is_plain, held))
         self._weights = {p.data_ptr() for p in held if _is_plain(p)}
         self._total = sum(p.numel() for p in held)
-        known = self.roster.optimizer(call.optimizer)
+        known = self.objects.optimizer(call.optimizer)
         sampled = tuple(self._sampled(held[:PARAMETERS]))
         self.bus.emit(
             ParametersSampled(self.bus.step, call.place, self._rank, known.number, known.name, call.index, sampled)
@@ -120,7 +118,7 @@ class ReplicaObserver(Observer):
                 with torch.no_grad():
                     flat = parameter.detach().reshape(-1)
                     values = flat[:: max(1, flat.numel() // VALUES)][:VALUES].double().tolist()
-                name = self.roster.name_of(parameter) or f"parameter {number}"
+                name = self.objects.name_of(parameter) or f"parameter {number}"
                 ref = self._exchanged.get(id(parameter))
                 yield SampledParameter(
                     name, tuple(parameter.shape), tuple(values), ref is not None and ref() is parameter

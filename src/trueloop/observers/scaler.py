@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 from torch.amp import GradScaler
 
 from trueloop.event import Place, ScalerCounted
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster, parameters_of
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import RunEnd, ScalerStep, ScalerUpdate
 
 __all__ = ["ScalerObserver"]
@@ -56,8 +55,7 @@ class _Count:
 class ScalerObserver(Observer):
     emits = (ScalerCounted,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._counts: WeakKeyDictionary[GradScaler, _Count] = WeakKeyDictionary()
 
     def watching_resumed(self, nothing: None) -> None:

@@ -12,8 +12,6 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trueloop.event import Place, ScheduleBuilt, ScheduleEnded, ScheduleStepped
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltSchedule, LoaderStart, RunEnd, ScheduleCall
 
 __all__ = ["ScheduleObserver"]
@@ -53,8 +51,7 @@ class ScheduleObserver(Observer):
     emits = (ScheduleBuilt, ScheduleStepped, ScheduleEnded)
     safe_on_shards = True
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._records: dict[int, _Record] = {}
         self._passes = 0
 

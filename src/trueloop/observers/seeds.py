@@ -9,8 +9,6 @@ import torch
 
 from trueloop.event import SeedChecked
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltOptimizer, StateLoad, StepCall
 
 __all__ = ["SeedsObserver"]
@@ -23,8 +21,7 @@ class SeedsObserver(Observer):
     emits = (SeedChecked,)
     safe_on_shards = True
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._seed = torch.initial_seed()
         self._state = torch.get_rng_state()
         self._built_without = False
@@ -43,7 +40,7 @@ class SeedsObserver(Observer):
         if self._asked:
             return
         self._asked = True
-        known = self.roster.optimizer(call.optimizer)
+        known = self.objects.optimizer(call.optimizer)
         seeded = self._seeded()
         self.bus.emit(
             SeedChecked(
@@ -52,7 +49,7 @@ class SeedsObserver(Observer):
                 seeded=seeded,
                 seeded_late=seeded and self._built_without and not self._loaded,
                 drawn=seeded or self._drawn(),
-                model=next((model.name for model in self.roster.models.values()), ""),
+                model=next((model.name for model in self.objects.models.values()), ""),
             )
         )
 

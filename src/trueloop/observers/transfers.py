@@ -14,8 +14,6 @@ from torch import Tensor
 
 from trueloop.event import BatchesCopied, DeviceReads, Place, ReadLine
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import Roster
-from trueloop.taps.bus import Bus
 from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, DeviceRead, RunEnd, StepCall, tensors_in
 
 __all__ = ["CopiesObserver", "ReadsObserver"]
@@ -51,8 +49,7 @@ class ReadsObserver(Observer):
 
     emits = (DeviceReads,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._last = {row[-1] for row in TRANSFER_WINDOWS}
         self._begin()
 
@@ -70,7 +67,7 @@ class ReadsObserver(Observer):
         step = self.bus.step
         if step > _LAST or not any(step in row for row in TRANSFER_WINDOWS):
             return
-        number = self.roster.optimizer(call.optimizer).number
+        number = self.objects.optimizer(call.optimizer).number
         self._row.ended.append((number, step, perf_counter_ns()))
         if not self._device and (first := _first_parameter(call)) is not None and not first.is_cpu:
             self._device = first.device.type
@@ -121,8 +118,7 @@ class CopiesObserver(Observer):
 
     emits = (BatchesCopied,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._drawn: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         """Tensors of the last batch, with the number of their loader."""
         self._copied: defaultdict[int, list[int]] = defaultdict(list)
@@ -150,7 +146,7 @@ class CopiesObserver(Observer):
             return
         for loader, sizes in self._copied.items():
             row = self._row.setdefault(loader, [])
-            if row and self.bus.step - row[-1][0] > max(1, len(self.roster.optimizers)):
+            if row and self.bus.step - row[-1][0] > max(1, len(self.objects.optimizers)):
                 row.clear()  # a step without a copy lay between
             row.append((self.bus.step, sum(sizes), len(sizes)))
             if len(row) == ROUNDS and loader not in self._told:

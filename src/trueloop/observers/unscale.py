@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.amp import GradScaler
 
 from trueloop.event import ClippedScaled, Place
+from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
-from trueloop.observers.roster import KnownOptimizer, Roster, parameters_of
-from trueloop.taps.bus import Bus
+from trueloop.observers.run_objects import KnownOptimizer
 from trueloop.taps.calls import BackwardCall, ClipCall, StepCall, UnscaleCall
 from trueloop.taps.graph import scaler_of
 from trueloop.torch_private.tensors import tensor_version
@@ -49,8 +49,7 @@ class _Scaled:
 class UnscaleObserver(Observer):
     emits = (ClippedScaled,)
 
-    def __init__(self, bus: Bus, roster: Roster) -> None:
-        super().__init__(bus, roster)
+    def prepare(self) -> None:
         self._scaled: dict[int, _Scaled] = {}
         """By the number of the optimizer."""
         self._before: dict[int, _Marks] = {}
@@ -76,30 +75,30 @@ class UnscaleObserver(Observer):
         scaler = scaler_of(call.tensors[0])
         if scaler is not None:
             self._scaler = weakref.ref(scaler)
-            self._before = {known.number: _marks(known) for known, _ in self.roster.living_optimizers()}
+            self._before = {known.number: _marks(known) for known, _ in self.objects.living_optimizers()}
 
     def backward_ended(self, call: BackwardCall) -> None:
         if self._scaler is None:
             return
-        for known, _ in self.roster.living_optimizers():
+        for known, _ in self.objects.living_optimizers():
             marks = _marks(known)
             if marks and marks != self._before.get(known.number):
                 length = _length(known) if self._suspected else None
                 self._scaled[known.number] = _Scaled(self._scaler, call.place, marks, length)
 
     def unscale_ended(self, call: UnscaleCall) -> None:
-        self._scaled.pop(self.roster.optimizer(call.optimizer).number, None)
+        self._scaled.pop(self.objects.optimizer(call.optimizer).number, None)
 
     def step_ended(self, call: StepCall) -> None:
         if self._scaled:
-            self._scaled.pop(self.roster.optimizer(call.optimizer).number, None)
+            self._scaled.pop(self.objects.optimizer(call.optimizer).number, None)
 
     # -- clips --
 
     def clip_started(self, call: ClipCall) -> None:
         if not self._scaled:
             return
-        holders = [(known, self._scaled.get(known.number)) for known, _ in self.roster.living_optimizers()]
+        holders = [(known, self._scaled.get(known.number)) for known, _ in self.objects.living_optimizers()]
         for known, scaled in holders:
             if scaled is None or scaled.marks != _marks(known):
                 continue

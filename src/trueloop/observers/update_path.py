@@ -26,7 +26,7 @@ class UpdatePathObserver(Observer):
             for held, group in zip(moved, groups, strict=True)
             if group.get("foreach") is False and not group.get("fused")
         ]
-        known = self.roster.optimizer(call.optimizer)
+        known = self.objects.optimizer(call.optimizer)
         self.bus.emit(
             UpdatePath(
                 step=self.bus.step,

@@ -1,0 +1,453 @@
+"""Two questions that only another run of the forward can answer: do samples mix, and is the future visible?
+
+Each is asked once per model, in eval mode, on a copy that leaves no trace, with a few samples, and only where it is
+proved what the dimensions mean. That the first dimension counts samples is known when PyTorch's own collate has stacked
+the batch, or when there is one target per sample; that the targets are the inputs shifted by one is seen by comparing
+them.
+"""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Iterator
+from math import prod
+from time import perf_counter
+from typing import Any, Final, Literal
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.event import BatchIndependenceTested, CausalityTested, Place
+from trueloop.measure.tensors import same_memory
+from trueloop.observers.observer import Observer
+from trueloop.observers.run_objects import KnownModel, unwrapped
+from trueloop.taps.calls import BatchDrawn, LossCall, ModuleCall, tensors_in
+from trueloop.taps.mixing import MixingPoint, Summaries, changed, find_future_leak, find_sample_mixing
+from trueloop.taps.replay_copy import CannotReplay, Inputs, ReplayCopy, mapped
+from trueloop.usercode.ownership import class_place
+from trueloop.usercode.source import called_name, calls_in, source_of
+
+__all__ = ["CounterfactualsObserver"]
+
+FEWEST: Final = 3
+"""Samples that are needed: one is kept and the others take each other's place."""
+MOST: Final = 8
+"""Samples that are run again."""
+SLOWEST: Final = 2.0
+"""Seconds: a forward that takes longer is not run again."""
+LOOKS: Final = 4
+"""Losses of one model that are compared with its inputs."""
+CHANCES: Final = 6
+"""Calls after the first step on which a question may be asked; what is not known by then will not be."""
+LARGEST: Final = 2**20
+"""Elements of an input that are kept until the loss is computed."""
+SHORTEST: Final = 4
+"""Positions of a sequence, at least, to see a shift by one."""
+MATCHES: Final = 16
+"""Equal pairs, at least, of a target and the input after it: fewer can be chance."""
+WORTH_A_TRACE: Final = 1e-4
+"""Relative change above which it is worth looking for the operation that causes it."""
+
+_Proof = Literal["", "weak", "targets", "loader"]
+_CLASSES: Final = ("cross_entropy", "nll_loss")
+_RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_ATTENTION: Final = ("multi_head_attention_forward", "scaled_dot_product_attention", "native_multi_head_attention")
+_STATISTICS: Final = ("mean", "var", "std", "var_mean", "std_mean", "batch_norm", "native_batch_norm", "instance_norm")
+"""Statistics over the batch are taken on purpose."""
+
+
+class _Case:
+    """What is known of one model's inputs."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.chances = CHANCES
+        self.proof: _Proof = ""
+        """Why the first dimension of the inputs counts samples; weak: only a softmax over it would be a sure
+        mistake."""
+        self.time: int | None = None
+        """The dimension of the input along which the targets are shifted."""
+        self.shifted = 0
+        """Which of the input tensors it is."""
+        self.inputs: list[weakref.ref[Tensor]] = []
+        self.copies: list[Tensor] = []
+        """Of the latest inputs, which may be gone when the loss is computed; only while targets are compared with
+        them."""
+        self.outputs: list[weakref.ref[Tensor]] = []
+        self.samples_asked = False
+        self.future_asked = False
+
+
+class CounterfactualsObserver(Observer):
+    emits = (BatchIndependenceTested, CausalityTested)
+
+    def prepare(self) -> None:
+        self._cases: dict[int, _Case] = {}
+        self._latest: _Case | None = None
+        self._drawn: list[tuple[torch.Size, weakref.ref[Tensor]]] = []
+        """Tensors of the latest stacked batch: the user may have moved them to a device and dropped them."""
+        self._began = 0.0
+
+    # -- what the dimensions mean --
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        if self._cases and all(case.samples_asked and case.future_asked for case in self._cases.values()):
+            return
+        self._drawn = (
+            [(tensor.shape, weakref.ref(tensor)) for tensor in tensors_in(drawn.batch, limit=8)]
+            if drawn.stacked
+            else []
+        )
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if known is None or not call.grad or not call.training:
+            self._latest = None
+            return
+        case = self._latest = self._cases.setdefault(known.number, _Case())
+        if case.samples_asked and case.future_asked:
+            return
+        before, case.inputs = case.inputs, [weakref.ref(tensor) for tensor in _inputs(call)]
+        case.outputs = []
+        case.copies = [t.detach().clone() for t in _inputs(call) if t.numel() <= LARGEST] if case.looks < LOOKS else []
+        same = len(before) == len(case.inputs) and all(a() is b() for a, b in zip(before, case.inputs, strict=True))
+        if same and case.proof == "targets":
+            case.proof = "weak"  # the very tensors of the call before: the whole data at once, perhaps a graph
+        self._began = perf_counter()
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        case, known = self._latest, self.objects.model(call.module)
+        if case is None or known is None or call.failed or (case.samples_asked and case.future_asked):
+            return
+        if call.compiled or perf_counter() - self._began > SLOWEST:
+            case.samples_asked = case.future_asked = True
+            return
+        case.outputs = [weakref.ref(tensor) for tensor in tensors_in(call.output, limit=4)]
+        inputs = _inputs(call)
+        if inputs and self._are_stacked(inputs):
+            case.proof = "loader"
+        if self.bus.step >= 1 and not self.bus.in_step:  # by now a loss has been seen, if there is one that we can see
+            case.chances -= 1
+            with torch.no_grad():
+                self._ask(call, known, case)
+
+    def _are_stacked(self, inputs: list[Tensor]) -> bool:
+        """The inputs are tensors of the latest batch, or have been made of them without touching their shape."""
+        size = inputs[0].shape[0] if inputs[0].dim() else 0
+        counted = [given for given in inputs if given.dim() and given.shape[0] == size]
+        return size > 0 and all(
+            any(_is_made_of(given, shape, ref()) for shape, ref in self._drawn) for given in counted
+        )
+
+    def loss_called(self, loss: LossCall) -> None:
+        case = self._latest
+        if case is None or case.looks >= LOOKS or (case.samples_asked and case.future_asked):
+            return
+        case.looks += 1
+        inputs, case.copies = case.copies, []
+        if case.time is None and len(inputs) == len(case.inputs):
+            times = [
+                _shifted_along(given, loss.target.detach(), loss.options.get("ignore_index", -100)) for given in inputs
+            ]
+            found = [(number, time) for number, time in enumerate(times) if time is not None]
+            case.shifted, case.time = (
+                found[-1] if found else (0, None)
+            )  # an autoencoder's decoder input follows the encoder's
+        outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
+        if not case.proof and inputs and any(same_memory(tensor, loss.input) for tensor in outputs):
+            case.proof = _proof_by_targets(inputs, loss)
+
+    # -- the questions --
+
+    def _ask(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
+        try:
+            if not case.future_asked and case.time is not None:
+                case.future_asked = True
+                self._ask_for_the_future(call, known, case, case.time)
+            if not case.samples_asked and case.proof and case.time != 0:
+                case.samples_asked = True
+                self._ask_for_samples(call, known, case)
+        except CannotReplay:
+            return  # the question stays open, and the rule says that it could not judge
+        finally:
+            if case.chances <= 0:
+                case.future_asked = case.samples_asked = True
+
+    def _ask_for_samples(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
+        inputs = _inputs(call)
+        size = inputs[0].shape[0] if inputs and inputs[0].dim() else 0
+        if size < FEWEST:
+            return
+        model = unwrapped(call.module)
+        twin = ReplayCopy(model)
+        try:
+            self._compare_samples(call, known, case, twin, size, _few(inputs, size))
+        except CannotReplay:  # some models only take whole batches
+            self._compare_samples(call, known, case, twin, size, size)
+
+    def _compare_samples(
+        self, call: ModuleCall, known: KnownModel, case: _Case, twin: ReplayCopy, size: int, few: int
+    ) -> None:
+        kept = few - 1
+        plain = _given(call, lambda t: (t[:few] if t.dim() and t.shape[0] == size else t).detach().clone())
+        others = _each(
+            plain, lambda t: torch.cat([t[:1].expand_as(t[:kept]), t[kept:]]) if t.dim() and t.shape[0] == few else t
+        )
+        own = _each(plain, lambda t: torch.cat([t[:kept], t[:1]]) if t.dim() and t.shape[0] == few else t)
+        if not _differ(plain, others) or not _differ(plain, own):
+            return
+        pairs = _pairs(call.output, size)
+        first, again, after = (_of_sample(twin.run(inputs), kept, few, pairs) for inputs in (plain, plain, others))
+        if not first:
+            return
+        change = _distance(first, after)
+        meeting = find_sample_mixing(twin, plain, others, own, kept, few) if change > WORTH_A_TRACE else None
+        if meeting is not None and not _is_a_mistake(meeting, case.proof, (few, *first[0].shape)):
+            return
+        if meeting is None and change > WORTH_A_TRACE and case.proof != "loader":
+            return
+        self.bus.emit(
+            BatchIndependenceTested(
+                step=self.bus.step,
+                place=call.place,
+                model=known.number,
+                name=known.name,
+                batch=size,
+                change=change,
+                repeat=_distance(first, again),
+                layer=meeting.layer if meeting else "",
+                defined=_where(meeting, unwrapped(call.module)),
+            )
+        )
+
+    def _ask_for_the_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
+        inputs = _inputs(call)
+        given = inputs[case.shifted] if case.shifted < len(inputs) else None
+        if given is None or given.dim() <= time:
+            return
+        length, position = given.shape[time], given.shape[time] // 2
+        if length < SHORTEST:
+            return
+        twin = ReplayCopy(unwrapped(call.module))
+        plain = _given(call, lambda t: t.detach().clone())
+        replaced = _with_another_future(given.detach(), time, position)
+        later = _given(call, lambda t: (replaced if t is given else t).detach().clone())
+        if not bool(changed(given.detach(), replaced).any()):
+            return
+        first, again, after = (_of_past(twin.run(inputs), given, time, position) for inputs in (plain, plain, later))
+        if not first:
+            return
+        change = _distance(first, after)
+        if (
+            change > WORTH_A_TRACE
+        ):  # what comes by way of a summary of the whole sequence, as in an autoencoder, is meant to be seen
+            summaries = Summaries(_with_time(given, time))
+            twin.run(plain, summaries)
+            change = min(
+                change, _distance(first, _of_past(twin.run(later, summaries.put_back()), given, time, position))
+            )
+        meeting = find_future_leak(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
+        self.bus.emit(
+            CausalityTested(
+                step=self.bus.step,
+                place=call.place,
+                model=known.number,
+                name=known.name,
+                position=position,
+                length=length,
+                change=change,
+                repeat=_distance(first, again),
+                layer=meeting.layer if meeting else "",
+                defined=_where(meeting, unwrapped(call.module)),
+            )
+        )
+
+
+# -- inputs and outputs --
+
+
+def _inputs(call: ModuleCall) -> list[Tensor]:
+    named = {key: value for key, value in call.kwargs.items() if not any(word in key for word in ("label", "target"))}
+    return list(tensors_in((call.args, named), limit=16))
+
+
+def _given(call: ModuleCall, change: Any) -> Inputs:
+    return mapped(call.args, change), mapped(dict(call.kwargs), change)
+
+
+def _each(inputs: Inputs, change: Any) -> Inputs:
+    return mapped(inputs[0], change), mapped(inputs[1], change)
+
+
+def _differ(one: Inputs, other: Inputs) -> bool:
+    return any(bool(changed(a, b).any()) for a, b in zip(tensors_in(one), tensors_in(other), strict=True))
+
+
+def _few(inputs: list[Tensor], size: int) -> int:
+    """How many samples to run: no other dimension's size, so that the dimension can be told from the others on its
+    way."""
+    others = {length for tensor in inputs for length in tensor.shape[1:]}
+    return next((few for few in range(min(MOST, size), FEWEST - 1, -1) if few not in others), min(MOST, size))
+
+
+def _pairs(output: Any, size: int) -> set[int]:
+    """Which outputs may be scores of each sample against each (CLIP, two towers): there samples meet by design."""
+    return {
+        number
+        for number, t in enumerate(tensors_in(output, limit=4))
+        if t.dim() > 1 and t.shape[0] == size and size in t.shape[1:]
+    }
+
+
+def _of_sample(output: Any, kept: int, few: int, pairs: set[int]) -> list[Tensor]:
+    rows = [
+        (number, t)
+        for number, t in enumerate(tensors_in(output, limit=4))
+        if t.is_floating_point() and t.dim() and t.shape[0] == few
+    ]
+    return [t[kept] for number, t in rows if number not in pairs or few not in t.shape[1:]]
+
+
+def _with_time(given: Tensor, time: int) -> set[int]:
+    """Sizes of dimensions in which positions of the sequence lie, alone or flattened with the samples."""
+    length, samples = given.shape[time], given.shape[1 - time] if given.dim() > 1 else 1
+    return {length, length - 1, samples * length, samples * (length - 1)}
+
+
+def _of_past(output: Any, given: Tensor, time: int, position: int) -> list[Tensor]:
+    """The outputs at positions up to the given one."""
+    found: list[Tensor] = []
+    for tensor in tensors_in(output, limit=4):
+        if not tensor.is_floating_point() or tensor.dim() == 0:
+            continue
+        lead = tuple(given.shape[:2])
+        short = (*lead[:time], lead[time] - 1, *lead[time + 1 :])
+        if tuple(tensor.shape[: len(lead)]) in (lead, short):
+            found.append(tensor.narrow(time, 0, position + 1))
+        elif time == 1 and tensor.dim() == 3 and (tensor.shape[0], tensor.shape[2]) == lead:
+            found.append(tensor.narrow(2, 0, position + 1))
+        elif tensor.dim() == 2 and tensor.shape[0] == prod(lead):
+            found.append(tensor.reshape(*lead, tensor.shape[1]).narrow(time, 0, position + 1))
+    return found
+
+
+def _distance(one: list[Tensor], other: list[Tensor]) -> float:
+    """The largest change, relative to the spread of the values."""
+    largest = 0.0
+    for a, b in zip(one, other, strict=True):
+        if a.shape == b.shape and a.numel():
+            spread = max(float((a.max() - a.min()).abs()), float(a.abs().max()), 1e-12)
+            difference = float((a.double() - b.double()).abs().max())
+            largest = max(largest, difference / spread if difference == difference else 0.0)
+    return largest
+
+
+# -- proofs --
+
+
+def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:
+    """By its shape; by its values too if a transposed one would have the same shape."""
+    if drawn is given or shape != given.shape or given.shape[0] not in given.shape[1:]:
+        return shape == given.shape
+    return (
+        drawn is not None
+        and drawn.dtype == given.dtype
+        and drawn.device == given.device
+        and torch.equal(drawn[-1], given[-1])
+    )
+
+
+def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
+    """One target per sample: a sure sign if a sample has an inside of its own, so that a row can be neither a word nor
+    a node."""
+    given, scores, target = inputs[0], loss.input, loss.target
+    size = given.shape[0] if given.dim() else 0
+    if len(inputs) > 1 or size < FEWEST or scores.dim() == 0 or scores.shape[0] != size:
+        return ""
+    if target.numel() != size or target.shape[0] != size:
+        return ""
+    if (loss.function in _CLASSES and scores.dim() != 2) or (loss.function not in _CLASSES and scores.numel() != size):
+        return ""
+    inside = given.dim() > 3 or (given.dim() == 3 and given.shape[1] > 1)
+    return "targets" if inside else "weak"
+
+
+def _shifted_along(given: Tensor, target: Tensor, ignored: Any) -> int | None:
+    """The dimension along which the target is the input after it."""
+    if given.is_floating_point() != target.is_floating_point() or given.dim() == 0 or given.dtype == torch.bool:
+        return None
+    for time in (1, 0) if given.dim() > 1 else (0,):
+        length = given.shape[time]
+        short = (*given.shape[:time], length - 1, *given.shape[time + 1 :])
+        if length < SHORTEST:
+            continue
+        if target.numel() == given.numel():
+            now, later = target.reshape(given.shape).narrow(time, 0, length - 1), given.narrow(time, 1, length - 1)
+            trivial = torch.equal(target.reshape(given.shape), given)
+        elif target.numel() == given.narrow(time, 1, length - 1).numel():
+            now, later = target.reshape(short), given.narrow(time, 1, length - 1)
+            trivial = torch.equal(now, given.narrow(time, 0, length - 1))
+        else:
+            continue
+        real = now != (ignored if isinstance(ignored, int) else -100)
+        if not trivial and int(real.sum()) >= MATCHES and bool((now == later)[real].all()) and _is_varied(later[real]):
+            return time
+    return None
+
+
+def _is_varied(values: Tensor) -> bool:
+    return bool(values.max() > values.min())
+
+
+def _with_another_future(given: Tensor, time: int, position: int) -> Tensor:
+    """The past, mirrored, takes the place of the future: values that this input knows how to handle."""
+    length = given.shape[time]
+    steps = torch.arange(position + 1, length, device=given.device)
+    source = position - (steps - position - 1) % (position + 1)
+    replaced = given.clone()
+    replaced.narrow(time, position + 1, length - position - 1).copy_(given.index_select(time, source))
+    return replaced
+
+
+def _is_a_mistake(meeting: MixingPoint, proof: _Proof, output: tuple[int, ...]) -> bool:
+    """By what is proved of the dimensions, must this operation not bring samples together?"""
+    if meeting.operation in _STATISTICS or "Norm" in meeting.layer:
+        return False
+    if proof == "loader":
+        return True
+    if (
+        proof == "weak"
+    ):  # rows may be words or nodes, which may well be weighed against each other, but not class by class
+        return meeting.over_first and meeting.shape == output and output[-1] > 1
+    inside = len(meeting.given) == 3 and meeting.given[1] > 1
+    mixed_up = (meeting.operation in _RECURRENT or meeting.operation in _ATTENTION) and inside
+    return meeting.over_first or mixed_up or meeting.operation in ("view", "reshape", "flatten")
+
+
+# -- the line --
+
+
+def _where(meeting: MixingPoint | None, model: nn.Module) -> Place | None:
+    if meeting is not None and meeting.place is not None:
+        return meeting.place
+    if meeting is not None:
+        built = list(_lines_building(meeting.layer.rpartition("(")[2].rstrip(")"), model))
+        if len(built) == 1:
+            return built[0]
+    return class_place(type(model))
+
+
+def _lines_building(layer: str, model: nn.Module) -> Iterator[Place]:
+    """Where the user's files build a layer of this class."""
+    import __main__
+
+    files = dict.fromkeys(place.path for module in model.modules() if (place := class_place(type(module))) is not None)
+    files |= dict.fromkeys(path for path in [getattr(__main__, "__file__", None)] if path)
+    for file in files:
+        source = source_of(file)
+        yield from (
+            source.place(call)
+            for call in calls_in(source.tree)
+            if isinstance(call, ast.Call) and called_name(call) == layer
+        )

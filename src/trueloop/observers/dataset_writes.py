@@ -1,0 +1,115 @@
+"""Does the loop write into the dataset's own memory? Only a batch that nobody has copied can be that: no collate
+function, no worker."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from trueloop.event import BatchRewritten, Place
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, StepCall, tensors_in
+from trueloop.taps.random_sources import parts_of
+
+__all__ = ["DatasetWritesObserver"]
+
+BATCHES: Final = 3
+"""First batches of a loader that are looked at again after their step: what a loop does to one, it does to all."""
+SPACED: Final = 1024
+"""Numbers of a tensor that are compared."""
+
+
+class _Seen(NamedTuple):
+    """A tensor of a batch that lies in the dataset's memory."""
+
+    ref: weakref.ref[Tensor]
+    numbers: Tensor
+    """Our own copy of some of them."""
+    loader: int
+    dataset: str
+    attribute: str
+    place: Place | None
+
+
+class DatasetWritesObserver(Observer):
+    emits = (BatchRewritten,)
+
+    def prepare(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], Place | None]] = {}
+        """By loader without workers: its dataset, and where its latest pass began."""
+        self._draws: Counter[int] = Counter()
+        self._seen: list[_Seen] = []
+        self._used: set[int] = set()
+        """Addresses of what models were called with since the batch was drawn."""
+
+    def loader_started(self, start: LoaderStart) -> None:
+        dataset: Any = start.loader.dataset
+        if not start.loader.num_workers and type(dataset).__weakrefoffset__:
+            self._known[self.bus.ordinal("loader", start.loader)] = (weakref.ref(dataset), start.place)
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        self._seen.clear()
+        number = drawn.number
+        if drawn.stacked or number not in self._known or self._draws[number] == BATCHES:
+            return
+        self._draws[number] += 1
+        self._used.clear()
+        ref, place = self._known[number]
+        dataset = ref()
+        stored = {span: name for name, span in map(_span, parts_of(dataset, [])) if span is not None}
+        for tensor in tensors_in(drawn.batch):
+            owner = next(
+                (name for span, name in stored.items() if _is_plain(tensor) and tensor.data_ptr() in span), None
+            )
+            if owner is not None:
+                numbers = _spaced(tensor).clone()
+                self._seen.append(_Seen(weakref.ref(tensor), numbers, number, type(dataset).__name__, owner, place))
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if self._seen:
+            self._used |= {
+                tensor.data_ptr() for tensor in tensors_in((call.args, call.kwargs), limit=16) if _is_plain(tensor)
+            }
+
+    def step_ended(self, call: StepCall) -> None:
+        for seen in self._seen:
+            tensor = seen.ref()
+            if (
+                tensor is not None
+                and tensor.data_ptr() in self._used
+                and not torch.equal(_spaced(tensor), seen.numbers)
+            ):
+                before, after = float(seen.numbers.max()), float(_spaced(tensor).max())
+                self.bus.emit(
+                    BatchRewritten(self.bus.step, seen.place, seen.loader, seen.dataset, seen.attribute, before, after)
+                )
+        self._seen.clear()
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Numbers in ordinary memory, that nobody trains."""
+    plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and tensor.numel() > 0
+    return plain and tensor.is_floating_point() and not tensor.requires_grad
+
+
+def _spaced(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().reshape(-1)
+    return flat[:: -(-flat.numel() // SPACED)]
+
+
+def _span(part: Any) -> tuple[str, range | None]:
+    """The addresses of what is stored."""
+    value = part.value
+    if isinstance(value, Tensor):
+        if not _is_plain(value):
+            return part.attribute, None
+        memory = value.untyped_storage()
+        return part.attribute, range(memory.data_ptr(), memory.data_ptr() + memory.nbytes())
+    if not hasattr(value, "__array_interface__"):
+        return part.attribute, None  # a generator
+    first = int(value.__array_interface__["data"][0])
+    return part.attribute, range(first, first + value.nbytes)

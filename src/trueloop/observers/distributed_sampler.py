@@ -1,0 +1,87 @@
+"""Passes over loaders whose DistributedSampler shuffles: with which epoch, and whether the pass before was trained
+on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+from trueloop.event import Place, SamplerPass
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BatchDrawn, LoaderStart
+
+__all__ = ["DistributedSamplerObserver"]
+
+
+class DistributedSamplerObserver(Observer):
+    emits = (SamplerPass,)
+    safe_on_shards = True
+
+    def prepare(self) -> None:
+        self._trained: dict[Place | None, int] = {}
+        """Steps taken on the batches of the latest pass that began at a place. Empty as long as no such sampler was
+        met."""
+        self._places: dict[int, Place | None] = {}
+        """Where the latest pass over a loader began."""
+        self._last: int | None = None
+        """The loader of the latest batch."""
+        self._step = 0
+
+    def loader_started(self, start: LoaderStart) -> None:
+        sampler, attribute = _sampler_of(start.loader)
+        if sampler is None:
+            return
+        self._count()
+        loader = self.bus.ordinal("loader", start.loader)
+        self._places[loader] = start.place
+        self.bus.emit(
+            SamplerPass(
+                step=self.bus.step,
+                place=start.place,
+                loader=loader,
+                dataset=self._number(sampler.dataset, loader),
+                epoch=sampler.epoch,
+                seed=sampler.seed,
+                replicas=sampler.num_replicas,
+                trained=self._trained.get(start.place, 0),
+                attribute=attribute,
+            )
+        )
+        self._trained[start.place] = 0
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        if not self._trained:
+            return
+        self._count()
+        self._last = None if drawn.loader is None else self.bus.ordinal("loader", drawn.loader)
+
+    def _count(self) -> None:
+        """Steps since the batch before were taken on that one."""
+        if self._last in self._places:
+            self._trained[self._places[self._last]] += self.bus.step - self._step
+        self._step = self.bus.step
+
+    def _number(self, dataset: object, loader: int) -> int:
+        """A number of the dataset; where none can be given (a plain list), as many as there are loaders."""
+        try:
+            return self.bus.ordinal("dataset", dataset)
+        except TypeError:
+            return -1 - loader
+
+
+def _sampler_of(loader: DataLoader[Any]) -> tuple[DistributedSampler[Any] | None, str]:
+    """The DistributedSampler behind a loader, if it shuffles in the way that PyTorch's own does, and where the loader
+    keeps it."""
+    for attribute, sampler in (
+        ("sampler", loader.sampler),
+        ("batch_sampler.sampler", getattr(loader.batch_sampler, "sampler", None)),
+    ):
+        if (
+            isinstance(sampler, DistributedSampler)
+            and type(sampler).__iter__ is DistributedSampler.__iter__
+            and sampler.shuffle
+        ):
+            return sampler, attribute
+    return None, ""

@@ -1,0 +1,294 @@
+"""Would the same samples get the same score again? Asked once per model, in eval mode, on a copy, with other random
+numbers.
+
+Only where a model is scored against labels: what goes straight into a loss whose target is not the model's input. Where
+the numbers that are drawn are a sample from what the model itself describes (a mean and a deviation, probabilities),
+chance is the point, and said so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from time import perf_counter
+from types import FrameType
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.event import EvaluationRepeated, Place
+from trueloop.measure.tensors import same_memory
+from trueloop.observers.observer import Observer
+from trueloop.observers.run_objects import KnownModel, unwrapped
+from trueloop.taps.calls import DecisionCall, LossCall, ModuleCall, tensors_in
+from trueloop.taps.place import frame_here, is_users, place_in
+from trueloop.taps.replay_copy import CannotReplay, Inputs, ReplayCopy, Trace, mapped
+from trueloop.usercode.ownership import users_classes
+from trueloop.usercode.rewrite import says_monte_carlo
+from trueloop.usercode.source import calls_in, source_of
+
+__all__ = ["EvaluationRepeatsObserver"]
+
+MOST: Final = 8
+"""Samples that are run again."""
+SEEDS: Final = (11, 22, 33, 44)
+"""Of the random numbers: a branch that is taken by chance may be the same one twice, hardly four times."""
+SLOWEST: Final = 2.0
+"""Seconds: a forward that takes longer is not run again."""
+OUTPUTS: Final = 4
+"""Of one call that are compared."""
+DEEP: Final = 60
+"""Frames one goes outwards from a draw."""
+
+_NORMAL: Final = frozenset({"randn", "randn_like", "normal"})
+_UNIFORM: Final = frozenset({"rand", "rand_like", "uniform"})
+_OTHERS: Final = frozenset({"randint", "randint_like", "randperm", "bernoulli", "random", "poisson"})
+_SAMPLES: Final = frozenset({"multinomial", "exponential", "gumbel_softmax"})
+"""What draws from probabilities that it is given."""
+_DROPOUTS: Final = frozenset(
+    {"dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
+)
+_WORDS: Final = (
+    "sampl",
+    "reparam",
+    "gumbel",
+    "variation",
+    "vae",
+    "diffus",
+    "stochast",
+    "tta",
+    "generat",
+    "noisy",
+    "anneal",
+)
+"""Beginnings of words in the names of functions and classes that mean chance."""
+
+
+class Draws(Trace):
+    """Which operations of a forward draw random numbers, and what for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, None] = {}
+        self.place: Place | None = None
+        self.sampling = False
+        self.drops = False
+        """A dropout function is active: another rule's matter."""
+        self._normal: dict[int, Tensor] = {}
+        self._uniform: dict[int, Tensor] = {}
+
+    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        if name in _NORMAL or name in _UNIFORM or name in _OTHERS or name in _SAMPLES:
+            self._drawn(name, args, output)
+        elif name in _DROPOUTS:
+            self.drops = self.drops or bool(
+                kwargs.get("training", args[2] if len(args) > 2 else name != "alpha_dropout")
+            )
+        elif name == "scaled_dot_product_attention":
+            self.drops = self.drops or (kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0) or 0.0) > 0
+        elif name in ("mul", "rmul", "addcmul"):  # noise times a deviation, each number with its own
+            others = [arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self._normal]
+            self.sampling = self.sampling or (
+                len(others) < len(_tensors(args)) and any(other.numel() > 1 for other in others)
+            )
+        elif name == "log" and args and id(args[0]) in self._uniform:  # Gumbel's noise
+            self.sampling = True
+
+    def _drawn(self, name: str, args: tuple[Any, ...], output: Any) -> None:
+        if isinstance(output, Tensor) and (name in _NORMAL or name in _UNIFORM):
+            (self._normal if name in _NORMAL else self._uniform)[id(output)] = output
+        described = (
+            [arg for arg in args if isinstance(arg, Tensor) and arg.numel() > 1]
+            if name in ("bernoulli", "normal", "poisson")
+            else []
+        )
+        described = [arg for arg in described if arg is not output and bool((arg != arg.reshape(-1)[0]).any())]
+        frames = list(_outwards(sys._getframe(2)))
+        self.sampling = (
+            self.sampling or name in _SAMPLES or bool(described) or any(_says_chance(frame) for frame in frames)
+        )
+        self.sampling = self.sampling or any(_means_chance(layer) for layer in self._running)
+        frame = frame_here(2)
+        if self.place is None and frame is not None:
+            self.place = place_in(frame)
+        self.names[name] = None
+
+
+class _Case:
+    """What is known of one model."""
+
+    __slots__ = ("asked", "inputs", "labelled", "outputs", "repeats", "scored", "training")
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.labelled = False
+        """Its output goes straight into a loss, against something that is not its input."""
+        self.scored = False
+        """... in eval mode, by a loss or by a decision."""
+        self.repeats = False
+        """It was called twice in a row with the very same input: somebody averages over chance."""
+        self.training = True
+        self.inputs: list[weakref.ref[Tensor]] = []
+        self.outputs: list[weakref.ref[Tensor]] = []
+        """Of the latest call."""
+
+
+class EvaluationRepeatsObserver(Observer):
+    emits = (EvaluationRepeated,)
+
+    def prepare(self) -> None:
+        self._cases: dict[int, _Case] = {}
+        self._latest: _Case | None = None
+        self._began = 0.0
+
+    # -- is it scored against labels? --
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        self._began = perf_counter()
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if known is None:
+            return
+        case = self._latest = self._cases.get(known.number) or self._cases.setdefault(known.number, _Case())
+        if case.asked or call.failed or (call.training and case.labelled):
+            case.training = call.training
+            return
+        inputs = list(tensors_in((call.args, call.kwargs), limit=8))
+        if not (call.training or case.training):
+            case.repeats = case.repeats or (bool(inputs) and any(ref() is inputs[0] for ref in case.inputs[:1]))
+        case.training = call.training
+        if not call.training and case.labelled and case.scored and self.bus.step and not call.compiled:
+            case.asked = True
+            if perf_counter() - self._began < SLOWEST:
+                self._ask(call, known, case, inputs)
+            return
+        case.inputs = [weakref.ref(tensor) for tensor in inputs]
+        case.outputs = [weakref.ref(tensor) for tensor in tensors_in(call.output, limit=OUTPUTS)]
+
+    def loss_called(self, loss: LossCall) -> None:
+        case = self._latest
+        if case is None or case.asked or (case.labelled and case.training) or self.bus.call is not None:
+            return
+        if not any(same_memory(tensor, loss.input) for ref in case.outputs if (tensor := ref()) is not None):
+            return
+        if _is_made_of(loss.target, case):
+            case.asked = True  # an autoencoder, or a picture out of a picture: no labels
+        case.labelled = True
+        case.scored = case.scored or not case.training
+
+    def decision_made(self, decision: DecisionCall) -> None:
+        case = self._latest
+        if case is not None and not case.asked and not case.training:
+            case.scored = case.scored or any(ref() is decision.input for ref in case.outputs)
+
+    # -- the question --
+
+    def _ask(self, call: ModuleCall, known: KnownModel, case: _Case, inputs: list[Tensor]) -> None:
+        size = inputs[0].shape[0] if inputs and inputs[0].dim() else 0
+        if not size:
+            return
+        model, few = unwrapped(call.module), min(size, MOST)
+        given: Inputs = mapped(
+            (call.args, dict(call.kwargs)), lambda t: (t[:few] if t.dim() and t.shape[0] == size else t).detach()
+        )
+        try:
+            with torch.no_grad():
+                twin, draws = ReplayCopy(model), Draws()
+                first = _numbers(twin.run(given, draws, SEEDS[0]))
+                change = max(_distance(first, _numbers(twin.run(given, None, seed))) for seed in SEEDS[1:])
+        except CannotReplay:
+            return
+        if draws.drops and not draws.names:
+            return  # dropout-always-on judges that
+        named = "" if call.place is None else call.place.function
+        self.bus.emit(
+            EvaluationRepeated(
+                step=self.bus.step,
+                place=call.place,
+                model=known.number,
+                name=known.name,
+                batch=few,
+                change=change,
+                drawn=tuple(draws.names),
+                drawn_at=draws.place or (_line_drawing(model) if change else None),
+                sampling=draws.sampling or case.repeats or _means_chance(f"{named} {known.name}"),
+            )
+        )
+
+
+def _is_made_of(target: Tensor, case: _Case) -> bool:
+    """Numbers, as many as the input has, several per sample: what the model was given, or something of its kind."""
+    inputs = [tensor for ref in case.inputs if (tensor := ref()) is not None]
+    if len(inputs) < len(case.inputs):
+        return True  # it is gone: one cannot know
+    several = target.is_floating_point() and target.dim() > 0 and target.numel() > target.shape[0]
+    outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
+    return any(target is other for other in outputs) or (
+        several and any(given.numel() == target.numel() for given in inputs)
+    )
+
+
+def _numbers(output: Any) -> list[Tensor]:
+    return [
+        tensor.double()
+        for tensor in list(tensors_in(output))[:OUTPUTS]
+        if tensor.is_floating_point() and tensor.numel()
+    ]
+
+
+def _distance(one: list[Tensor], other: list[Tensor]) -> float:
+    """The largest change, relative to the largest value."""
+    if [tensor.shape for tensor in one] != [tensor.shape for tensor in other]:
+        return 1.0
+    changes = [float((a - b).abs().max() / a.abs().max().clamp_min(1e-12)) for a, b in zip(one, other, strict=True)]
+    return max((change for change in changes if change == change), default=0.0)
+
+
+def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
+    return [arg for arg in args if isinstance(arg, Tensor)]
+
+
+# -- what names say --
+
+
+def _means_chance(name: str) -> bool:
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
+    return says_monte_carlo(name) or any(word.lower().startswith(_WORDS) for word in words)
+
+
+def _says_chance(frame: FrameType) -> bool:
+    """A function of torch.distributions, or one of the user's whose name means it."""
+    code = frame.f_code
+    if "distributions" in code.co_filename or code.co_name == "gumbel_softmax":
+        return True
+    return is_users(code.co_filename) and _means_chance(code.co_qualname)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """From a draw to where the copy of the model was called."""
+    own = __file__
+    for _ in range(DEEP):
+        if frame is None or frame.f_code.co_filename == own:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _line_drawing(model: nn.Module) -> Place | None:
+    """The one line of the model's classes, outside constructors, that draws by Python's or NumPy's generator."""
+    found: dict[tuple[str, int], Place] = {}
+    for module in model.modules():
+        for cls, place in users_classes(module):
+            source = source_of(place.path)
+            written = source.class_named(cls.__name__)
+            for method in written.body if written is not None else []:
+                if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+                    for call in calls_in(method):
+                        if re.match(r"(random|np\.random|numpy\.random)\.", source.text(call.func)):
+                            found[place.path, call.lineno] = source.place(call, method.name)
+    return next(iter(found.values())) if len(found) == 1 else None

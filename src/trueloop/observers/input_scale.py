@@ -1,0 +1,176 @@
+"""What goes into the first layer with weights of a model: its range, and how its columns are spread. Looked at once for
+each model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.event import FirstLayerInput
+from trueloop.observers.observer import Observer
+from trueloop.observers.run_objects import unwrapped
+from trueloop.taps.calls import InnerCall, ModuleCall, StepCall, tensors_in
+from trueloop.torch_private.modules import ConvNd, NormBase
+
+__all__ = ["InputScaleObserver"]
+
+NUMBERS: Final = 1 << 15
+"""Numbers of a batch that are looked at, evenly spaced."""
+TRANSFER_WINDOWS: Final = 16
+"""Rows of a table from which the spread of a column can be told at all,"""
+MOST_ROWS: Final = 256
+"""and those that are looked at."""
+MOST_COLUMNS: Final = 4096
+SMALLEST_SIDE: Final = 16
+"""Pixels on a side from which as many columns as a square image has pixels are taken for one."""
+
+_NORMS: Final = (NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
+_TOUCHING: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, *_NORMS)
+"""Layers after which a tensor is no longer what the data says."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """The first layer of one call, waiting for the step that trains it."""
+
+    facts: dict[str, Any]
+    weight: int
+    """Identity of its weight."""
+    output: int
+    """Where its output lies."""
+
+
+class InputScaleObserver(Observer):
+    emits = (FirstLayerInput,)
+
+    def prepare(self) -> None:
+        self._told: set[int] = set()
+        self._looks: dict[int, _Look] = {}
+        """By model."""
+        self._open: int | None = None
+        """The model whose call is under way and whose first layer is still to come."""
+        self._after: _Look | None = None
+        """The first layer has just run: what comes next?"""
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if not self.bus.deep:
+            self._open = None
+            return
+        known = self.objects.model(call.module) if call.grad else None
+        self._open = (
+            None if known is None or known.number in self._told or known.number in self._looks else known.number
+        )
+        self._after = None
+
+    def inner_call_ended(self, inner: InnerCall) -> None:
+        module = inner.module
+        if self._after is not None and not any(True for _ in module.children()):
+            first = next(tensors_in(inner.args), None)
+            if first is not None and first.data_ptr() == self._after.output:
+                self._after.facts["normalized_next"] = isinstance(module, _NORMS)
+            self._after = None
+        if self._open is not None and isinstance(module, _TOUCHING):
+            self._look(self.bus.call, module, inner.args, inner.output)
+            self._open = None
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        if self._open is not None and isinstance(call.module, _TOUCHING):
+            self._look(call, call.module, call.args, call.output)
+        self._open = self._after = None
+
+    def step_ended(self, call: StepCall) -> None:
+        if not self._looks:
+            return
+        held = self.objects.held_ids()
+        for number, look in tuple(self._looks.items()):
+            del self._looks[number]
+            if look.weight in held:
+                self._told.add(number)
+                self.bus.emit(FirstLayerInput(**look.facts))
+
+    def _look(self, call: ModuleCall | None, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        fed = args[0] if args else None
+        if (
+            call is None
+            or self._open is None
+            or not isinstance(fed, Tensor)
+            or not isinstance(output, Tensor)
+            or not _is_data(fed)
+        ):
+            return
+        weight = getattr(module, "weight", None)
+        if not isinstance(module, (nn.Linear, ConvNd)) or weight is None or not weight.requires_grad:
+            return
+        with torch.no_grad():
+            facts = _facts(fed.detach(), _is_image(module, fed, call))
+        model = unwrapped(call.module)
+        name = next((name for name, part in model.named_modules() if part is module), "")
+        facts |= {
+            "step": self.bus.step,
+            "place": call.place,
+            "model": self._open,
+            "name": type(model).__name__,
+            "layer": f"{name} ({type(module).__name__})" if name else type(module).__name__,
+            "normalized_next": False,
+        }
+        self._after = self._looks[self._open] = _Look(facts, id(weight), output.data_ptr())
+
+
+def _is_data(tensor: Tensor) -> bool:
+    """No parameter had a part in it; and it holds numbers that can be read."""
+    plain = tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_nested) and tensor.is_floating_point()
+    ready = plain and tensor.numel() > 0 and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    return ready and not tensor.requires_grad and tensor.dim() >= 2
+
+
+def _is_image(module: nn.Module, fed: Tensor, call: ModuleCall) -> bool:
+    """A grid of at least two dimensions per sample, at the layer or at the door of the model; or as many columns as a
+    square image has."""
+    if isinstance(module, (nn.Conv2d, nn.Conv3d)):
+        return True
+    first = next(tensors_in((call.args, call.kwargs), limit=16), None)
+    if first is not None and first.dim() >= 3 and first.shape[0] == fed.shape[0] and first.numel() == fed.numel():
+        return fed.dim() == 2
+    columns = fed.shape[-1]
+    return fed.dim() == 2 and any(
+        columns == channels * side * side
+        for channels in (1, 3)
+        if (side := isqrt(columns // channels)) >= SMALLEST_SIDE
+    )
+
+
+def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
+    flat = fed.reshape(-1)
+    some = flat[:: -(-flat.numel() // NUMBERS)].float()
+    rest = some[some != 0]
+    middle = rest.median() if rest.numel() else some[0]
+    smallest, largest, whole, typical = torch.stack(
+        [some.min(), some.max(), (some == some.round()).float().mean(), middle]
+    ).tolist()
+    narrow, wide = (None, None) if image else _spreads(fed)
+    return {
+        "shape": tuple(fed.shape),
+        "image": image,
+        "smallest": smallest,
+        "largest": largest,
+        "integer_share": whole,
+        "typical": typical,
+        "narrowest": narrow,
+        "widest": wide,
+    }
+
+
+def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float] | None]:
+    """The columns with the smallest and with the largest spread."""
+    if table.dim() != 2 or table.shape[0] < TRANSFER_WINDOWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
+        return None, None
+    rows = table[:: -(-table.shape[0] // MOST_ROWS)].float()
+    low, high = torch.quantile(rows, torch.tensor([0.1, 0.9], device=rows.device), dim=0)
+    spreads = [(column, spread) for column, spread in enumerate((high - low).tolist()) if spread > 0]
+    if len(spreads) < 2:
+        return None, None
+    return min(spreads, key=lambda pair: pair[1]), max(spreads, key=lambda pair: pair[1])

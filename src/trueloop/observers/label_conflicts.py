@@ -1,0 +1,149 @@
+"""Do equal inputs have equal labels? Counted over the first batches of the first pass over a loader of (inputs, class
+labels)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+
+from trueloop.event import LabelsCompared, Place
+from trueloop.observers.observer import Observer
+from trueloop.taps.batch_samples import digests, integers
+from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, RunEnd
+
+__all__ = ["LabelConflictsObserver"]
+
+BATCHES: Final = 64
+"""Batches of the first pass that are read."""
+SAMPLES: Final = 20_000
+"""Samples that are remembered."""
+RICH: Final = 16
+"""Numbers of a sample that are not zero, and not all the same, among those that are read: below that, equal inputs may
+be the nature of the data (a few discrete features, words of a short text)."""
+READ: Final = 512
+"""Numbers of a sample that are read."""
+
+_CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
+
+
+@dataclass(slots=True)
+class _Book:
+    """The first pass over one loader."""
+
+    place: Place | None
+    batches: int = 0
+    confirmed: bool = False
+    """Its labels went into a classification loss."""
+    known: dict[int, int] = field(default_factory=dict)
+    """Label by the digest of the input."""
+    labels: Counter[int] = field(default_factory=Counter)
+    repeated: int = 0
+    agreed: int = 0
+
+
+class LabelConflictsObserver(Observer):
+    emits = (LabelsCompared,)
+
+    def prepare(self) -> None:
+        self._books: dict[int, _Book | None] = {}
+        """None once it has been told, or is not worth looking at."""
+        self._latest: tuple[_Book, tuple[int, ...]] | None = None
+        """The labels of the batch that was drawn last, until a loss has met them."""
+
+    def loader_started(self, start: LoaderStart) -> None:
+        number = self.bus.ordinal("loader", start.loader)
+        if number in self._books:
+            self._tell(number)
+        else:
+            self._books[number] = _Book(start.place) if _draws_each_once(start.loader) else None
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        book = None if drawn.number is None else self._books.get(drawn.number)
+        if book is None or book.batches == BATCHES:
+            return
+        book.batches += 1
+        self._latest = None
+        pair = _inputs_and_labels(drawn)
+        if pair is None or len(book.known) > SAMPLES:
+            return
+        with torch.no_grad():
+            inputs, labels = pair
+            found = digests([inputs]) if len(inputs) == len(labels) else ()
+            rich = _rich(inputs) if len(found) == len(labels) else []
+        if not book.confirmed:
+            self._latest = (book, labels)
+        for digest, label, enough in zip(found, labels, rich, strict=False):
+            if enough:
+                book.labels[label] += 1
+                before = book.known.get(digest)
+                book.known.setdefault(digest, label)
+                book.repeated += before is not None
+                book.agreed += before == label
+
+    def loss_called(self, loss: LossCall) -> None:
+        if self._latest is not None and loss.output.requires_grad:
+            book, labels = self._latest
+            if loss.function in _CLASSES and loss.target.dim() == 1 and integers(loss.target) == labels:
+                book.confirmed = True
+            self._latest = None
+
+    def run_ended(self, end: RunEnd) -> None:
+        for number in tuple(self._books):
+            self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        book, self._books[number] = self._books[number], None
+        if book is None or not book.confirmed:
+            return
+        total = book.labels.total()
+        self.bus.emit(
+            LabelsCompared(
+                step=self.bus.step,
+                place=book.place,
+                loader=number,
+                samples=total,
+                repeated=book.repeated,
+                agreed=book.agreed,
+                expected=sum((count / total) ** 2 for count in book.labels.values()) if total else 0.0,
+                classes=len(book.labels),
+            )
+        )
+
+
+def _draws_each_once(loader: DataLoader[Any]) -> bool:
+    """By PyTorch's own samplers, without replacement: episodes and other samplers may give one sample several labels on
+    purpose."""
+    if type(loader.batch_sampler) is not BatchSampler:
+        return False
+    sampler = loader.sampler
+    return type(sampler) is SequentialSampler or (type(sampler) is RandomSampler and not sampler.replacement)
+
+
+def _inputs_and_labels(drawn: BatchDrawn) -> tuple[Tensor, tuple[int, ...]] | None:
+    """A batch that is one tensor of floating inputs and one of whole numbers."""
+    batch = drawn.batch
+    if not drawn.stacked or not isinstance(batch, (list, tuple)) or len(batch) != 2:
+        return None
+    inputs, labels = batch
+    if not (isinstance(inputs, Tensor) and isinstance(labels, Tensor)) or inputs.dim() < 2 or labels.dim() != 1:
+        return None
+    if (
+        inputs.is_complex()
+        or not (inputs.is_floating_point() or inputs.dtype == torch.uint8)
+        or labels.is_floating_point()
+    ):
+        return None
+    values = integers(labels)
+    return None if values is None or inputs.shape[0] != len(values) else (inputs, values)
+
+
+def _rich(inputs: Tensor) -> list[bool]:
+    flat = inputs.reshape(inputs.shape[0], -1)
+    some = flat[:, :: -(-flat.shape[1] // READ)]
+    answers: list[bool] = (((some != 0).sum(1) >= RICH) & (some != some[:, :1]).any(1)).tolist()
+    return answers

@@ -1,0 +1,109 @@
+"""Where the two halves of a sample come from: the model's input out of one loader, the target of its loss out of
+another."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, RandomSampler
+
+from trueloop.event import LoadersOutOfSync, Place
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, ModuleCall, tensors_in
+
+__all__ = ["LoaderPairsObserver"]
+
+PAIRS: Final = 2
+"""Batches that must have come apart so: one may be an accident of a warm-up."""
+
+
+@dataclass(slots=True)
+class _Half:
+    """A shuffling loader that gives one tensor at a time, and the batch it gave last."""
+
+    order: bytes
+    """The state of the generator that its order comes from, as its pass began."""
+    samples: int
+    place: Place | None
+    latest: weakref.ref[Tensor] | None = None
+
+
+class LoaderPairsObserver(Observer):
+    emits = (LoadersOutOfSync,)
+
+    def prepare(self) -> None:
+        self._halves: dict[int, _Half] = {}
+        self._input: int | None = None
+        """The loader that the latest call of a model had its input from."""
+        self._pairs: Counter[tuple[int, int]] = Counter()
+
+    def loader_started(self, start: LoaderStart) -> None:
+        loader = start.loader
+        if type(loader.sampler) is RandomSampler and not loader.sampler.replacement:
+            half = _Half(_order(loader), len(loader.sampler), start.place)
+            self._halves[self.bus.ordinal("loader", loader)] = half
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        if not self.bus.deep or drawn.number is None or len(self._halves) < 2:
+            return
+        half = self._halves.get(drawn.number)
+        tensors = list(tensors_in(drawn.batch, limit=2))
+        if half is not None:
+            half.latest = weakref.ref(tensors[0]) if len(tensors) == 1 else None
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if self.bus.deep and len(self._halves) > 1:
+            given = next(tensors_in((call.args, call.kwargs), limit=4), None)
+            known = given is not None and self.objects.model(call.module) is not None
+            self._input = self._giver(given) if given is not None and known else self._input
+
+    def loss_called(self, loss: LossCall) -> None:
+        if not self.bus.deep or self._input is None or not loss.output.requires_grad:
+            return
+        giver, self._input = self._input, None
+        target = self._giver(loss.target)
+        if target is None or target == giver:
+            return
+        inputs, targets = self._halves[giver], self._halves[target]
+        if inputs.samples != targets.samples or inputs.order == targets.order:
+            return
+        self._pairs[giver, target] += 1
+        if self._pairs[giver, target] == PAIRS:
+            self.bus.emit(
+                LoadersOutOfSync(self.bus.step, loss.place, giver, target, inputs.samples, PAIRS, inputs.place)
+            )
+
+    def _giver(self, tensor: Tensor) -> int | None:
+        """The loader whose latest batch this is, or is made of by a copy to another device or a view."""
+        for number, half in self._halves.items():
+            latest = half.latest() if half.latest is not None else None
+            if latest is not None and (latest is tensor or _holds_the_same(latest, tensor)):
+                return number
+        return None
+
+
+def _order(loader: DataLoader[Any]) -> bytes:
+    generator = getattr(loader.sampler, "generator", None)
+    state = torch.get_rng_state() if generator is None else generator.get_state()
+    return blake2b(state.numpy().tobytes(), digest_size=16).digest()
+
+
+def _holds_the_same(latest: Tensor, tensor: Tensor) -> bool:
+    if (
+        latest.numel() != tensor.numel()
+        or not latest.numel()
+        or tensor.layout != torch.strided
+        or tensor.is_meta
+        or latest.is_meta
+    ):
+        return False
+    if latest.device == tensor.device and latest.dtype == tensor.dtype:
+        return latest.data_ptr() == tensor.data_ptr()
+    with torch.no_grad():
+        return torch.equal(latest.detach().reshape(-1).to(tensor.device, tensor.dtype), tensor.detach().reshape(-1))

@@ -1,0 +1,76 @@
+"""Models in training that one line moves again and again: to(), cuda(), half() ... with a step between any two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from torch import nn
+
+from trueloop.event import ModelMoved, Place
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import LoaderStart, ModuleMove
+
+__all__ = ["ModelMovesObserver"]
+
+IN_A_ROW: Final = 4
+"""Moves of one model by one line, each a step after the other: a phase of training that moves its model begins once,
+not four times."""
+
+
+@dataclass(slots=True)
+class _Row:
+    step: int
+    passes: int
+    moves: int = 1
+    changed: bool = False
+
+
+class ModelMovesObserver(Observer):
+    emits = (ModelMoved,)
+
+    def prepare(self) -> None:
+        self._rows: dict[tuple[Place, int], _Row] = {}
+        self._passes = 0
+
+    def loader_started(self, start: LoaderStart) -> None:
+        self._passes += 1
+
+    def module_moved(self, move: ModuleMove) -> None:
+        key = (move.place, self.bus.ordinal("moved", move.module))
+        row = self._rows.get(key)
+        step, passes = self.bus.step, self._passes
+        if row is None or not self._follows(row):
+            self._rows[key] = _Row(step, passes, changed=move.changed)
+            return
+        if step == row.step:
+            return  # twice in one step: each of several lines, or a loop over models, is counted once
+        row.step, row.passes, row.moves = step, passes, row.moves + 1
+        row.changed = row.changed or move.changed
+        if row.moves == IN_A_ROW and self._is_trained(move.module):
+            self._tell(move, row, key[1])
+
+    def _follows(self, row: _Row) -> bool:
+        """No more than one round of the optimizers since, and no new pass over data: a move at the head of an epoch is
+        in its place."""
+        return self.bus.step - row.step <= max(1, len(self.objects.optimizers)) and self._passes == row.passes
+
+    def _is_trained(self, module: nn.Module) -> bool:
+        """Models that nobody trains (a teacher, a reference) are taken in and out to save memory."""
+        held = self.objects.held_ids()
+        return any(id(parameter) in held for parameter in module.parameters())
+
+    def _tell(self, move: ModuleMove, row: _Row, number: int) -> None:
+        self.bus.emit(
+            ModelMoved(
+                step=self.bus.step,
+                place=move.place,
+                model=number,
+                name=type(move.module).__name__,
+                function=move.function,
+                moves=row.moves,
+                changed=row.changed,
+                tensors=sum(1 for _ in move.module.parameters()) + sum(1 for _ in move.module.buffers()),
+                took_ms=move.took_ns / 1e6,
+            )
+        )

@@ -1,0 +1,273 @@
+"""The structure of a model: layers that PyTorch does not find, and tensors that belong to nobody.
+
+Looked at twice or three times in the first steps of a model, and told once. What is hidden is judged by identity (is it
+among
+`parameters()`?) and by what reached it (a gradient), so a layer that is kept apart on purpose, frozen or given to an
+optimizer by hand, is told as such.
+"""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from trueloop.event import HiddenPart, LooseTensor, ModelExamined, Place
+from trueloop.observers.observer import Observer
+from trueloop.observers.run_objects import KnownModel, unwrapped
+from trueloop.taps.calls import ModuleCall, StepCall
+from trueloop.torch_private.modules import APPLY, Loss
+from trueloop.torch_private.tensors import tensor_version
+from trueloop.usercode.ownership import assigned_place, users_classes
+from trueloop.usercode.source import Source, is_self_attribute, source_of
+
+__all__ = ["ModelStructureObserver"]
+
+EXAMINE_AFTER: Final = 1
+"""Steps after a model's first call when it is examined, at the start of the next: by then every part that trains has
+had a gradient."""
+DEEPEST: Final = 4
+"""How far nested containers are followed."""
+LONGEST: Final = 256
+"""Items of one container that are looked at: a longer one is data."""
+
+_OWN: Final = frozenset(vars(nn.Module()))
+"""Attributes that every module has: where PyTorch itself keeps parameters, buffers, children and hooks."""
+_CONTAINERS: Final = (list, tuple, set, frozenset, deque)
+_BY_HAND: Final = frozenset({APPLY, "to", "cuda", "state_dict", "get_extra_state", "__getstate__"})
+"""A class that writes one of these takes care of its own tensors."""
+_TAKEN_ALONG: Final = frozenset(
+    {"to", "cuda", "cpu", "type_as", "device", "dtype", "shape", "size", "item", "tolist", "dim", "numel", "ndim"}
+)
+"""`self.x.to(inputs)`, `self.x.shape`: uses that are right wherever the tensor lies."""
+
+_Mark = tuple[weakref.ref[Tensor], int]
+"""A tensor at one look: which, and which version of it."""
+
+
+class _Part(NamedTuple):
+    """What one container attribute hides."""
+
+    modules: list[nn.Module]
+    parameters: list[nn.Parameter]
+    nested: bool
+    mixed: bool
+
+    def tensors(self) -> list[nn.Parameter]:
+        inside = [p for module in self.modules for p in module.parameters() if not is_lazy(p)]
+        return list({id(p): p for p in (*inside, *self.parameters)}.values())
+
+
+class ModelStructureObserver(Observer):
+    emits = (ModelExamined,)
+
+    def prepare(self) -> None:
+        self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()
+        """Per module with loose tensors: as of the first look."""
+        self._rebuilt: WeakKeyDictionary[nn.Module, set[str]] = WeakKeyDictionary()
+        self._examined: set[int] = set()
+        self._places: dict[int, Place | None] = {}
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if known is not None and known.number not in self._examined:
+            self._places.setdefault(known.number, call.place)
+            self._look_at_loose(unwrapped(call.module))
+
+    def step_started(self, call: StepCall) -> None:
+        if len(self._examined) == len(self.objects.models):
+            return
+        for known, model in self.objects.living_models():
+            if known.number not in self._examined and self.bus.step - known.first_step >= EXAMINE_AFTER:
+                self._examined.add(known.number)
+                self._examine(known, model)
+
+    def _examine(self, known: KnownModel, model: nn.Module) -> None:
+        self._look_at_loose(model)
+        event = ModelExamined(
+            step=self.bus.step,
+            place=self._places.get(known.number),
+            model=known.number,
+            name=known.name,
+            hidden=tuple(self._hidden(model)),
+            loose=tuple(self._loose(model)),
+        )
+        self.bus.emit(event)
+
+    # -- layers in plain containers --
+
+    def _hidden(self, root: nn.Module) -> Iterator[HiddenPart]:
+        registered = {id(p) for _, model in self.objects.living_models() for p in model.parameters()}
+        registered |= {id(p) for p in root.parameters()}
+        held = self.objects.held_ids()
+        for owner in root.modules():
+            for attribute, value in vars(owner).items():
+                if attribute in _OWN or not isinstance(value, (*_CONTAINERS, Mapping)) or not value:
+                    continue
+                part = _hidden_in(value, registered)
+                place = assigned_place(owner, attribute) if part.tensors() else None
+                if place is not None and not _kept_apart(owner, attribute, part, place):
+                    yield _told(owner, attribute, value, part, held, place)
+
+    # -- tensors that belong to nobody --
+
+    def _look_at_loose(self, root: nn.Module) -> None:
+        for module in root.modules():
+            for attribute, value in vars(module).items():
+                if type(value) is Tensor:
+                    mark = self._marks.setdefault(module, {}).setdefault(
+                        attribute, (weakref.ref(value), tensor_version(value))
+                    )
+                    if mark[0]() is not value or mark[1] != tensor_version(value):
+                        self._rebuilt.setdefault(module, set()).add(attribute)
+
+    def _loose(self, root: nn.Module) -> Iterator[LooseTensor]:
+        storages = {_storage(tensor) for tensor in (*root.parameters(), *root.buffers())}
+        held = self.objects.held_ids()
+        trains = any(id(p) in held for p in root.parameters())
+        for module in root.modules():
+            for attribute, value in vars(module).items():
+                if (
+                    type(value) is not Tensor
+                    or not value.is_floating_point()
+                    or value.dim() == 0
+                    or value.grad_fn is not None
+                ):
+                    continue
+                if id(value) in held or _storage(value) in storages or _is_criterion(module):
+                    continue
+                if value.device.type != "cpu":
+                    continue  # it was not left behind: somebody moved it
+                if not trains and not value.requires_grad:
+                    continue  # a fixed judge of something else that is optimised: this run makes no weights that go with the tensor
+                place, used = _constant_of_class(module, attribute)
+                if place is not None:
+                    rebuilt = attribute in self._rebuilt.get(module, ())
+                    shape = tuple(value.shape)
+                    yield LooseTensor(
+                        type(module).__name__, attribute, shape, used, rebuilt, value.requires_grad, place
+                    )
+
+
+def _storage(tensor: Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):  # meta, sparse and opaque tensors have none
+        return id(tensor)
+
+
+def _is_criterion(module: nn.Module) -> bool:
+    named = type(module).__name__.endswith(("Loss", "Criterion"))
+    return (named or isinstance(module, Loss)) and next(module.parameters(), None) is None
+
+
+def _parts(value: object, depth: int = 1) -> Iterator[tuple[object, int]]:
+    """Everything inside a container, with the depth at which it lies."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, _CONTAINERS):
+        for item in list(value)[:LONGEST] if depth <= DEEPEST else ():
+            if isinstance(item, (*_CONTAINERS, Mapping)):
+                yield from _parts(item, depth + 1)
+            else:
+                yield item, depth
+
+
+def _hidden_in(value: object, registered: set[int]) -> _Part:
+    part = _Part([], [], False, False)
+    for item, depth in _parts(value):
+        if isinstance(item, nn.Module) and any(id(p) not in registered for p in item.parameters()):
+            part.modules.append(item)
+        elif isinstance(item, nn.Parameter) and id(item) not in registered:
+            part.parameters.append(item)
+        else:
+            part = part._replace(mixed=True)
+            continue
+        part = part._replace(nested=part.nested or depth > 1)
+    return part
+
+
+def _kept_apart(owner: nn.Module, attribute: str, part: _Part, place: Place) -> bool:
+    """Hidden on purpose: put into eval mode by hand while its owner trains, or one finished module wrapped in a list to
+    hide it."""
+    if part.modules and owner.training and not any(module.training for module in part.modules):
+        return True
+    source = source_of(place.path)
+    statement = source.statement(place.line)
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    items: list[Any] = (
+        value.elts if isinstance(value, (ast.List, ast.Tuple)) else value.values if isinstance(value, ast.Dict) else []
+    )
+    return len(items) == 1 and len(part.modules) == 1 and isinstance(items[0], (ast.Name, ast.Attribute))
+
+
+def _told(owner: nn.Module, attribute: str, value: object, part: _Part, held: set[int], place: Place) -> HiddenPart:
+    trainable = [p for p in part.tensors() if p.requires_grad]
+    kind = next(
+        (base.__name__ for base in (dict, list, tuple, set, frozenset, deque) if isinstance(value, base)), "mapping"
+    )
+    return HiddenPart(
+        owner=type(owner).__name__,
+        attribute=attribute,
+        container=f"nested {kind}"
+        if part.nested
+        else f"mixed {kind}"
+        if part.mixed or (part.modules and part.parameters)
+        else kind,
+        kind="module" if part.modules else "parameter",
+        items=len(part.modules) + len(part.parameters),
+        parameters=sum(p.numel() for p in part.tensors()),
+        used=any(p.grad is not None for p in trainable),
+        trainable=bool(trainable),
+        held=bool(trainable) and all(id(p) in held for p in trainable),
+        place=place,
+    )
+
+
+def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None, bool]:
+    """(the line of the constructor that makes the tensor, is it read elsewhere?). No line if it is a cache, or is moved
+    by hand."""
+    made: Place | None = None
+    used = False
+    for source, method, node in _mentions(module, attribute):
+        if isinstance(node.ctx, ast.Store):
+            statement = source.statement(node.lineno)
+            if method.name != "__init__" or statement is None or _moved_by_hand(statement):
+                return None, False
+            made = made or source.place(statement, method.name)
+        elif method.name != "__init__":
+            above = next(source.parents(node), None)
+            used = used or not (isinstance(above, ast.Attribute) and above.attr in _TAKEN_ALONG)
+    return (
+        (None, False)
+        if any(name in vars(cls) for cls, _ in users_classes(module) for name in _BY_HAND)
+        else (made, used)
+    )
+
+
+def _mentions(module: nn.Module, attribute: str) -> Iterator[tuple[Source, ast.FunctionDef, ast.Attribute]]:
+    """Each `self.attribute` in the methods of the user's classes of a module."""
+    for cls, place in users_classes(module):
+        source = source_of(place.path)
+        written = source.class_named(cls.__name__)
+        for method in written.body if written else []:
+            if isinstance(method, ast.FunctionDef):
+                for node in ast.walk(method):
+                    if isinstance(node, ast.Attribute) and is_self_attribute(node, attribute):
+                        yield source, method, node
+
+
+def _moved_by_hand(statement: ast.stmt) -> bool:
+    """The constructor says where the tensor is to lie."""
+    return any(
+        (isinstance(node, ast.keyword) and node.arg == "device")
+        or (isinstance(node, ast.Attribute) and node.attr in ("to", "cuda", "device"))
+        or (isinstance(node, ast.Name) and node.id == "device")
+        for node in ast.walk(statement)
+    )

@@ -1,0 +1,114 @@
+"""Batches of loaders that hold a value that is no number, and whether it came through to a loss or to a decision.
+
+Some batches of each loader are looked at; most that are bad spoil a training loss, and are found from there (see
+not_finite). Here the others are found: those of an evaluation, and those on a device whose losses are not read at every
+step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import InputNotFinite, Place
+from trueloop.measure.nonfinite import bad_rows, not_finite
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BackwardCall, BatchDrawn, DecisionCall, LoaderStart, LossCall, ModuleCall, tensors_in
+
+__all__ = ["NonfiniteInputsObserver"]
+
+FIRST: Final = 16
+"""Batches of a loader that are all looked at; after those the 32nd, the 64th, and so on."""
+DEEP: Final = 4
+"""Levels of tuples, lists and mappings in a batch."""
+
+
+class NonfiniteInputsObserver(Observer):
+    emits = (InputNotFinite,)
+
+    def prepare(self) -> None:
+        self._seen: Counter[int] = Counter()
+        """Batches of each loader, over all passes."""
+        self._drawn: dict[int, int] = {}
+        self._passes: Counter[int] = Counter()
+        self._bad: dict[str, Any] | None = None
+        """What is wrong with the latest batch."""
+        self._place: Place | None = None
+        """The call of a model that made no numbers of it."""
+        self._into = ""
+
+    def loader_started(self, start: LoaderStart) -> None:
+        number = self.bus.ordinal("loader", start.loader)
+        self._passes[number] += 1
+        self._drawn[number] = 0
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        self._bad = None
+        number = drawn.number
+        if number is None:
+            return
+        self._seen[number] += 1
+        self._drawn[number] = self._drawn.get(number, 0) + 1
+        seen = self._seen[number]
+        if seen > FIRST and seen & (seen - 1):
+            return
+        with torch.no_grad():
+            for where, tensor in _named(drawn.batch):
+                if tensor.is_cpu and (found := bad_rows(tensor)) is not None:
+                    counts = {"loader": number, "passes": self._passes[number], "index": self._drawn[number] - 1}
+                    self._bad = {
+                        **counts,
+                        "tensor": where,
+                        "sample": found[0],
+                        "bad_samples": found[1],
+                        "value": found[2],
+                    }
+                    self._bad["size"] = tensor.shape[0]
+                    self._place, self._into = None, ""
+                    return
+
+    # -- what became of it --
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        if self._bad is None or call.failed or (known := self.objects.model(call.module)) is None:
+            return
+        if any(not_finite(tensor.detach()) for tensor in tensors_in(call.output, limit=4)):
+            self._place, self._into = call.place, known.name
+
+    def loss_called(self, loss: LossCall) -> None:
+        if self._bad is None or loss.output.requires_grad or loss.output.dim() or not not_finite(loss.output):
+            return
+        if not_finite(loss.target):
+            self._tell(loss.place, f"{loss.function}, target", evaluating=True)
+        elif self._into and not_finite(loss.input):
+            self._tell(self._place, self._into, evaluating=True)
+
+    def decision_made(self, decision: DecisionCall) -> None:
+        if self._bad is not None and self._into and not decision.input.requires_grad and not_finite(decision.input):
+            self._tell(self._place, self._into, evaluating=True)
+
+    def backward_started(self, call: BackwardCall) -> None:
+        if self._bad is None or not self._into or not call.tensors:
+            return
+        loss = call.tensors[0]
+        if type(loss) is Tensor and not_finite(loss.detach()):
+            self._tell(self._place, self._into, evaluating=False)
+
+    def _tell(self, place: Place | None, into: str, *, evaluating: bool) -> None:
+        facts, self._bad = self._bad, None
+        if facts is not None:
+            self.bus.emit(InputNotFinite(step=self.bus.step, place=place, **facts, into=into, evaluating=evaluating))
+
+
+def _named(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a batch, and how to get at each: `[0]`, `['image']`."""
+    if isinstance(value, Tensor):
+        yield path or "[:]", value
+    elif depth < DEEP and isinstance(value, (Mapping, tuple, list)):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in list(items)[:16]:
+            yield from _named(item, f"{path}[{key!r}]", depth + 1)

@@ -1,0 +1,180 @@
+"""Parameters against optimizers: who is trained, who is held by nobody, who never gets a gradient, and why.
+
+For the first steps of each model, `.grad` of each parameter is looked at where gradients exist: when a step begins.
+Whether a module ran, whether it recorded a graph, and whether the user took its result out of the graph (and where) is
+heard on the deep steps; the graph itself says which parameters stood behind what was taken out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from trueloop.event import ParametersAccounted
+from trueloop.measure.parameters import Gradients, ModuleRuns, parameters_of
+from trueloop.observers.observer import Observer
+from trueloop.observers.run_objects import KnownModel, KnownOptimizer, unwrapped
+from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall, RunEnd, StepCall
+
+__all__ = ["ParametersObserver"]
+
+MILESTONES: Final = (2, 5, 10)
+"""Steps of a model's optimizers after which its account is told; a shorter run tells its last one at the end."""
+LONGEST: Final = 100
+"""Steps of the run over which a model is looked at."""
+PATIENCE: Final = 5
+"""Steps that an optimizer must have taken before a parameter it holds counts as one without a gradient."""
+CUTS: Final = 64
+"""Walks behind tensors that were taken out of the graph: a loop shows its lines in the first few."""
+WALKS: Final = 3
+"""Walks over the graph of a model's outputs."""
+_UNHEARD: Final = ("argmax", "argmin", "round", "sign", "one_hot")
+"""Calls whose result has no graph, and that no tap tells of."""
+
+
+class _Book:
+    """What is known of one model."""
+
+    def __init__(self) -> None:
+        self.gradients = Gradients()
+        self.walks = 0
+        self.closed = False
+        """The last account has been emitted, or there will be none: no optimizer holds the model."""
+        self.emitted = 0
+        """Steps of the last account that was emitted."""
+        self.draft: ParametersAccounted | None = None
+        """The account after the latest step: the model may be gone when the run ends."""
+
+
+class ParametersObserver(Observer):
+    emits = (ParametersAccounted,)
+
+    def prepare(self) -> None:
+        self._books: dict[int, _Book] = {}
+        self._closed = 0
+        """How many books are closed."""
+        self._runs = ModuleRuns(_UNHEARD)
+        self._cuts_left = CUTS
+        self._graded: dict[int, weakref.ref[Tensor]] = {}
+        """Tensors of optimizers that belong to no model and have had a gradient."""
+
+    # -- what runs, and what is cut --
+
+    def inner_call_ended(self, call: InnerCall) -> None:
+        self._runs.saw(call.module, call.output)
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module) if self.bus.deep else None
+        if known is None:
+            return
+        self._runs.saw(unwrapped(call.module), call.output)
+        book = self._books.setdefault(known.number, _Book())
+        book.gradients.compiled = book.gradients.compiled or call.compiled
+        if book.walks < WALKS and call.grad:
+            book.walks += 1
+            book.gradients.walk(call.output)
+
+    def tensor_detached(self, cut: DetachCall) -> None:
+        if self._cuts_left > 0:
+            self._cuts_left -= 1
+            self._runs.cut(cut.place, cut.function, cut.tensor)
+
+    # -- looks --
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        if self.bus.deep:
+            for _, model, book in self._open_models():
+                reached = (name for name, parameter in model.named_parameters() if parameter.grad is not None)
+                book.gradients.reached.update(reached)
+
+    def step_started(self, call: StepCall) -> None:
+        if not call.closure and self._closed < len(self.objects.models):
+            self._look(call.optimizer)
+
+    def step_ended(self, call: StepCall) -> None:
+        if self._closed == len(self.objects.models):
+            return
+        if call.closure:
+            self._look(call.optimizer)
+        for known, model, book in self._open_models():
+            self._account(known, model, book, call)
+            if book.emitted >= MILESTONES[-1] or self.bus.step - known.first_step > LONGEST:
+                book.closed = True
+        self._closed = sum(book.closed or self._is_gone(number) for number, book in self._books.items())
+
+    def _open_models(self) -> Iterator[tuple[KnownModel, nn.Module, _Book]]:
+        for known, model in self.objects.living_models():
+            book = self._books.setdefault(known.number, _Book())
+            if not book.closed:
+                yield known, model, book
+
+    def _is_gone(self, number: int) -> bool:
+        return self.objects.models[number].ref() is None
+
+    def run_ended(self, end: RunEnd) -> None:
+        for book in self._books.values():
+            if book.draft is not None and book.draft.steps > book.emitted:
+                self.bus.emit(book.draft)
+
+    def _look(self, optimizer: Optimizer) -> None:
+        open_models = list(self._open_models())
+        held = self.objects.held_ids() if open_models else set()
+        for _, model, book in open_models:
+            book.gradients.look(model, held)
+        mine = {id(p) for _, model, _ in open_models for p in model.parameters()}
+        for tensor in parameters_of(optimizer):
+            if id(tensor) not in mine and tensor.grad is not None:
+                self._graded[id(tensor)] = weakref.ref(tensor)
+
+    # -- the account --
+
+    def _account(self, known: KnownModel, model: nn.Module, book: _Book, call: StepCall) -> None:
+        holders, orphans = self._holders(model)
+        steps = max((holder.steps for holder in holders), default=0)
+        if steps < MILESTONES[0]:
+            return
+        patient = {number for holder in holders if holder.steps >= min(steps - 1, PATIENCE) for number in holder.ids}
+        accounts, in_order = book.gradients.accounts(
+            model, self.objects.held_ids(), self._runs, lambda parameter: id(parameter) in patient
+        )
+        mine = {id(p) for p in model.parameters()}
+        built = next((holder.place for holder in holders if holder.place is not None), None)
+        book.draft = ParametersAccounted(
+            step=self.bus.step,
+            place=call.place,
+            model=known.number,
+            name=known.name,
+            steps=steps,
+            accounts=accounts,
+            complete=in_order,
+            orphans=len(orphans),
+            orphan_sizes=tuple(tensor.numel() for tensor in orphans[:16]),
+            optimizer_place=built,
+            cuts=self._runs.cuts_behind(mine),
+        )
+        if any(book.emitted < milestone <= steps for milestone in MILESTONES):
+            book.emitted = steps
+            self.bus.emit(book.draft)
+
+    def _holders(self, model: nn.Module) -> tuple[list[KnownOptimizer], list[Tensor]]:
+        """The optimizers of a model, and the tensors they hold that belong to nobody and never had a gradient."""
+        mine = {id(p): tuple(p.shape) for p in model.parameters()}
+        everybodys = {id(p) for _, other in self.objects.living_models() for p in other.parameters()}
+        holders: list[KnownOptimizer] = []
+        orphans: list[Tensor] = []
+        for known, optimizer in self.objects.living_optimizers():
+            tensors = list(parameters_of(optimizer))
+            lost = [t for t in tensors if id(t) not in everybodys and not self._was_graded(t)]
+            of_a_twin = len(lost) == len(tensors) and Counter(tuple(t.shape) for t in lost) == Counter(mine.values())
+            if of_a_twin or any(id(t) in mine for t in tensors):
+                holders.append(known)
+                orphans += lost
+        return holders, orphans
+
+    def _was_graded(self, tensor: Tensor) -> bool:
+        return tensor.grad is not None or ((ref := self._graded.get(id(tensor))) is not None and ref() is tensor)

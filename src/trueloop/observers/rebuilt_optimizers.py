@@ -1,0 +1,94 @@
+"""Optimizers that are built over the parameters of an earlier one, and what the earlier one had learnt."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import OptimizerRebuilt
+from trueloop.measure.parameters import parameters_of
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BuiltOptimizer, StepCall
+
+__all__ = ["RebuiltOptimizersObserver"]
+
+LIFE: Final = 2
+"""Steps of an optimizer after which its weights are looked at: what lives longer than the rule asks for needs no
+look."""
+SAMPLE: Final = 64
+"""Numbers of the first parameter that are compared: a reset of the weights moves them all."""
+TOLD: Final = 32
+"""Rebuildings of one set of parameters that are told: the rule has spoken by then, and each look costs a little."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The optimizers that came one after the other over the same parameters."""
+
+    number: int
+    first: weakref.ref[Tensor]
+    ids: frozenset[int]
+    optimizer: int
+    name: str
+    kept: int = 0
+    closure: bool = False
+    left: Tensor | None = None
+    """Some numbers of the first parameter, as the last step left them."""
+    told: int = 0
+
+
+class RebuiltOptimizersObserver(Observer):
+    emits = (OptimizerRebuilt,)
+
+    def prepare(self) -> None:
+        self._lines: dict[int, _Line] = {}
+        """By the identity of the first parameter."""
+        self._count = 0
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        parameters = list(parameters_of(built.optimizer))
+        if not parameters or not isinstance(parameters[0], Tensor):
+            return
+        ids = frozenset(map(id, parameters))
+        line = self._line_of(parameters[0])
+        if line is not None and line.ids == ids:
+            self._tell(built, line, parameters[0])
+        else:
+            self._count += 1
+            line = _Line(self._count, weakref.ref(parameters[0]), ids, -1, "")
+            self._lines[id(parameters[0])] = line
+        line.optimizer = self.bus.ordinal("optimizer", built.optimizer)
+        line.name, line.kept, line.left = type(built.optimizer).__name__, 0, None
+
+    def step_ended(self, call: StepCall) -> None:
+        if call.index >= LIFE:
+            return
+        first = next(parameters_of(call.optimizer), None)
+        line = None if first is None else self._line_of(first)
+        if first is None or line is None or line.optimizer != self.bus.ordinal("optimizer", call.optimizer):
+            return
+        line.kept, line.closure, line.left = len(call.optimizer.state), call.closure, _numbers(first)
+
+    def _line_of(self, first: Tensor) -> _Line | None:
+        line = self._lines.get(id(first))
+        return line if line is not None and line.first() is first else None
+
+    def _tell(self, built: BuiltOptimizer, line: _Line, first: Tensor) -> None:
+        steps = self.bus.steps_taken[line.optimizer]
+        if not steps or line.told >= TOLD:
+            return
+        line.told += 1
+        goes_on = steps <= LIFE and line.left is not None and torch.equal(line.left, _numbers(first))
+        event = OptimizerRebuilt(
+            self.bus.step, built.place, line.number, line.name, steps, line.kept, line.closure, goes_on
+        )
+        self.bus.emit(event)
+
+
+def _numbers(tensor: Tensor) -> Tensor:
+    with torch.no_grad():
+        return tensor.detach().reshape(-1)[:SAMPLE].clone()

@@ -1,0 +1,230 @@
+"""Training that goes on from a file: what the file held, and what of it had been put back when the first step came.
+
+A state that is loaded into a model is known to come from a file by the identity of its tensors. Only weak references
+and numbers are kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from math import isclose
+from typing import Final
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from trueloop.event import Contents, Place, Resumed, ScheduleAtResume
+from trueloop.measure.parameters import parameters_of
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BuiltSchedule, FileRead, Restored, StateLoad, StepCall
+from trueloop.taps.checkpoint_contents import (
+    SavedOptimizer,
+    contents_of,
+    path_of,
+    saved_optimizers,
+    settings_of,
+    weights_in,
+)
+from trueloop.taps.place import is_users
+from trueloop.torch_private.modules import EXTRA_STATE
+
+__all__ = ["ResumedTrainingObserver"]
+
+REMEMBERED: Final = 4096
+"""Tensors of one file that are remembered: more than any checkpoint's names, fewer than a dataset may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One torch.load."""
+
+    path: str
+    contents: Contents
+    optimizers: tuple[SavedOptimizer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A model, untrained so far, all of whose parameters a file has given."""
+
+    module: weakref.ref[nn.Module]
+    ids: frozenset[int]
+    file: _File
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first step after a load, under way."""
+
+    loaded: _Loaded
+    fresh: bool
+
+
+class ResumedTrainingObserver(Observer):
+    emits = (Resumed,)
+
+    def prepare(self) -> None:
+        self._tensors: dict[int, tuple[weakref.ref[Tensor], _File]] = {}
+        self._loaded: list[_Loaded] = []
+        self._trained: dict[int, weakref.ref[Tensor]] = {}
+        """Parameters that some optimizer has stepped, by identity."""
+        self._schedules: list[weakref.ref[LRScheduler]] = []
+        self._restored: set[str] = set()
+        self._under_way: dict[int, _First] = {}
+        """By the number of the optimizer."""
+
+    # -- what comes before the first step --
+
+    def file_read(self, read: FileRead) -> None:
+        self._tensors = {key: entry for key, entry in self._tensors.items() if entry[0]() is not None}
+        file = _File(path_of(read.file), contents_of(read.value), tuple(saved_optimizers(read.value)))
+        for tensor in islice(weights_in(read.value), REMEMBERED):
+            self._tensors[id(tensor)] = (weakref.ref(tensor), file)
+
+    def state_loading(self, load: StateLoad) -> None:
+        self._loaded = [entry for entry in self._loaded if entry.module() not in (None, load.module)]
+        file = self._origin(load.state)
+        if file is None or not load.direct or not _is_whole(load.module, load.state):
+            return
+        parameters = list(load.module.parameters())
+        if any(self._is_trained(parameter) for parameter in parameters):
+            return  # weights of a model that was trained here: the best ones put back, another stage
+        self._loaded.append(_Loaded(weakref.ref(load.module), frozenset(map(id, parameters)), file, load.place))
+
+    def _is_trained(self, parameter: Tensor) -> bool:
+        known = self._trained.get(id(parameter))
+        return known is not None and known() is parameter
+
+    def _origin(self, state: Mapping[str, object]) -> _File | None:
+        """The file that the tensors of a state were read from."""
+        for tensor in state.values() if self._tensors else ():
+            entry = self._tensors.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                return entry[1]
+        return None
+
+    def state_restored(self, restored: Restored) -> None:
+        self._restored.add(restored.kind)
+
+    def schedule_built(self, built: BuiltSchedule) -> None:
+        self._schedules = [ref for ref in self._schedules if ref() is not None]
+        self._schedules.append(weakref.ref(built.scheduler))
+
+    def watching_resumed(self, nothing: None) -> None:
+        self._loaded.clear()  # their first step may have gone by unseen
+
+    # -- the first step --
+
+    def step_started(self, call: StepCall) -> None:
+        if not call.index:
+            self._trained.update((id(parameter), weakref.ref(parameter)) for parameter in parameters_of(call.optimizer))
+        if not self._loaded:
+            return
+        held = frozenset(map(id, parameters_of(call.optimizer)))
+        mine = [entry for entry in self._loaded if entry.ids & held]
+        if not mine:
+            return
+        self._loaded = [entry for entry in self._loaded if entry not in mine]
+        # A new head beside the loaded part is another task; and what the optimizer kept from earlier steps is not from
+        # a file.
+        given = frozenset[int]().union(*(entry.ids for entry in mine))
+        if held <= given and len({id(entry.file) for entry in mine}) == 1 and not call.index:
+            self._under_way[self.bus.ordinal("optimizer", call.optimizer)] = _First(mine[0], _is_fresh(call.optimizer))
+
+    def step_ended(self, call: StepCall) -> None:
+        if not self._under_way:
+            return
+        number = self.bus.ordinal("optimizer", call.optimizer)
+        first = self._under_way.pop(number, None)
+        module = None if first is None else first.loaded.module()
+        if first is None or module is None:
+            return
+        file = first.loaded.file
+        kept = next((kept for kept in file.optimizers if _fits(kept, call.optimizer)), None)
+        self.bus.emit(
+            Resumed(
+                step=self.bus.step,
+                place=first.loaded.place,
+                file=file.path,
+                model=type(module).__name__,
+                optimizer=number,
+                name=type(call.optimizer).__name__,
+                optimizer_place=self.objects.optimizer(call.optimizer).place,
+                fresh=first.fresh,
+                stateful=bool(_kinds(call.optimizer)),
+                key=() if kept is None else kept.key,
+                parameters_with_state=0 if kept is None else sum(shape is not None for shape in kept.shapes),
+                steps_before=0 if kept is None else kept.steps,
+                same_settings=kept is not None and _same_settings(kept, call.optimizer),
+                rate_moved=kept is not None and any(not isclose(rate, initial) for rate, initial in kept.rates),
+                contents=file.contents,
+                schedules=tuple(self._schedules_of(call.optimizer)),
+                scaler_used=self.bus.scaler_used,
+                scaler_restored="scaler" in self._restored,
+                random_restored="random" in self._restored,
+            )
+        )
+
+    def _schedules_of(self, optimizer: Optimizer) -> list[ScheduleAtResume]:
+        living = [scheduler for ref in self._schedules if (scheduler := ref()) is not None]
+        return [
+            ScheduleAtResume(self.bus.ordinal("schedule", s), type(s).__name__, s.last_epoch, _is_users_own(s))
+            for s in living
+            if getattr(s, "optimizer", None) is optimizer and isinstance(getattr(s, "last_epoch", None), int)
+        ]
+
+
+def _is_whole(module: nn.Module, state: Mapping[str, object]) -> bool:
+    """Does the state hold every parameter of the module, and nothing that is not the module's? A part is where
+    fine-tuning begins."""
+    parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
+    others = {name for name in state if not name.endswith(EXTRA_STATE)} - parameters - buffers
+    return parameters <= state.keys() and not others
+
+
+def _is_fresh(optimizer: Optimizer) -> bool:
+    """Nothing is kept, or what some optimizers make for themselves when they are built."""
+    return all(not float(entry.get("step", 1)) for entry in optimizer.state.values() if isinstance(entry, Mapping))
+
+
+def _kinds(optimizer: Optimizer) -> frozenset[str]:
+    entries = [entry for entry in optimizer.state.values() if isinstance(entry, Mapping)]
+    return frozenset(name for entry in entries for name, kept in entry.items() if kept is not None)
+
+
+def _fits(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
+    """Was that state made for parameters of these very shapes, in this order?"""
+    shapes = [tuple(parameter.shape) for parameter in parameters_of(optimizer)]
+    if len(shapes) != len(kept.shapes):
+        return False
+    return all(shape is None or shape in (own, ()) for shape, own in zip(kept.shapes, shapes, strict=True))
+
+
+def _same_settings(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
+    groups = optimizer.param_groups
+    if kept.kinds != _kinds(optimizer) or len(kept.settings) != len(groups):
+        return False
+    settings = all(_agree(theirs, settings_of(group)) for theirs, group in zip(kept.settings, groups, strict=True))
+    rates = [{float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))} for group in groups]
+    return settings and all(
+        any(isclose(a, b) for a in pair for b in own) for pair, own in zip(kept.rates, rates, strict=True)
+    )
+
+
+def _agree(theirs: Mapping[str, object], own: Mapping[str, object]) -> bool:
+    """Equal in all that both name; a newer PyTorch may know more settings."""
+    return all(theirs[name] == own[name] for name in theirs.keys() & own.keys())
+
+
+def _is_users_own(scheduler: LRScheduler) -> bool:
+    """A class of the user's, or one that asks a function of the user's."""
+    if not type(scheduler).__module__.startswith("torch."):
+        return True
+    functions = vars(scheduler).get("lr_lambdas", ())
+    return any(is_users(f.__code__.co_filename) if hasattr(f, "__code__") else True for f in functions)

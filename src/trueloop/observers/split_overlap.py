@@ -1,0 +1,107 @@
+"""Loaders that draw from one dataset by number: which numbers two of them have in common.
+
+Subsets, random splits and samplers of some indices say which numbers they draw, so that a split that overlaps is seen
+before a sample is, and also where augmentation makes the samples themselves unrecognisable.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
+
+from trueloop.event import Place, RowsShared
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BuiltLoader, LoaderStart
+
+__all__ = ["SplitOverlapObserver"]
+
+LOADERS: Final = 16
+"""Loaders that a new one is compared with."""
+LARGEST: Final = 5_000_000
+"""Numbers of a loader that are compared at most: a second's work, once."""
+
+
+class SplitOverlapObserver(Observer):
+    emits = (RowsShared,)
+
+    def prepare(self) -> None:
+        self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
+        self._started: dict[int, weakref.ref[DataLoader[Any]]] = {}
+
+    def loader_built(self, built: BuiltLoader) -> None:
+        if built.place is not None:
+            self._built[built.loader] = built.place
+
+    def loader_started(self, start: LoaderStart) -> None:
+        number = self.bus.ordinal("loader", start.loader)
+        if number in self._started:
+            return
+        living = [(n, loader) for n, ref in self._started.items() if (loader := ref()) is not None][-LOADERS:]
+        self._started = {n: weakref.ref(loader) for n, loader in living} | {number: weakref.ref(start.loader)}
+        if isinstance(start.loader.dataset, IterableDataset):
+            return
+        base = _base(start.loader.dataset)
+        of_same = [(n, loader) for n, loader in living if _base(loader.dataset) is base]
+        own = _numbers(start.loader) if of_same else None
+        for n, loader in of_same:
+            others = _numbers(loader)
+            if own is not None and others is not None and own != others and (shared := len(own & others)):
+                self._tell(start, number, len(own), n, len(others), shared)
+
+    def _tell(self, start: LoaderStart, number: int, size: int, other: int, other_size: int, shared: int) -> None:
+        self.bus.emit(
+            RowsShared(
+                step=self.bus.step,
+                place=start.place,
+                loader=other,
+                other=number,
+                dataset=type(_base(start.loader.dataset)).__name__,
+                samples=other_size,
+                other_samples=size,
+                shared=shared,
+                other_built=self._built.get(start.loader),
+            )
+        )
+
+
+def _base(dataset: Any) -> Any:
+    """What the subsets are subsets of."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset
+
+
+def _numbers(loader: DataLoader[Any]) -> set[int] | None:
+    """The numbers, in the dataset at the bottom, that a loader draws; None where it does not say."""
+    drawn = _drawn(loader)
+    dataset: Any = loader.dataset
+    while isinstance(dataset, Subset) and drawn is not None:
+        indices = dataset.indices
+        drawn = [indices[number] for number in drawn]
+        dataset = dataset.dataset
+    return None if drawn is None else {int(number) for number in drawn}
+
+
+def _drawn(loader: DataLoader[Any]) -> Iterable[int] | None:
+    batches = loader.batch_sampler
+    sampler: Any = loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
+    if type(sampler) is SubsetRandomSampler:
+        indices: Any = sampler.indices
+        return indices if len(indices) <= LARGEST else None
+    if isinstance(sampler, (list, tuple, range)):
+        return sampler if len(sampler) <= LARGEST else None
+    dataset: Any = loader.dataset
+    everything = type(sampler) in (RandomSampler, SequentialSampler)  # drawn with weights, some may never come
+    return range(len(dataset)) if everything and len(dataset) <= LARGEST else None

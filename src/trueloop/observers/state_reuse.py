@@ -1,0 +1,107 @@
+"""State dictionaries that are kept, and used when the weights they share have moved on.
+
+`state_dict()` hands out the weights themselves, not copies. A few of the tensors it handed out are remembered, weakly,
+with their version; the version is shared with the weight, so a later step shows in it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeGuard
+
+from torch import Tensor, nn
+
+from trueloop.event import Place, StateReused
+from trueloop.measure.tensors import tensors_in
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import StateLoad, StateSave, StateTaken
+from trueloop.torch_private.tensors import tensor_version
+
+__all__ = ["StateReuseObserver"]
+
+SAMPLE: Final = 4
+"""Tensors of each state that are remembered: the first ones. A loop that averages weights takes a state in every
+step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """One tensor that was handed out."""
+
+    ref: weakref.ref[Tensor]
+    version: int
+    step: int
+    place: Place | None
+    module: weakref.ref[nn.Module]
+
+
+class StateReuseObserver(Observer):
+    emits = (StateReused,)
+
+    def prepare(self) -> None:
+        self._taken: dict[int, _Taken] = {}
+
+    def state_taken(self, taken: StateTaken) -> None:
+        module, known = weakref.ref(taken.module), self._taken
+        floats = (value for value in taken.state.values() if _is_plain(value) and value.is_floating_point())
+        for tensor, _ in zip(floats, range(SAMPLE), strict=False):
+            key = id(tensor)
+            ref = weakref.ref(tensor, lambda _, key=key: known.pop(key, None))  # type: ignore[misc]
+            known[key] = _Taken(ref, tensor_version(tensor), self.bus.step, taken.place, module)
+
+    def state_loading(self, load: StateLoad) -> None:
+        if isinstance(load.state, dict):
+            self._look(load.state.values(), load.module, "load", load.place)
+
+    def state_saving(self, save: StateSave) -> None:
+        self._look(tensors_in(save.value), None, "save", save.place)
+
+    def _look(
+        self, tensors: Iterable[object], into: nn.Module | None, use: Literal["load", "save"], place: Place | None
+    ) -> None:
+        """Is there a tensor among them that was handed out earlier, and whose weight has moved since?"""
+        if not self._taken:
+            return
+        given = [tensor for tensor in tensors if _is_plain(tensor)]
+        for tensor in given:
+            taken = self._taken.get(id(tensor))
+            if (
+                taken is None
+                or taken.ref() is not tensor
+                or self.bus.step <= taken.step
+                or not self._moved(tensor, taken)
+            ):
+                continue
+            module = taken.module()
+            shared = 0 if module is None else _shared(given, module)
+            if shared and (into is None or into is module):
+                self.bus.emit(StateReused(self.bus.step, taken.place, use, place, taken.step, shared, len(given)))
+                return
+
+    def _moved(self, tensor: Tensor, taken: _Taken) -> bool:
+        """Its version says so; an optimizer that writes through `.data` leaves it, but holds the weight."""
+        if tensor_version(tensor) != taken.version:
+            return True
+        module = taken.module()
+        held = self.objects.held_ids()
+        own = {_address(p) for p in module.parameters() if id(p) in held} if module is not None else set()
+        return _address(tensor) in own
+
+
+def _is_plain(value: object) -> TypeGuard[Tensor]:
+    """A tensor with a storage of its own: not sharded, not fake."""
+    return type(value) in (Tensor, nn.Parameter)
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _shared(given: list[Tensor], module: nn.Module) -> int:
+    """How many of the tensors lie in the memory of the module's own weights."""
+    own = {
+        _address(tensor) for tensor in (*module.parameters(), *module.buffers()) if _is_plain(tensor) and tensor.numel()
+    }
+    return sum(_address(tensor) in own for tensor in given)

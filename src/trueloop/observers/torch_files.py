@@ -1,0 +1,70 @@
+"""Files that torch.save writes and torch.load reads: what they hold, and whether this run knows where they come
+from."""
+
+from __future__ import annotations
+
+import os
+from pickle import UnpicklingError
+
+from torch.serialization import get_unsafe_globals_in_checkpoint
+
+from trueloop.event import FileLoaded, FileWritten
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import FileRead, StateSave
+from trueloop.taps.checkpoint_contents import contents_of, path_of
+
+__all__ = ["TorchFilesObserver"]
+
+_Identity = tuple[int, int]
+"""Device and inode: a file keeps them when it is renamed, as those are that were written aside."""
+
+
+class TorchFilesObserver(Observer):
+    emits = (FileWritten, FileLoaded)
+
+    def prepare(self) -> None:
+        self._own: set[_Identity] = set()
+
+    def state_saved(self, save: StateSave) -> None:
+        path = path_of(save.file)
+        identity = _identity(path)
+        if identity is not None:
+            self._own.add(identity)
+        self.bus.emit(FileWritten(self.bus.step, save.place, path, contents_of(save.value), save.direct))
+
+    def file_read(self, read: FileRead) -> None:
+        path = path_of(read.file)
+        own = _identity(path) in self._own
+        suspicious = read.unsafe and read.direct and bool(path) and not own
+        foreign = _classes_in(path) if suspicious else None
+        self.bus.emit(
+            FileLoaded(
+                step=self.bus.step,
+                place=read.place,
+                file=path,
+                unsafe=read.unsafe,
+                direct=read.direct,
+                written_by_run=own,
+                unsafe_classes=foreign or (),
+                fully_read=foreign is not None,
+            )
+        )
+
+
+def _identity(path: str) -> _Identity | None:
+    if not path or not os.path.isfile(path):
+        return None
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _classes_in(path: str) -> tuple[str, ...] | None:
+    """What the file names that a safe load refuses; read without running anything. None if its format does not say."""
+    try:
+        return tuple(get_unsafe_globals_in_checkpoint(path))
+    except (
+        UnpicklingError,
+        RuntimeError,
+        ValueError,
+    ):  # the format of before 2020, or a pickle that is not PyTorch's own
+        return None

@@ -1,0 +1,90 @@
+"""Optimizers that are never stepped while gradients come to their parameters and go again."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trueloop.event import OptimizerIdle, Place
+from trueloop.measure.parameters import parameters_of
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BackwardCall, BuiltOptimizer, RunEnd, StepCall
+from trueloop.torch_private.tensors import tensor_version
+
+__all__ = ["UnusedOptimizersObserver"]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An optimizer that has not been stepped yet, seen through one of its parameters."""
+
+    parameter: weakref.ref[Tensor]
+    version: int
+    name: str
+    place: Place | None
+    backwards: int = 0
+    cleared: int = 0
+    backward_place: Place | None = None
+    training: bool = False
+    """It belongs to a model that was in train mode at the first backward."""
+    moved: bool = False
+    """Somebody else moves it."""
+
+
+class UnusedOptimizersObserver(Observer):
+    emits = (OptimizerIdle,)
+
+    def prepare(self) -> None:
+        self._waiting: dict[int, _Waiting] = {}
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        last = list(parameters_of(built.optimizer))[-1:]  # the one nearest to the loss
+        for parameter in last:
+            name = type(built.optimizer).__name__
+            waiting = _Waiting(weakref.ref(parameter), tensor_version(parameter), name, built.place)
+            self._waiting[self.objects.optimizer(built.optimizer).number] = waiting
+
+    def step_started(self, call: StepCall) -> None:
+        if self._waiting:
+            self._waiting.pop(self.objects.optimizer(call.optimizer).number, None)
+
+    def backward_started(self, call: BackwardCall) -> None:
+        for waiting in self._waiting.values():
+            parameter = waiting.parameter()
+            if waiting.backwards and parameter is not None and parameter.grad is None:
+                waiting.cleared += 1
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        for waiting in self._waiting.values():
+            parameter = waiting.parameter()
+            if parameter is not None and parameter.grad is not None:
+                waiting.training = waiting.training or (not waiting.backwards and self._is_trained(parameter))
+                waiting.moved = waiting.moved or tensor_version(parameter) != waiting.version
+                waiting.backwards += 1
+                waiting.backward_place = call.place
+
+    def run_ended(self, end: RunEnd) -> None:
+        if self.bus.scaler_used:
+            return  # a scaler leaves steps out, and says so elsewhere
+        for number, waiting in self._waiting.items():
+            if waiting.moved or not waiting.training:
+                continue
+            self.bus.emit(
+                OptimizerIdle(
+                    self.bus.step,
+                    waiting.place,
+                    number,
+                    waiting.name,
+                    waiting.backwards,
+                    waiting.cleared,
+                    waiting.backward_place,
+                )
+            )
+
+    def _is_trained(self, parameter: Tensor) -> bool:
+        owners = [
+            module for _, module in self.objects.living_models() if any(p is parameter for p in module.parameters())
+        ]
+        return any(module.training for module in owners)

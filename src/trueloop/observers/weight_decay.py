@@ -1,0 +1,40 @@
+"""Weight decay, as an optimizer has it when it takes its first step: groups may have been changed since it was
+built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Adam
+
+from trueloop.event import DecaySeen
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import StepCall
+
+__all__ = ["WeightDecayObserver"]
+
+
+class WeightDecayObserver(Observer):
+    emits = (DecaySeen,)
+    safe_on_shards = True
+
+    def step_started(self, call: StepCall) -> None:
+        if call.index:
+            return
+        groups = call.optimizer.param_groups
+        decays = tuple(_number(group.get("weight_decay")) for group in groups)
+        if not any(decay > 0 for decay in decays):
+            return
+        known = self.objects.optimizer(call.optimizer)
+        # AdamW inherits from Adam, and what users derive from it may decay in a manner of its own
+        folded = type(call.optimizer) is Adam and not any(
+            group.get("decoupled_weight_decay", False) for group in groups
+        )
+        rates = tuple(_number(group.get("lr")) for group in groups)
+        self.bus.emit(DecaySeen(self.bus.step, known.place, known.number, known.name, decays, folded, rates))
+
+
+def _number(value: Any) -> float:
+    """A setting; of a tensor on a device, which the host would have to wait for, nothing."""
+    return 0.0 if value is None or (isinstance(value, Tensor) and not value.is_cpu) else float(value)

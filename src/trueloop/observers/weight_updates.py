@@ -1,0 +1,216 @@
+"""How far steps move the weights: on a few steps, further and further apart, by some numbers of some weights.
+
+Kept from the first look to the last: a copy of at most a thousand numbers of at most eight weights. Biases, gains and
+vectors are left out, and embeddings, of which a batch touches some rows."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from trueloop.event import WeightMove, WeightsMoved
+from trueloop.measure.parameters import parameters_of
+from trueloop.measure.tensors import read_numbers
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import RunEnd, StepCall
+
+__all__ = ["WeightUpdatesObserver"]
+
+WEIGHTS: Final = 8
+"""Weights of an optimizer that are looked at, from its first to its last."""
+NUMBERS: Final = 1024
+"""Numbers of a weight that are looked at, evenly spaced: enough for a length within a few percent."""
+SMALLEST: Final = 16
+"""Numbers that a weight must have to have a length that means something."""
+FIRST: Final = 4
+"""Steps before the second look: the first updates of Adam and of a warm-up are like no others."""
+
+
+@dataclass(slots=True)
+class _Weight:
+    """One weight, and what it was at the first look."""
+
+    ref: weakref.ref[Tensor]
+    name: str
+    first: Tensor
+    """Our own copy of some of its numbers."""
+    length: float
+
+
+@dataclass(slots=True)
+class _Before:
+    """A weight that a step may move, right before it."""
+
+    numbers: Tensor
+    """Our own copy."""
+    pull: Tensor
+    """Length of the gradient times that of the weight."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """One optimizer since the first look at it."""
+
+    optimizer: weakref.ref[Optimizer]
+    held: int
+    """Parameters it held then."""
+    began: int
+    """Steps it had taken then."""
+    weights: list[_Weight]
+    due: int
+    """The number of steps since then at which to look next."""
+    told: int = 0
+    """The number of steps of the latest look."""
+
+
+class WeightUpdatesObserver(Observer):
+    emits = (WeightsMoved,)
+
+    def prepare(self) -> None:
+        self._records: dict[int, _Record] = {}
+        self._before: tuple[int, list[_Before | None]] | None = None
+        """The optimizer whose step is being measured, and its weights before it."""
+
+    def step_started(self, call: StepCall) -> None:
+        number = self.objects.optimizer(call.optimizer).number
+        record = self._records.get(number)
+        if record is not None and call.index - record.began < record.due:
+            return
+        self._before = None
+        if call.closure or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+            return
+        held = sum(1 for _ in parameters_of(call.optimizer))
+        if record is None or record.held != held:
+            self._forget_the_dead()
+            weights = self._chosen(call.optimizer)
+            self._records[number] = _Record(weakref.ref(call.optimizer), held, call.index, weights, FIRST)
+            return
+        while record.due <= call.index - record.began:  # some steps may have gone by unseen
+            record.due = _after(record.due)
+        self._before = (number, [_before(weight.ref()) for weight in record.weights])
+
+    def step_ended(self, call: StepCall) -> None:
+        if self._before is None:
+            return
+        number = self.objects.optimizer(call.optimizer).number
+        if self._before[0] == number:
+            before, self._before = self._before[1], None
+            record = self._records[number]
+            self._tell(call.optimizer, number, record, call.index + 1 - record.began, before)
+
+    def run_ended(self, end: RunEnd) -> None:
+        for number, record in self._records.items():
+            optimizer, steps = record.optimizer(), self.bus.steps_taken[number] - record.began
+            if optimizer is not None and steps > record.told:
+                self._tell(optimizer, number, record, steps, None)
+
+    def _forget_the_dead(self) -> None:
+        for number in [number for number, record in self._records.items() if record.optimizer() is None]:
+            del self._records[number]
+
+    def _chosen(self, optimizer: Optimizer) -> list[_Weight]:
+        embeddings = {
+            id(module.weight)
+            for _, model in self.objects.living_models()
+            for module in model.modules()
+            if isinstance(module, (nn.Embedding, nn.EmbeddingBag))
+        }
+        fit = [p for p in parameters_of(optimizer) if _can_be_looked_at(p) and id(p) not in embeddings]
+        chosen = fit[:: max(1, -(-len(fit) // WEIGHTS))]
+        copies = [_numbers(p).clone() for p in chosen]
+        lengths = read_numbers([copy.square().mean().sqrt() for copy in copies])
+        return [
+            _Weight(weakref.ref(p), self.objects.name_of(p), copy, length)
+            for p, copy, length in zip(chosen, copies, lengths, strict=True)
+        ]
+
+    def _tell(
+        self, optimizer: Optimizer, number: int, record: _Record, steps: int, before: list[_Before | None] | None
+    ) -> None:
+        record.told = steps
+        moves = tuple(_moves(record.weights, before))
+        if not moves:
+            return
+        known = self.objects.optimizer(optimizer)
+        rate = max((float(group.get("lr", 0.0)) for group in optimizer.param_groups), default=0.0)
+        self.bus.emit(WeightsMoved(self.bus.step, known.place, number, known.name, steps, rate, moves))
+
+
+def _after(due: int) -> int:
+    """4, 6, 8, 12, 16, 24, 32 ...: two looks for each doubling."""
+    return due * 3 // 2 if due & (due - 1) == 0 else due * 4 // 3
+
+
+def _can_be_looked_at(parameter: object) -> bool:
+    """A dense matrix, or more, of real numbers, whole on this machine."""
+    if type(parameter) not in (Tensor, nn.Parameter) or not isinstance(parameter, Tensor):
+        return False
+    dense = parameter.layout is torch.strided and not parameter.is_meta and parameter.is_floating_point()
+    return (
+        dense
+        and parameter.requires_grad
+        and parameter.dim() >= 2
+        and parameter.numel() >= SMALLEST
+        and _lies_whole(parameter)
+    )
+
+
+def _lies_whole(parameter: Tensor) -> bool:
+    """Its numbers fill one stretch of memory, so that they can be picked without a copy of them all."""
+    return parameter.is_contiguous() or (
+        parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _numbers(parameter: Tensor) -> Tensor:
+    """Some numbers of a weight, evenly spaced in memory."""
+    apart = -(-parameter.numel() // NUMBERS)
+    with torch.no_grad():
+        return parameter.detach().as_strided((parameter.numel() // apart,), (apart,)).float()
+
+
+def _before(parameter: Tensor | None) -> _Before | None:
+    """None for a weight that this step does not move."""
+    gradient = None if parameter is None else parameter.grad
+    if parameter is None or gradient is None or gradient.layout is not torch.strided or not _lies_whole(parameter):
+        return None
+    numbers = _numbers(parameter).clone()
+    pull = _numbers(gradient).norm() * numbers.norm() if _lies_whole(gradient) else numbers.new_zeros(())
+    return _Before(numbers, pull * (parameter.numel() / numbers.numel()))
+
+
+def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Iterator[WeightMove]:
+    """The moves of those that had a gradient; without a step, of all that still live."""
+    found: list[tuple[_Weight, Tensor]] = []
+    numbers: list[Tensor] = []
+    with torch.no_grad():
+        for weight, earlier in zip(weights, before or [None] * len(weights), strict=True):
+            parameter = weight.ref()
+            if parameter is None or (before is not None and earlier is None) or not _lies_whole(parameter):
+                continue
+            now = _numbers(parameter)
+            if now.shape != weight.first.shape or now.device != weight.first.device:  # moved to a device since
+                continue
+            base = weight.first if earlier is None else earlier.numbers
+            found.append((weight, parameter))
+            numbers += [(now - base).norm() / base.norm(), (now - weight.first).norm() / weight.first.norm()]
+            numbers.append(now.new_zeros(()) if earlier is None else earlier.pull)
+    values = read_numbers(numbers)
+    for (weight, parameter), update, travelled, pull in zip(
+        found, values[::3], values[1::3], values[2::3], strict=True
+    ):
+        stepped = before is not None
+        yield WeightMove(
+            weight.name,
+            parameter.numel(),
+            weight.length,
+            update if stepped else None,
+            travelled,
+            pull if stepped else None,
+        )
