@@ -1,7 +1,7 @@
-"""Hidden activations: units that are never on, and values at the ends of their range.
+"""Hidden activations: dead units, and saturated values.
 
-Read from the graph when a backward begins, on a few of the backwards of each line: the first ones, and then ever more
-rarely, so that the looks of a row always cover three quarters of the run. On all other backwards this costs one count.
+Read from the graph when a backward begins: on the first backwards of each line, then ever more rarely, so that the
+measurements always cover three quarters of the run. All other backwards cost one count.
 """
 
 from __future__ import annotations
@@ -22,23 +22,18 @@ from trueloop.usercode.ownership import built_place
 
 __all__ = ["ActivationsObserver"]
 
-ROW: Final = 5
-"""Looks in a row at which a unit must have been zero for every sample, before it is told as silent: at two looks per
-doubling, the last three quarters of the run."""
-OBSERVATIONS: Final = 32
-"""Values of a unit that a look must hold to count: fewer say nothing of a unit that is on for one sample in ten."""
-RAIL: Final = 0.01
-"""How near to an end of its range a value lies where a sigmoid's slope is below 1 % and tanh's below 2 %."""
+ROW: Final = 5  # measurements in a row in which a unit is zero for every sample before it counts as dead
+OBSERVATIONS: Final = 32  # values of a unit that a measurement must hold to count
+RAIL: Final = 0.01  # distance from an end of the range at which the slope is below 1 % (sigmoid) or 2 % (tanh)
 
 
 class _Layer:
-    """What is remembered of one layer."""
+    """What is known of one layer."""
 
     __slots__ = ("defined", "idle", "looks")
 
     def __init__(self, units: int, defined: Place | None) -> None:
-        self.idle = torch.zeros(units, dtype=torch.int32)
-        """Looks in a row at which each unit was zero throughout."""
+        self.idle = torch.zeros(units, dtype=torch.int32)  # measurements in a row in which each unit was zero
         self.looks = 0
         self.defined = defined
 
@@ -47,8 +42,7 @@ class ActivationsObserver(Observer):
     emits = (ActivationsMeasured,)
 
     def prepare(self) -> None:
-        self._backwards: Counter[int] = Counter()
-        """By the identity of the place: the same line is always the same object."""
+        self._backwards: Counter[int] = Counter()  # by identity of the place: one line is always one object
         self._layers: dict[tuple[int, str, str], _Layer] = {}
 
     def backward_started(self, call: BackwardCall) -> None:
@@ -76,7 +70,7 @@ class ActivationsObserver(Observer):
             self.bus.emit(ActivationsMeasured(step=self.bus.step, place=call.place, backward=number, layers=layers))
 
     def _owners(self) -> dict[int, tuple[KnownModel, str]]:
-        """Each parameter's model and layer."""
+        """The model and the layer of each parameter."""
         found: dict[int, tuple[KnownModel, str]] = {}
         for known, model in self.objects.living_models():
             for name, parameter in model.named_parameters():
@@ -117,18 +111,18 @@ class ActivationsObserver(Observer):
 
 
 def _is_between(number: int) -> bool:
-    """3, 6, 12, 24 ...: half way from one power of two to the next."""
+    """3, 6, 12, 24 ...: half way between two powers of two."""
     return number % 3 == 0 and (number // 3) & (number // 3 - 1) == 0
 
 
 def _idle(use: Activation) -> Tensor:
-    """Units that are zero for every sample; a value that is no number is not zero."""
+    """Units that are zero for every sample; NaN is not zero."""
     others = [dimension for dimension in range(use.values.dim()) if dimension != use.dimension]
     return use.values.amax(others) <= 0
 
 
 def _has_weights(use: Activation) -> Tensor:
-    """Units whose incoming weights are not all zero: those were pruned, or have not begun."""
+    """Units whose incoming weights are not all zero: those are pruned, or not yet trained."""
     others = [dimension for dimension in range(use.weight.dim()) if dimension != use.rows]
     return use.weight.abs().amax(others) > 0
 

@@ -1,5 +1,4 @@
-"""Every backward: the value of the loss, how it was put together, and on some steps what its graph reaches, and how far
-back."""
+"""Every backward: the value of the loss, its reduction, and on some steps which parameters its graph reaches."""
 
 from __future__ import annotations
 
@@ -20,36 +19,26 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["BackwardObserver"]
 
-FIRST_WALKS: Final = 8
-"""Steps in a row, from the first backward of a place, whose graphs are walked: a graph that grows from step to step
-shows it there."""
+FIRST_WALKS: Final = 8  # steps from the first backward of a place whose graphs are walked: a growing graph shows there
 WALK_EVERY: Final = 100
-"""Later walks: on steps that are powers of two, and on every so many. A walk costs about a microsecond per node."""
-WALKS_PER_STEP: Final = 2
-"""Walks at one place in one step: with accumulation, further micro-batches would show the same."""
-READ_EVERY: Final = 20
-"""Steps between looks at a loss that lies on a device: each look makes the host wait."""
+"""Later walks: on powers of two and on every WALK_EVERY-th step; a walk costs about 1 us per node."""
+WALKS_PER_STEP: Final = 2  # walks at one place in one step: further micro-batches show the same
+READ_EVERY: Final = 20  # steps between reads of a loss on a device: each read makes the host wait
 
-_READABLE: Final = (Tensor, torch.nn.Parameter)
-"""Other kinds (sharded ones) may have to talk to other processes to be read."""
+_READABLE: Final = (Tensor, torch.nn.Parameter)  # reading another kind (a shard) may need other processes
 _UNKNOWN: Final = LossShape(mean=False, divided=True, scaled_by_amp=False)
 
-_Stamp = dict[int, int]
-"""Steps taken by each optimizer when a graph was walked."""
+_Stamp = dict[int, int]  # steps taken by each optimizer when a graph was walked
 
 
 @dataclass(slots=True)
 class _Site:
     """A place that calls backward."""
 
-    text: str
-    """The expression it is called on."""
-    step: int = -1
-    """The step of the last walk."""
-    backwards: int = 0
-    """Backwards in that step."""
-    steps: int = 0
-    """How many steps had walks."""
+    text: str  # the expression it is called on
+    step: int = -1  # step of the last walk
+    backwards: int = 0  # backwards in that step
+    steps: int = 0  # number of steps with walks
 
 
 class BackwardObserver(Observer):
@@ -57,8 +46,7 @@ class BackwardObserver(Observer):
 
     def prepare(self) -> None:
         self._sites: dict[Place | None, _Site] = {}
-        self._optimized = (-1, 0)
-        """(known optimizers, parameters they hold) as of the last count."""
+        self._optimized = (-1, 0)  # (number of optimizers, number of their parameters) at the last count
 
     def backward_started(self, call: BackwardCall) -> None:
         only = call.tensors[0] if len(call.tensors) == 1 and isinstance(call.tensors[0], Tensor) else None
@@ -96,7 +84,7 @@ class BackwardObserver(Observer):
     # -- the loss --
 
     def _value(self, loss: Tensor, shape: LossShape) -> float | None:
-        """As the user knows it: without a GradScaler's factor."""
+        """Without a GradScaler's factor."""
         if type(loss) not in _READABLE or loss.numel() != 1 or loss.is_meta:
             return None
         if not loss.is_cpu and not self.bus.deep and self.bus.step % READ_EVERY:
@@ -132,12 +120,12 @@ class BackwardObserver(Observer):
         met = survey(roots, stamp)
         held = self.objects.held_ids()
         self._optimized = (len(self.objects.optimizers), len(held))
-        # sharded parameters are not the leaves of the graph, so nothing is said of them
+        # sharded parameters are not the leaves of the graph
         countable = met.whole and not (torch.distributed.is_available() and torch.distributed.is_initialized())
         return met.nodes, self._spanned(met) if met.whole else None, len(met.leaves & held) if countable else None
 
     def _spanned(self, met: Survey) -> int:
-        """Steps of the optimizers that hold something of this graph, since an earlier walk met a part of it."""
+        """Steps of the optimizers with parameters in this graph since an earlier walk met a part of it."""
         holders = [known for known, _ in self.objects.living_optimizers() if not known.ids.isdisjoint(met.leaves)]
         return max((known.steps - stamp.get(known.number, 0) for stamp in met.stamps for known in holders), default=0)
 
@@ -149,12 +137,12 @@ class BackwardObserver(Observer):
 
 
 def _made_by(thing: object) -> Any:
-    """The node behind a tensor, or of a gradient edge, which may stand for one."""
+    """The node behind a tensor, or of a gradient edge."""
     return thing.grad_fn if isinstance(thing, Tensor) else getattr(thing, "node", None)
 
 
 def _subtraction(place: Place | None) -> Place | None:
-    """The line of the subtraction: the backward's own, or where the loss was assigned."""
+    """The line of the subtraction: the line of the backward, or the line that assigns the loss."""
     if place is None:
         return None
     source = source_of(place.path)

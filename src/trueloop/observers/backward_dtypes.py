@@ -1,8 +1,6 @@
-"""In which number formats each backward computes, what multiplied its loss, and whether an autocast region is still
-open.
+"""The dtypes of each backward, what multiplied its loss, and whether an autocast region is still open.
 
-The graph is walked on the first calls at each place, then on those whose number is a power of two: a microsecond or two
-per node.
+The graph is walked on the first calls at each place, then on calls whose number is a power of two: 1 to 2 us per node.
 """
 
 from __future__ import annotations
@@ -25,13 +23,9 @@ from trueloop.taps.graph_notes import SCALER_OFF, read_note
 
 __all__ = ["BackwardDtypesObserver"]
 
-FACTOR: Final = 8.0
-"""A constant factor from here on is a scale set by hand: those in use are 128 and more, and a weight among losses is
-hardly ever larger."""
-ENTRIES: Final = 1 << 20
-"""Entries of one gradient that are looked at for underflow."""
-DEVICES: Final = ("cpu", "cuda", "mps", "xpu")
-"""Kinds of devices that autocast knows."""
+FACTOR: Final = 8.0  # a larger constant factor is a manual loss scale: those in use are 128 and more
+ENTRIES: Final = 1 << 20  # entries of one gradient that are checked for underflow
+DEVICES: Final = ("cpu", "cuda", "mps", "xpu")  # device types that autocast knows
 
 
 class BackwardDtypesObserver(Observer):
@@ -42,7 +36,7 @@ class BackwardDtypesObserver(Observer):
         """Backwards at each place, as a list of one number: it is looked up at every step."""
         self._built: WeakKeyDictionary[GradScaler, Place | None] = WeakKeyDictionary()
         self._pending: tuple[BackwardDtypes, frozenset[int]] | None = None
-        """What is told when the backward has ended, and whose gradients are to be measured first."""
+        """The event to emit when the backward has ended, and the gradients to measure first."""
         self._measured: set[Place | None] = set()
 
     def scaler_built(self, built: BuiltScaler) -> None:
@@ -96,7 +90,7 @@ class BackwardDtypesObserver(Observer):
     # -- the gradients --
 
     def _underflow(self, leaves: frozenset[int]) -> tuple[float, float] | None:
-        """Shares of entries that are zero, and that are below what float16 holds with all its digits."""
+        """Shares of entries that are zero, and that are subnormal in float16."""
         found = {
             id(p): p.grad
             for _, optimizer in self.objects.living_optimizers()
@@ -130,7 +124,7 @@ def _scaling(call: BackwardCall, met: DtypeSurvey, roots: list[Any]) -> Literal[
 
 
 def _autocast(device: str) -> str:
-    """The format of the region that is open for this kind of device."""
+    """The dtype of the open autocast region of this device type."""
     return _name(torch.get_autocast_dtype(device)) if device in DEVICES and torch.is_autocast_enabled(device) else ""
 
 

@@ -1,4 +1,4 @@
-"""What each rank trains on: digests of what goes into its models in the first calls that are meant for training."""
+"""What each rank trains on: digests of the inputs of its models in the first training calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from trueloop.taps.calls import Joined, LoaderStart, ModuleCall, tensors_in
 
 __all__ = ["BatchDigestObserver"]
 
-CALLS: Final = 8
-"""Calls of each model whose inputs are looked at."""
-ALL_CALLS: Final = 64
-"""Calls of all models together: a run that builds models again and again is looked at no longer than this."""
+CALLS: Final = 8  # calls of each model whose inputs are digested
+ALL_CALLS: Final = 64  # calls of all models together, for a run that builds models again and again
 SAMPLE: Final = 1 << 14
-"""Numbers of each tensor that go into a digest, spread evenly over it: the corner of a picture may be white in every
-batch."""
+"""Elements of each tensor in a digest, evenly spaced: the corner of an image may be white in every batch."""
 
 
 class BatchDigestObserver(Observer):
@@ -57,7 +54,7 @@ class BatchDigestObserver(Observer):
 
 
 def _digest(call: ModuleCall) -> str:
-    """Of the tensors that go in; empty if there are none that can be read."""
+    """A digest of the input tensors; empty if none can be read."""
     given = [
         t
         for t in tensors_in((call.args, dict(call.kwargs)), limit=8)

@@ -1,8 +1,8 @@
-"""Batches of loaders: who is in them, in which order they come, and whether they train or only measure.
+"""Batches of loaders: their samples, their order, and whether they train or only evaluate.
 
-The first batches of the first passes are looked at, and one in some later ones; the others cost a count. Whose forward
-and whose loss a batch went into is told by the memory it lies in, or else by the order of events; a hook on the
-output's node says that a backward came.
+The first batches of the first passes are inspected, and a few later ones; the others cost one count. The memory of a
+batch shows which forward and which loss used it, or else the order of calls; a hook on the output's node shows that a
+backward came.
 """
 
 from __future__ import annotations
@@ -45,25 +45,15 @@ from trueloop.taps.graph_notes import BATCH, write_note
 
 __all__ = ["BatchesObserver"]
 
-FIRST: Final = 32
-"""Batches in a row, from the beginning of the first pass over a loader."""
-EVERY: Final = 16
-"""... and after those one in so many,"""
-MOST: Final = 96
-"""up to so many in all: enough rows to meet those of another loader, a tenth of a second of work."""
-AGAIN: Final = 16
-"""Batches of later passes, to compare their order with the first one's."""
-PASSES: Final = 6
-"""Passes that are looked at: three of training, if each is followed by one that measures."""
-LOADERS: Final = 12
-"""Loaders from one line, between two optimizers, that are looked at: one that is built anew in each epoch is no new one
-every time."""
-WAITING: Final = 64
-"""Later looks that a batch waits for before it is told: its step may come some batches later."""
-RECENT: Final = 2
-"""Batches, over all loaders, that a call may belong to: two loaders side by side, or one that is read ahead."""
-COMPARABLE: Final = 4
-"""Samples of a batch from which one can say that neighbours are more alike than others."""
+FIRST: Final = 32  # batches in a row, from the start of the first pass over a loader
+EVERY: Final = 16  # after those, one batch in so many
+MOST: Final = 96  # batches in all: enough to meet the samples of another loader, a tenth of a second of work
+AGAIN: Final = 16  # batches of later passes, to compare their order with the first pass
+PASSES: Final = 6  # passes that are inspected: three of training, each followed by one of evaluation
+LOADERS: Final = 12  # loaders from one line, between two optimizers: one may be built again in each epoch
+WAITING: Final = 64  # later batches that a batch waits for before it is emitted: its step may come later
+RECENT: Final = 2  # batches, over all loaders, that a call may belong to: two loaders in parallel, or one read ahead
+COMPARABLE: Final = 4  # samples that show whether neighbors are more alike than others
 ORDERED: Final = ("sequential", "stream")
 
 _CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
@@ -74,7 +64,7 @@ Fate = Literal["trained", "evaluated", "unknown"]
 
 
 class _Life:
-    """Put into a graph node; dies with it."""
+    """Stored in a graph node; freed with it."""
 
     __slots__ = ("__weakref__",)
 
@@ -84,18 +74,15 @@ class _Look:
     """One batch. Holds numbers and weak references only."""
 
     facts: dict[str, Any]
-    memory: frozenset[int]
-    """Where its tensors lie."""
-    columns: list[tuple[int, ...]]
-    """What may be its labels."""
+    memory: frozenset[int]  # addresses of its tensors
+    columns: list[tuple[int, ...]]  # columns that may be its labels
     models: set[int] = field(default_factory=set)
     labels: tuple[int, ...] = ()
     carried: bool = False
     scored: bool = False
     graphs: list[weakref.ref[_Life]] = field(default_factory=list)
     backwards: bool = False
-    stepped: int | None = None
-    """The step that moved the weights by it."""
+    stepped: int | None = None  # the step that trained on it
 
     def fate(self) -> Fate:
         if self.stepped is not None:
@@ -114,8 +101,7 @@ class _Book:
     drawn: int = 0
     looks: int = 0
     place: Place | None = None
-    closed: bool = False
-    """It is not looked at any more."""
+    closed: bool = False  # not inspected any more
     pending: deque[_Look] = field(default_factory=deque)
 
 
@@ -125,16 +111,12 @@ class BatchesObserver(Observer):
     def prepare(self) -> None:
         self._books: dict[int, _Book] = {}
         self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
-        self._lines: Counter[tuple[int, Place | None]] = Counter()
-        """Loaders from each line, in each life."""
+        self._lines: Counter[tuple[int, Place | None]] = Counter()  # loaders from each line, per optimizer built
         self._life = 0
         self._recent: deque[_Look | None] = deque(maxlen=RECENT)
-        self._open = False
-        """One of the recent batches is looked at."""
-        self._moving: list[_Look] = []
-        """Batches that a backward came from, and whose step is still to come."""
-        self._made: frozenset[int] = frozenset()
-        """Where the outputs of the latest call on a batch lie."""
+        self._open = False  # one of the recent batches is inspected
+        self._moving: list[_Look] = []  # batches with a backward whose step has not come yet
+        self._made: frozenset[int] = frozenset()  # addresses of the outputs of the latest call on a batch
 
     # -- passes --
 
@@ -238,7 +220,7 @@ class BatchesObserver(Observer):
                 node.register_prehook(self._hook_for(look))
 
     def _look_at(self, given: frozenset[int]) -> _Look | None:
-        """The batch that lies where the inputs lie; the latest one, if none does."""
+        """The batch in whose memory the inputs are; else the latest one."""
         for look in reversed(self._recent):
             if look is not None and look.memory & given:
                 return look
@@ -310,8 +292,7 @@ class BatchesObserver(Observer):
 
 
 def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:
-    """The column of the batch that the target is; on a device, where looking would make the host wait, the only one it
-    can be."""
+    """The column of the batch that the target is. On a device, where a read makes the host wait: the only candidate."""
     if not target.is_cpu:
         return look.columns[0] if len(look.columns) == 1 else None
     values = integers(target)
@@ -327,7 +308,7 @@ def _is_due(book: _Book, index: int) -> bool:
 
 
 def _memory_of(tensors: Any) -> frozenset[int]:
-    """Where they lie; 0 stands for tensors that lie nowhere."""
+    """Addresses of their storages."""
     found: set[int] = set()
     for tensor in tensors:
         if type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_meta:
@@ -336,7 +317,7 @@ def _memory_of(tensors: Any) -> frozenset[int]:
 
 
 def _sampler(loader: DataLoader[Any]) -> Any:
-    """Who says which samples come; None where it is a sampler of whole batches that the user has written."""
+    """The sampler of single samples; None for a batch sampler of the user."""
     batches = loader.batch_sampler
     if batches is None:
         return loader.sampler

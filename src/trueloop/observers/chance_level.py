@@ -1,7 +1,8 @@
-"""Losses against chance: what the same answer to every sample, the best there is, would have cost on the same targets.
+"""Losses against chance: the loss of the best constant answer on the same targets.
 
-On one call in sixteen the loss and a summary of its targets are read: how often each class came, or sums of the values.
-Numbers only are kept."""
+On one call in sixteen the loss and a summary of its targets are read: class counts, or sums of the values. Only numbers
+are kept.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +24,17 @@ from trueloop.taps.graph_notes import LOOKED, read_note, write_note
 
 __all__ = ["ChanceLevelObserver"]
 
-EVERY: Final = 16
-"""Calls of a line from one look to the next,"""
-EVERY_ON_DEVICE: Final = 64
-"""and where a look makes the host wait for the device."""
-KEPT: Final = 128
-"""Looks that are kept of a line; at more, every second one goes."""
-NUMBERS: Final = 1 << 16
-"""Targets of one call that are read; of more, evenly spaced ones."""
-COLUMNS: Final = 64
-"""Numbers per sample that have a mean of their own; of more, all together have one, which is easier to beat."""
-CLASSES: Final = 1000
-"""Classes that are counted; with more, as of words, a run shows too few of each."""
+EVERY: Final = 16  # calls of a line between two samples
+EVERY_ON_DEVICE: Final = 64  # the same on a device, where a read makes the host wait
+KEPT: Final = 128  # samples kept per line; beyond that, every second one is dropped
+NUMBERS: Final = 1 << 16  # targets of one call that are read, evenly spaced
+COLUMNS: Final = 64  # columns with a mean of their own; more columns share one mean, which is easier to beat
+CLASSES: Final = 1000  # classes that are counted; with more (words) a run shows too few of each
 
 _OF_CLASSES: Final = ("cross_entropy", "nll_loss")
 _OF_TWO: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _OTHER_CHANCE: Final = ("weight", "pos_weight", "label_smoothing", "size_average", "reduce")
-"""Options with which the frequencies of the classes cost something else."""
+"""Options that change the loss of a constant answer."""
 
 
 @dataclass(slots=True)
@@ -48,16 +43,13 @@ class _Look:
 
     loss: float
     size: int
-    counts: Counter[int] = field(default_factory=Counter)
-    """How often each class came."""
-    sums: tuple[float, ...] = ()
-    """Of the targets, column by column,"""
-    squares: tuple[float, ...] = ()
-    """and of their squares."""
+    counts: Counter[int] = field(default_factory=Counter)  # samples per class
+    sums: tuple[float, ...] = ()  # sum of each target column
+    squares: tuple[float, ...] = ()  # sum of squares of each target column
 
     @property
     def one_sided(self) -> bool:
-        """All of one class, or the samples numbered through."""
+        """All of one class, or each sample its own class."""
         return bool(self.counts) and (
             len(self.counts) == 1 or (len(self.counts) == self.size and max(self.counts) == self.size - 1)
         )
@@ -69,8 +61,7 @@ class _Site:
     def __init__(self, function: str) -> None:
         self.function = function
         self.calls = 0
-        self.fit = True
-        """What chance costs can be said of each call so far."""
+        self.fit = True  # the chance level is known for each call so far
         self.looks: list[_Look] = []
         self._apart = 1
         self._seen = 0
@@ -89,8 +80,7 @@ class ChanceLevelObserver(Observer):
 
     def prepare(self) -> None:
         self._sites: dict[Place | None, _Site] = {}
-        self._waiting: tuple[_Site, _Look] | None = None
-        """A look whose backward has not come."""
+        self._waiting: tuple[_Site, _Look] | None = None  # a sample whose backward has not come
 
     def loss_called(self, loss: LossCall) -> None:
         if not loss.output.requires_grad:
@@ -109,7 +99,7 @@ class ChanceLevelObserver(Observer):
             write_note(loss.output, LOOKED, look)
 
     def backward_started(self, call: BackwardCall) -> None:
-        """Only losses that are all there is to go down count: in a sum, one may well stay where it is."""
+        """Only a loss that is the whole objective counts: a term of a sum may stay where it is."""
         if self._waiting is None:
             return
         (site, look), self._waiting = self._waiting, None
@@ -146,7 +136,7 @@ class ChanceLevelObserver(Observer):
 
 
 def _look_at(loss: LossCall) -> _Look | None:
-    """None where it cannot be said what chance costs."""
+    """None where the chance level is not known."""
     target, options = loss.target.detach(), loss.options
     if (
         loss.output.numel() != 1
@@ -183,7 +173,7 @@ def _is_plain(target: Tensor) -> bool:
 
 
 def _of_classes(loss: float, target: Tensor, ignored: int | None) -> _Look | None:
-    """Integers, each a class; of two classes also as floats."""
+    """Integers, each a class; with two classes also floats."""
     values = _thinned(target.flatten()).cpu()
     if target.is_floating_point():
         if ignored is not None or not bool(((values == 0) | (values == 1)).all()):
@@ -222,7 +212,7 @@ def _mean_loss(looks: Sequence[_Look]) -> float:
 
 
 def _chance_of_classes(looks: Sequence[_Look], last: Sequence[_Look]) -> float:
-    """The mean over the last looks of what their targets cost, if each is given its frequency over all looks."""
+    """Mean loss of the last samples under the class frequencies of all samples."""
     total: Counter[int] = Counter()
     for look in looks:
         total.update(look.counts)
@@ -232,7 +222,7 @@ def _chance_of_classes(looks: Sequence[_Look], last: Sequence[_Look]) -> float:
 
 
 def _chance_of_numbers(looks: Sequence[_Look], last: Sequence[_Look]) -> float:
-    """The mean over the last looks of the squared distance of their targets from the mean over all looks."""
+    """Mean squared distance of the last targets from the mean of all samples."""
     columns = len(looks[0].sums) if looks else 0
     if not columns or any(len(look.sums) != columns for look in looks):
         return 0.0

@@ -1,4 +1,5 @@
-"""The collectives of this rank, told when it ends: who waits in which one can only be seen beside the other ranks."""
+"""The collectives of this rank, emitted when it ends: which rank waits in which one shows only beside the other
+ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class CollectiveObserver(Observer):
 
 
 def _raised(error: BaseException | None) -> Place | None:
-    """The user's line that an exception came from."""
+    """The user's line that raised an exception."""
     raised = walk_tb(error.__traceback__) if error is not None else ()
     users = [(frame.f_code, line) for frame, line in raised if is_users(frame.f_code.co_filename)]
     return Place(os.path.abspath(users[-1][0].co_filename), users[-1][1], users[-1][0].co_qualname) if users else None

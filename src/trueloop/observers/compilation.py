@@ -1,5 +1,4 @@
-"""What torch.compile did: graph breaks and recompilations, from the notes it keeps itself. Read once, when the run
-ends."""
+"""What torch.compile did: graph breaks and recompilations, from its own notes, read once when the run ends."""
 
 from __future__ import annotations
 
@@ -17,14 +16,12 @@ from trueloop.torch_private.compiler import compiler_notes
 
 __all__ = ["CompilationObserver"]
 
-REASONS: Final = 3
-"""Reasons of each function that are told: they differ in a number."""
-LENGTH: Final = 200
-"""Characters of a reason: the compiler writes a page."""
+REASONS: Final = 3  # reasons listed per function: they differ in a number
+LENGTH: Final = 200  # characters of a reason: the compiler writes a page
 
 _ASKED_FOR: Final = ("torch.compiler.disable", "_dynamo.disable", "graph_break()")
 _LINE: Final = re.compile(r"([\w./\\-]+\.py):(\d+) in ")
-"""`# self.n += 1  # scripts/train.py:8 in forward`: the compiler shortens the path."""
+"""`# self.n += 1 # scripts/train.py:8 in forward`: the compiler shortens the path."""
 
 
 class CompilationObserver(Observer):
@@ -49,7 +46,7 @@ class CompilationObserver(Observer):
 
 
 def _break(reason: str, stack: list[traceback.FrameSummary]) -> GraphBreak | None:
-    """At the innermost line of the user's; None where a library's model is cut in the library."""
+    """At the innermost line of the user; None inside a library."""
     for frame in reversed(stack):
         if is_users(frame.filename):
             title = reason.partition("\n")[0]
@@ -59,7 +56,7 @@ def _break(reason: str, stack: list[traceback.FrameSummary]) -> GraphBreak | Non
 
 
 def _again(code: CodeType, reasons: list[str]) -> Recompilation | None:
-    """Each compiled version that did not fit is named by its number; every new version names all older ones."""
+    """Each compiled version that did not fit has a number; every new version names all older ones."""
     if not reasons or not is_users(code.co_filename):
         return None
     versions = {reason.partition(":")[0]: reason.partition(":")[2].strip() for reason in reasons}
@@ -76,7 +73,7 @@ def _line_of(reason: str, path: str) -> int:
 
 
 def _original(name: str) -> str:
-    """The rest of a function after a graph break is compiled as a function of its own."""
+    """The rest of a function after a graph break is compiled as its own function."""
     return re.sub(r"^torch_dynamo_resume_in_(.+)_at_\d+$", r"\1", name)
 
 

@@ -1,7 +1,6 @@
-"""Does what a model gives differ from sample to sample? Compared on a few of its calls, for outputs that a loss is made
-of.
+"""Do the outputs of a model differ between samples? Compared on a few calls, for outputs that go into a loss.
 
-The looks come ever more rarely, two per doubling; on every other call this costs one count.
+The comparisons become ever rarer, two per doubling; every other call costs one count.
 """
 
 from __future__ import annotations
@@ -23,18 +22,14 @@ from trueloop.torch_private.autograd import saved
 
 __all__ = ["ConstantOutputsObserver"]
 
-FEWEST: Final = 8
-"""Samples in a batch that are worth comparing."""
-OUTPUTS: Final = 4
-"""Of one call: a model's first few tensors carry the loss."""
-NODES: Final = 2000
-"""Of a loss's graph that are looked through for the model's outputs: they lie near its root."""
+FEWEST: Final = 8  # fewest samples to compare
+OUTPUTS: Final = 4  # outputs of one call: the first few tensors carry the loss
+NODES: Final = 2000  # nodes of a loss's graph to search for the model's outputs: they are near its root
 
-LARGEST: Final = 2**22
-"""Numbers of an output that are compared; of larger ones, evenly spaced ones."""
+LARGEST: Final = 2**22  # elements of an output that are compared, evenly spaced
 
 _ENDS: Final = ("SigmoidBackward", "TanhBackward", "HardsigmoidBackward", "HardtanhBackward")
-"""What maps different scores to one number when they are large enough."""
+"""Operations that map different large scores to one number."""
 
 
 class _Look:
@@ -49,7 +44,7 @@ class _Look:
         self.outputs = [weakref.ref(tensor) for tensor in outputs]
 
     def living(self) -> list[Tensor]:
-        """All of them, or none: a constant output beside one that is gone says nothing."""
+        """All of them, or none: a constant output beside a freed one shows nothing."""
         found = [tensor for ref in self.outputs if (tensor := ref()) is not None]
         return found if len(found) == len(self.outputs) else []
 
@@ -58,15 +53,14 @@ class ConstantOutputsObserver(Observer):
     emits = (OutputsCompared,)
 
     def prepare(self) -> None:
-        self._calls: Counter[tuple[int, int]] = Counter()
-        """By model and the identity of the place."""
+        self._calls: Counter[tuple[int, int]] = Counter()  # by model and identity of the place
         self._look: _Look | None = None
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is None:
             return
-        self._look = None  # what another model makes of an output is no loss
+        self._look = None  # an output that goes into another model is not the input of a loss
         key = (known.number, id(call.place))
         number = self._calls[key] = self._calls[key] + 1
         if number & (number - 1) and (number % 3 or (number // 3) & (number // 3 - 1)):
@@ -136,8 +130,8 @@ def _spread_and_scale(output: Tensor) -> tuple[float, float]:
 
 
 def _is_constant_by_design(output: Tensor) -> bool:
-    """A row that was expanded over the batch (a learned deviation), or scores so large that a sigmoid or softmax rounds
-    them all alike."""
+    """A row expanded over the batch (a learned deviation), or scores so large that a sigmoid or softmax rounds all
+    alike."""
     if output.stride(0) == 0:
         return True
     behind = list(through_views(output))

@@ -1,9 +1,8 @@
-"""Two questions that only another run of the forward can answer: do samples mix, and is the future visible?
+"""Two questions that need a second forward: do samples mix, and is the future visible?
 
-Each is asked once per model, in eval mode, on a copy that leaves no trace, with a few samples, and only where it is
-proved what the dimensions mean. That the first dimension counts samples is known when PyTorch's own collate has stacked
-the batch, or when there is one target per sample; that the targets are the inputs shifted by one is seen by comparing
-them.
+Each is tested once per model, in eval mode, on a copy, with a few samples, and only where the meaning of the dimensions
+is known. The first dimension counts samples if PyTorch's own collate stacked the batch, or if there is one target per
+sample. Targets that are the inputs shifted by one are found by comparing them.
 """
 
 from __future__ import annotations
@@ -30,31 +29,22 @@ from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["CounterfactualsObserver"]
 
-FEWEST: Final = 3
-"""Samples that are needed: one is kept and the others take each other's place."""
-MOST: Final = 8
-"""Samples that are run again."""
-SLOWEST: Final = 2.0
-"""Seconds: a forward that takes longer is not run again."""
-LOOKS: Final = 4
-"""Losses of one model that are compared with its inputs."""
-CHANCES: Final = 6
-"""Calls after the first step on which a question may be asked; what is not known by then will not be."""
-LARGEST: Final = 2**20
-"""Elements of an input that are kept until the loss is computed."""
-SHORTEST: Final = 4
-"""Positions of a sequence, at least, to see a shift by one."""
-MATCHES: Final = 16
-"""Equal pairs, at least, of a target and the input after it: fewer can be chance."""
-WORTH_A_TRACE: Final = 1e-4
-"""Relative change above which it is worth looking for the operation that causes it."""
+FEWEST: Final = 3  # fewest samples: one is kept and the others are replaced
+MOST: Final = 8  # most samples to run again
+SLOWEST: Final = 2.0  # a forward that takes longer is not run again
+LOOKS: Final = 4  # losses of one model to compare with its inputs
+CHANCES: Final = 6  # calls after the first step in which a test may happen
+LARGEST: Final = 2**20  # elements of an input that are kept until the loss is computed
+SHORTEST: Final = 4  # fewest positions of a sequence that show a shift by one
+MATCHES: Final = 16  # fewest equal pairs of a target and the next input: fewer can be chance
+WORTH_A_TRACE: Final = 1e-4  # relative change from which the operation that causes it is searched
 
 _Proof = Literal["", "weak", "targets", "loader"]
 _CLASSES: Final = ("cross_entropy", "nll_loss")
 _RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ATTENTION: Final = ("multi_head_attention_forward", "scaled_dot_product_attention", "native_multi_head_attention")
 _STATISTICS: Final = ("mean", "var", "std", "var_mean", "std_mean", "batch_norm", "native_batch_norm", "instance_norm")
-"""Statistics over the batch are taken on purpose."""
+"""Statistics over the batch mix samples on purpose."""
 
 
 class _Case:
@@ -64,16 +54,12 @@ class _Case:
         self.looks = 0
         self.chances = CHANCES
         self.proof: _Proof = ""
-        """Why the first dimension of the inputs counts samples; weak: only a softmax over it would be a sure
-        mistake."""
-        self.time: int | None = None
-        """The dimension of the input along which the targets are shifted."""
-        self.shifted = 0
-        """Which of the input tensors it is."""
+        """Why the first dimension counts samples; weak: only a softmax over it would be a sure mistake."""
+        self.time: int | None = None  # the dimension of the input along which the targets are shifted
+        self.shifted = 0  # index of that input tensor
         self.inputs: list[weakref.ref[Tensor]] = []
         self.copies: list[Tensor] = []
-        """Of the latest inputs, which may be gone when the loss is computed; only while targets are compared with
-        them."""
+        """Of the latest inputs, which may be freed before the loss; only while targets are compared with them."""
         self.outputs: list[weakref.ref[Tensor]] = []
         self.samples_asked = False
         self.future_asked = False
@@ -86,7 +72,7 @@ class CounterfactualsObserver(Observer):
         self._cases: dict[int, _Case] = {}
         self._latest: _Case | None = None
         self._drawn: list[tuple[torch.Size, weakref.ref[Tensor]]] = []
-        """Tensors of the latest stacked batch: the user may have moved them to a device and dropped them."""
+        """Tensors of the latest stacked batch: the user may have moved them to a device."""
         self._began = 0.0
 
     # -- what the dimensions mean --
@@ -113,7 +99,7 @@ class CounterfactualsObserver(Observer):
         case.copies = [t.detach().clone() for t in _inputs(call) if t.numel() <= LARGEST] if case.looks < LOOKS else []
         same = len(before) == len(case.inputs) and all(a() is b() for a, b in zip(before, case.inputs, strict=True))
         if same and case.proof == "targets":
-            case.proof = "weak"  # the very tensors of the call before: the whole data at once, perhaps a graph
+            case.proof = "weak"  # the same tensors as in the call before: all data at once, perhaps a graph
         self._began = perf_counter()
 
     def module_call_ended(self, call: ModuleCall) -> None:
@@ -127,13 +113,13 @@ class CounterfactualsObserver(Observer):
         inputs = _inputs(call)
         if inputs and self._are_stacked(inputs):
             case.proof = "loader"
-        if self.bus.step >= 1 and not self.bus.in_step:  # by now a loss has been seen, if there is one that we can see
+        if self.bus.step >= 1 and not self.bus.in_step:  # by now a loss has been seen, if there is one
             case.chances -= 1
             with torch.no_grad():
                 self._ask(call, known, case)
 
     def _are_stacked(self, inputs: list[Tensor]) -> bool:
-        """The inputs are tensors of the latest batch, or have been made of them without touching their shape."""
+        """The inputs are tensors of the latest batch, or copies of the same shape."""
         size = inputs[0].shape[0] if inputs[0].dim() else 0
         counted = [given for given in inputs if given.dim() and given.shape[0] == size]
         return size > 0 and all(
@@ -169,7 +155,7 @@ class CounterfactualsObserver(Observer):
                 case.samples_asked = True
                 self._ask_for_samples(call, known, case)
         except CannotReplay:
-            return  # the question stays open, and the rule says that it could not judge
+            return  # not tested, and the rule reports that
         finally:
             if case.chances <= 0:
                 case.future_asked = case.samples_asked = True
@@ -183,7 +169,7 @@ class CounterfactualsObserver(Observer):
         twin = ReplayCopy(model)
         try:
             self._compare_samples(call, known, case, twin, size, _few(inputs, size))
-        except CannotReplay:  # some models only take whole batches
+        except CannotReplay:  # some models only take full batches
             self._compare_samples(call, known, case, twin, size, size)
 
     def _compare_samples(
@@ -241,7 +227,7 @@ class CounterfactualsObserver(Observer):
         change = _distance(first, after)
         if (
             change > WORTH_A_TRACE
-        ):  # what comes by way of a summary of the whole sequence, as in an autoencoder, is meant to be seen
+        ):  # information through a summary of the sequence (an autoencoder) may be visible on purpose
             summaries = Summaries(_with_time(given, time))
             twin.run(plain, summaries)
             change = min(
@@ -285,14 +271,13 @@ def _differ(one: Inputs, other: Inputs) -> bool:
 
 
 def _few(inputs: list[Tensor], size: int) -> int:
-    """How many samples to run: no other dimension's size, so that the dimension can be told from the others on its
-    way."""
+    """How many samples to run: not the size of another dimension, so that the batch dimension stays recognizable."""
     others = {length for tensor in inputs for length in tensor.shape[1:]}
     return next((few for few in range(min(MOST, size), FEWEST - 1, -1) if few not in others), min(MOST, size))
 
 
 def _pairs(output: Any, size: int) -> set[int]:
-    """Which outputs may be scores of each sample against each (CLIP, two towers): there samples meet by design."""
+    """Which outputs may be scores of each sample against each (CLIP): there samples mix on purpose."""
     return {
         number
         for number, t in enumerate(tensors_in(output, limit=4))
@@ -310,7 +295,7 @@ def _of_sample(output: Any, kept: int, few: int, pairs: set[int]) -> list[Tensor
 
 
 def _with_time(given: Tensor, time: int) -> set[int]:
-    """Sizes of dimensions in which positions of the sequence lie, alone or flattened with the samples."""
+    """Sizes of dimensions that hold positions of the sequence, alone or flattened with the samples."""
     length, samples = given.shape[time], given.shape[1 - time] if given.dim() > 1 else 1
     return {length, length - 1, samples * length, samples * (length - 1)}
 
@@ -347,7 +332,7 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
 
 
 def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:
-    """By its shape; by its values too if a transposed one would have the same shape."""
+    """By shape; by values too if the transposed tensor has the same shape."""
     if drawn is given or shape != given.shape or given.shape[0] not in given.shape[1:]:
         return shape == given.shape
     return (
@@ -359,8 +344,8 @@ def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:
 
 
 def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
-    """One target per sample: a sure sign if a sample has an inside of its own, so that a row can be neither a word nor
-    a node."""
+    """One target per sample. A sure sign if a sample has more than one dimension: then a row is neither a word nor a
+    node."""
     given, scores, target = inputs[0], loss.input, loss.target
     size = given.shape[0] if given.dim() else 0
     if len(inputs) > 1 or size < FEWEST or scores.dim() == 0 or scores.shape[0] != size:
@@ -374,7 +359,7 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
 
 
 def _shifted_along(given: Tensor, target: Tensor, ignored: Any) -> int | None:
-    """The dimension along which the target is the input after it."""
+    """The dimension along which the target is the next input."""
     if given.is_floating_point() != target.is_floating_point() or given.dim() == 0 or given.dtype == torch.bool:
         return None
     for time in (1, 0) if given.dim() > 1 else (0,):
@@ -401,7 +386,7 @@ def _is_varied(values: Tensor) -> bool:
 
 
 def _with_another_future(given: Tensor, time: int, position: int) -> Tensor:
-    """The past, mirrored, takes the place of the future: values that this input knows how to handle."""
+    """The mirrored past replaces the future: values that are valid for this input."""
     length = given.shape[time]
     steps = torch.arange(position + 1, length, device=given.device)
     source = position - (steps - position - 1) % (position + 1)
@@ -411,14 +396,12 @@ def _with_another_future(given: Tensor, time: int, position: int) -> Tensor:
 
 
 def _is_a_mistake(meeting: MixingPoint, proof: _Proof, output: tuple[int, ...]) -> bool:
-    """By what is proved of the dimensions, must this operation not bring samples together?"""
+    """Must this operation keep samples apart, by what is known of the dimensions?"""
     if meeting.operation in _STATISTICS or "Norm" in meeting.layer:
         return False
     if proof == "loader":
         return True
-    if (
-        proof == "weak"
-    ):  # rows may be words or nodes, which may well be weighed against each other, but not class by class
+    if proof == "weak":  # rows may be words or nodes, which may attend to each other, but not class by class
         return meeting.over_first and meeting.shape == output and output[-1] > 1
     inside = len(meeting.given) == 3 and meeting.given[1] > 1
     mixed_up = (meeting.operation in _RECURRENT or meeting.operation in _ATTENTION) and inside

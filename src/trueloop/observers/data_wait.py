@@ -1,9 +1,8 @@
-"""How long the loop stands still for its batches, over a row of training steps.
+"""How long the loop waits for its batches, over a number of training steps.
 
-A round is one step: from the arrival of the batch before it to the arrival of the next. The first steps, the first
-batch of each pass (workers start there) and passes in which no step is taken are left out. On a CUDA device it is
-asked, at each arrival, without waiting, whether the device has run out of work: a batch that is waited for while
-earlier steps still compute costs nothing.
+A round is one step, from the arrival of its batch to the arrival of the next. The first steps, the first batch of each
+pass (workers start there) and passes without a step do not count. On a CUDA device each arrival also queries, without
+waiting, whether the device has run out of work: a wait while earlier steps still compute costs nothing.
 """
 
 from __future__ import annotations
@@ -21,28 +20,23 @@ from trueloop.taps.calls import BatchDrawn, LoaderStart, RunEnd
 
 __all__ = ["DataWaitObserver"]
 
-FIRST_STEP: Final = 4
-"""Steps before it are slow for other reasons: memory is allocated, kernels are chosen, the observers look closely."""
-ENOUGH: Final = 32
-"""Rounds after which a loader has been measured."""
-FEWEST: Final = 8
-"""Rounds that a median can be taken of, where the run ends early."""
+FIRST_STEP: Final = 4  # earlier steps are slow for other reasons: memory allocation, kernel selection, the observers
+ENOUGH: Final = 32  # rounds to measure per loader
+FEWEST: Final = 8  # fewest rounds for a median, where the run ends early
 
 
 class _Rounds:
-    """What was measured of one loader."""
+    """Measurements of one loader."""
 
     __slots__ = ("computed", "idle", "place", "since", "step", "waits", "walls")
 
     def __init__(self) -> None:
         self.place: Place | None = None
-        self.since = 0
-        """When the round began; 0 before the first one."""
+        self.since = 0  # when the round began; 0 before the first one
         self.step = 0
         self.walls: list[int] = []
         self.waits: list[int] = []
-        self.computed: list[int] = []
-        """The last of the waits and of these belong to the round that is open."""
+        self.computed: list[int] = []  # the last entry of this and of the waits belongs to the open round
         self.idle: list[bool] = []
 
     def begin(self, now: int, step: int) -> None:
@@ -51,7 +45,7 @@ class _Rounds:
         self.computed.append(0)
 
     def forget(self) -> None:
-        """The round that is open was no ordinary one."""
+        """The open round does not count."""
         if self.since:
             self.since = 0
             self.waits.pop()
@@ -107,7 +101,7 @@ class DataWaitObserver(Observer):
             rounds.idle.append(torch.cuda.current_stream(self._device).query())
 
     def _trained_on(self) -> torch.device:
-        """Where the parameters are that are trained; the host only if all are there."""
+        """The device of the trained parameters; the host only if all are there."""
         firsts = [next(parameters_of(optimizer), None) for _, optimizer in self.objects.living_optimizers()]
         devices = [first.device for first in firsts if first is not None]
         return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))

@@ -1,9 +1,7 @@
-"""What a dataset would give if it were asked again: samples are drawn in a copy of the process, so that the run has no
-trace of it.
+"""Would a dataset return the same samples again? They are drawn in a forked copy of the process.
 
-Three questions, once for each dataset. Does drawing a sample change what is stored, so that the next draw of it
-differs? Are the random draws of two workers, or of two passes, the same? Does the dataset seed with a constant before
-each sample?
+Three questions, once per dataset. Does drawing a sample change the stored data? Are the random draws of two workers, or
+of two passes, the same? Does the dataset seed with a constant before each sample?
 """
 
 from __future__ import annotations
@@ -45,23 +43,14 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["DatasetObserver"]
 
-SECONDS: Final = 8.0
-"""What a rehearsal may take on a machine that is busy with other things; alone it takes a twentieth of a second or
-two."""
-SLOW: Final = 0.05
-"""Seconds for a sample from which on the dataset is not worth the wait: it is drawn up to forty times."""
-DATASETS: Final = 4
-"""Datasets of one run that are rehearsed: training, validation, test, and one more."""
-KEYS: Final = 3
-"""Samples that are drawn."""
-SEED: Final = 20_011
-"""Base seed of a pass,"""
-NEXT_SEED: Final = 70_001
-"""and of the next one: any two that differ."""
-WHOLE: Final = 16 * 2**20
-"""Bytes of an array that is copied as a whole; of larger ones, the rows that are drawn."""
-DEPTH: Final = 6
-"""Wrappers around the user's dataset that are looked through."""
+SECONDS: Final = 8.0  # time limit on a busy machine; alone it takes 0.05 to 2 s
+SLOW: Final = 0.05  # seconds per sample above which the dataset is skipped: it is drawn up to forty times
+DATASETS: Final = 4  # datasets of one run: training, validation, test, and one more
+KEYS: Final = 3  # samples to draw
+SEED: Final = 20_011  # base seed of a pass
+NEXT_SEED: Final = 70_001  # base seed of the next pass
+WHOLE: Final = 16 * 2**20  # bytes of an array to copy completely; of a larger one, the drawn rows
+DEPTH: Final = 6  # wrappers around the user's dataset to unwrap
 
 _PURE: Final = (TensorDataset, list, tuple, Tensor, numpy.ndarray)
 
@@ -71,7 +60,7 @@ Cause = Literal["", "generator", "worker_init_fn", "seed", "dataset"]
 
 @dataclass
 class _Answer:
-    """What comes back from the copy."""
+    """The answer of the forked copy."""
 
     samples: int = 0
     rewritten: str = ""
@@ -87,8 +76,7 @@ class DatasetObserver(Observer):
     emits = (DatasetRedrawn,)
 
     def prepare(self) -> None:
-        self._asked: set[tuple[int, bool]] = set()
-        """Datasets, with workers or without."""
+        self._asked: set[tuple[int, bool]] = set()  # datasets, with or without workers
 
     def loader_started(self, start: LoaderStart) -> None:
         loader, dataset = start.loader, start.loader.dataset
@@ -125,7 +113,7 @@ class DatasetObserver(Observer):
 
 
 def _is_pure(dataset: object) -> bool:
-    """PyTorch's own datasets of stored tensors give the same sample each time."""
+    """PyTorch's own datasets of stored tensors return the same sample each time."""
     if type(dataset) is Subset:
         return _is_pure(dataset.dataset)
     if type(dataset) is ConcatDataset:
@@ -134,7 +122,7 @@ def _is_pure(dataset: object) -> bool:
 
 
 def _forks(loader: DataLoader[Any]) -> bool:
-    """Will the loader itself copy the process, to have workers?"""
+    """Will the loader itself fork workers?"""
     method = getattr(loader.multiprocessing_context, "_name", None) or multiprocessing.get_start_method(allow_none=True)
     return loader.num_workers > 0 and (method or multiprocessing.get_all_start_methods()[0]) == "fork"
 
@@ -144,17 +132,15 @@ def _forks(loader: DataLoader[Any]) -> bool:
 
 @dataclass
 class _Drawn:
-    """What a worker drew: each key once, then each again."""
+    """The draws of a worker: each key once, then each again."""
 
     first: list[bytes] = field(default_factory=list)
     second: list[bytes] = field(default_factory=list)
-    generators: list[int] = field(default_factory=list)
-    """Which of the stored generators were drawn from."""
+    generators: list[int] = field(default_factory=list)  # indices of the stored generators that were used
 
 
 class _Rehearsal:
-    """Runs in a copy of the process. Whatever changes the dataset runs in a further copy, so that each question meets
-    it fresh."""
+    """Runs in a forked copy. Tests that change the dataset run in a further copy each."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
@@ -174,8 +160,7 @@ class _Rehearsal:
         return answer
 
     def _timed(self) -> float:
-        """Seconds for a sample, once what is opened at the first one is open. Waiting counts for a tenth: the machine
-        may be busy."""
+        """Seconds per sample, after the first one. Waiting counts for a tenth: the machine may be busy."""
         self.dataset[self.keys[0]]
         began, computing = perf_counter(), process_time()
         self.dataset[self.keys[0]]
@@ -184,8 +169,7 @@ class _Rehearsal:
     # -- workers and passes --
 
     def _worker(self, number: int, base: int, *, init: bool = True, other: bool = False, deaf: bool = False) -> _Drawn:
-        """What a worker of a pass would draw; without its init function, with other stored generators, or if nobody
-        could seed."""
+        """The draws of a worker; without its init function, with other stored generators, or with seeding disabled."""
 
         def work() -> _Drawn:
             seed_all(base + number)
@@ -255,7 +239,7 @@ class _Rehearsal:
             answer.cause_name = "{}({})".format(*seeding.notes[0])
 
     def _listen_for_seeds(self) -> SeedRecorder:
-        """The seedings of a sample, if they are those of every sample and leave nothing to the global generators."""
+        """The seedings of a sample, if every sample makes the same and uses no global generator otherwise."""
         heard = SeedRecorder()
         heard.install()
         told, samples = [], []
@@ -281,7 +265,7 @@ class _Rehearsal:
         seed_all(SEED)
         rows = _stored_keys(self.dataset, self.keys)
         for key in self.keys:
-            self.dataset[key]  # what is made at the first draw and kept is there now
+            self.dataset[key]  # the first draw may fill a cache
             parts = list(parts_of(self.dataset, rows))
             chance = RandomStates([part.value for part in parts if is_generator(part.value)])
             stored = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
@@ -303,7 +287,7 @@ class _Rehearsal:
 
 
 class _Stored:
-    """The contents of an array or tensor, as of now: whole, or the rows at the keys."""
+    """The contents of an array or tensor now: all, or the rows at the keys."""
 
     def __init__(self, part: Part, keys: list[Any]) -> None:
         self.part = part
@@ -315,7 +299,7 @@ class _Stored:
         self._copy: Any = None
         self.remember()
         self.sizes = {int(numpy.prod(value.shape)), int(numpy.prod(value.shape[1:]))}
-        """How many numbers it has, and one of its rows: a sample is one of the two."""
+        """Number of elements of all, and of one row: a sample has one of these sizes."""
 
     def remember(self) -> None:
         self._copy = self._copied()
@@ -334,7 +318,7 @@ class _Stored:
 
 
 class _Sample:
-    """What is remembered of a sample."""
+    """Facts about a sample."""
 
     def __init__(self, sample: Any) -> None:
         self.digest = _digest(sample)
@@ -351,7 +335,7 @@ def _is_real(array: Any) -> bool:
 
 
 def _keys(loader: DataLoader[Any]) -> list[Any]:
-    """A few keys that the loader would ask for."""
+    """A few keys that the loader would use."""
     sampler = loader.sampler
     if all(
         type(part).__module__.startswith("torch.utils.data")
@@ -369,7 +353,7 @@ def _keys(loader: DataLoader[Any]) -> list[Any]:
 
 
 def _stored_keys(dataset: Any, keys: list[Any]) -> list[Any]:
-    """The keys by which the dataset inside a subset is asked, too."""
+    """With the keys into the dataset inside a subset."""
     while type(dataset) is Subset:
         keys = [*keys, *(dataset.indices[key] for key in keys)]
         dataset = dataset.dataset
@@ -391,7 +375,7 @@ def _leaves(sample: Any) -> Iterator[Any]:
 
 
 def _bytes(leaf: Any) -> bytes:
-    """The contents of a leaf; of what cannot be read, its type."""
+    """The contents of a leaf; the type of what cannot be read."""
     if isinstance(leaf, Tensor):
         if leaf.layout != torch.strided or leaf.device.type != "cpu":
             return str(leaf.shape).encode()
@@ -433,7 +417,7 @@ def _place_of(part: Part) -> Place | None:
 
 
 def _getitem_place(dataset: Any) -> Place | None:
-    """Where the user has written the method that gives a sample, inside wrappers too."""
+    """The user's `__getitem__`, inside wrappers too."""
     for _ in range(DEPTH):
         place = _place_of_function(type(dataset).__getitem__)
         if place is not None or not hasattr(dataset, "dataset"):
@@ -460,7 +444,7 @@ def _seeding_line(init: Callable[[int], object]) -> Place | None:
 
 
 def _line_that_changes(stored: _Stored, dataset: Any, key: Any) -> Place | None:
-    """The user's line after which the stored contents are no longer what they were."""
+    """The user's line that changes the stored contents."""
     stored.remember()
     found: list[Place] = []
 

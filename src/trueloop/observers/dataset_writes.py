@@ -1,5 +1,4 @@
-"""Does the loop write into the dataset's own memory? Only a batch that nobody has copied can be that: no collate
-function, no worker."""
+"""Does the loop write into the dataset's own memory? Only a batch without a copy can be that: no collate, no worker."""
 
 from __future__ import annotations
 
@@ -17,18 +16,15 @@ from trueloop.taps.random_sources import parts_of
 
 __all__ = ["DatasetWritesObserver"]
 
-BATCHES: Final = 3
-"""First batches of a loader that are looked at again after their step: what a loop does to one, it does to all."""
-SPACED: Final = 1024
-"""Numbers of a tensor that are compared."""
+BATCHES: Final = 3  # first batches of a loader that are compared after their step
+SPACED: Final = 1024  # elements of a tensor that are compared
 
 
 class _Seen(NamedTuple):
-    """A tensor of a batch that lies in the dataset's memory."""
+    """A tensor of a batch in the dataset's memory."""
 
     ref: weakref.ref[Tensor]
-    numbers: Tensor
-    """Our own copy of some of them."""
+    numbers: Tensor  # our own copy of some elements
     loader: int
     dataset: str
     attribute: str
@@ -40,11 +36,10 @@ class DatasetWritesObserver(Observer):
 
     def prepare(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], Place | None]] = {}
-        """By loader without workers: its dataset, and where its latest pass began."""
+        """Per loader without workers: its dataset, and the place of its latest pass."""
         self._draws: Counter[int] = Counter()
         self._seen: list[_Seen] = []
-        self._used: set[int] = set()
-        """Addresses of what models were called with since the batch was drawn."""
+        self._used: set[int] = set()  # addresses of model inputs since the batch was drawn
 
     def loader_started(self, start: LoaderStart) -> None:
         dataset: Any = start.loader.dataset
@@ -91,7 +86,7 @@ class DatasetWritesObserver(Observer):
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Numbers in ordinary memory, that nobody trains."""
+    """A dense tensor on the host that nobody trains."""
     plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and tensor.numel() > 0
     return plain and tensor.is_floating_point() and not tensor.requires_grad
 
@@ -102,7 +97,7 @@ def _spaced(tensor: Tensor) -> Tensor:
 
 
 def _span(part: Any) -> tuple[str, range | None]:
-    """The addresses of what is stored."""
+    """The addresses of the stored data."""
     value = part.value
     if isinstance(value, Tensor):
         if not _is_plain(value):

@@ -1,9 +1,8 @@
-"""DistributedDataParallel bypassed: its inner module is called itself, or holds parameters that the wrapper does not
+"""DistributedDataParallel bypassed: its inner module is called directly, or has parameters that the wrapper does not
 know.
 
-The wrapper exchanges gradients in a backward only if its own forward came before it. So a backward that reaches a
-wrapped model whose wrapper was not called leaves each rank with its own gradients; a step after such backwards alone is
-what is told.
+The wrapper synchronizes gradients in a backward only if its own forward came before. A backward through a wrapped model
+whose wrapper was not called leaves each rank with its own gradients. A step after only such backwards is reported.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["DDPBypassObserver"]
 
-STEPS: Final = 2
-"""Steps without an exchange before it is told: the first may be a rehearsal."""
+STEPS: Final = 2  # steps without synchronization before it is reported: the first may be a warm-up
 
 
 class _Wrapped:
@@ -41,18 +39,17 @@ class _Wrapped:
         self.exchanged = {id(p): weakref.ref(p) for _, p in named if p.requires_grad}
         self.frozen = {id(p): weakref.ref(p) for _, p in named if not p.requires_grad}
         self.called_inside: Place | None = None
-        """Where the inner module was last called itself, with a graph, since the last backward."""
+        """Where the inner module was last called directly, with a graph, since the last backward."""
         self.called = False
         self.before: list[tuple[int, int]] = []
         self.place_inside: Place | None = None
         self.alone = self.together = self.by_hand = False
-        """Since the last step: a backward without an exchange, one with, an exchange by the user."""
+        """Since the last step: a backward without synchronization, one with it, a synchronization by the user."""
         self.steps = self.strange_steps = 0
-        self.moved_by: dict[int, bool] = {}
-        """By the number of the optimizer."""
+        self.moved_by: dict[int, bool] = {}  # by the number of the optimizer
 
     def gradients(self) -> list[tuple[int, int]]:
-        """Identity and version of each gradient: what a backward reaches moves."""
+        """Identity and version of each gradient: a backward changes them."""
         inner = self.inner()
         return (
             []
@@ -66,8 +63,7 @@ class DDPBypassObserver(Observer):
     safe_on_shards = True
 
     def prepare(self) -> None:
-        self._wrapped: dict[int, _Wrapped] = {}
-        """By the identity of the wrapper; gone when the wrapper is."""
+        self._wrapped: dict[int, _Wrapped] = {}  # by identity of the wrapper; removed when the wrapper is freed
 
     def wrapper_built(self, built: BuiltWrapper) -> None:
         key, known = id(built.wrapper), self._wrapped
@@ -103,7 +99,7 @@ class DDPBypassObserver(Observer):
             wrapped.called, wrapped.called_inside, wrapped.before = False, None, []
 
     def collective_called(self, call: CollectiveCall) -> None:
-        """The user may exchange the gradients in another way."""
+        """The user may synchronize the gradients another way."""
         for wrapped in self._wrapped.values():
             inner = wrapped.inner()
             if inner is None or (not wrapped.alone and not wrapped.strange_steps and not self.bus.deep):
@@ -135,7 +131,7 @@ class DDPBypassObserver(Observer):
             wrapped.alone = wrapped.together = wrapped.by_hand = False
 
     def _moves(self, call: StepCall, wrapped: _Wrapped, inner: nn.Module, *, anew: bool) -> bool:
-        """Does the optimizer hold something of the wrapped model? Looked up on a few steps only."""
+        """Does the optimizer hold parameters of the wrapped model? Looked up on a few steps only."""
         number = self.bus.ordinal("optimizer", call.optimizer)
         if anew or number not in wrapped.moved_by:
             held = {id(p) for p in parameters_of(call.optimizer)}
@@ -149,7 +145,7 @@ class DDPBypassObserver(Observer):
             self.bus.emit(GradientsNotExchanged(step, place, wrapped.name, "called", (), wrapped.steps, wrapped.ranks))
 
     def _look_for_strangers(self, wrapped: _Wrapped, inner: nn.Module, held: set[int]) -> None:
-        """Parameters with a gradient that the wrapper did not meet when it was built, or met frozen."""
+        """Parameters with a gradient that the wrapper did not see when it was built, or saw frozen."""
         strange = [
             (name, _is(wrapped.frozen, p))
             for name, p in inner.named_parameters()

@@ -1,5 +1,4 @@
-"""Lines of the user's that give work to a device: they come back before the work is done. Told once, when the run
-ends."""
+"""Lines of the user that start work on a device and return before it is done. Emitted once, when the run ends."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from trueloop.taps.calls import BackwardCall, ModuleCall, RunEnd, StepCall
 
 __all__ = ["DeviceWorkObserver"]
 
-MOST: Final = 64
-"""Lines that are remembered: a program has a handful."""
+MOST: Final = 64  # lines to remember: a program has a handful
 
 
 class DeviceWorkObserver(Observer):
@@ -22,8 +20,7 @@ class DeviceWorkObserver(Observer):
 
     def prepare(self) -> None:
         self._known: set[int] = set()
-        """Places that were looked at, by identity: they are kept for the whole run, and the same few come in every
-        step."""
+        """Places seen, by identity: they live for the whole run, and the same few come in every step."""
         self._places: list[Place] = []
         self._device = ""
 

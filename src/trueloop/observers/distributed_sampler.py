@@ -1,5 +1,4 @@
-"""Passes over loaders whose DistributedSampler shuffles: with which epoch, and whether the pass before was trained
-on."""
+"""Passes over loaders with a shuffling DistributedSampler: its epoch, and whether the pass before was trained on."""
 
 from __future__ import annotations
 
@@ -21,12 +20,10 @@ class DistributedSamplerObserver(Observer):
 
     def prepare(self) -> None:
         self._trained: dict[Place | None, int] = {}
-        """Steps taken on the batches of the latest pass that began at a place. Empty as long as no such sampler was
-        met."""
-        self._places: dict[int, Place | None] = {}
-        """Where the latest pass over a loader began."""
-        self._last: int | None = None
-        """The loader of the latest batch."""
+        """Steps taken on the batches of the latest pass that began at a place. Empty as long as there is no such
+        sampler."""
+        self._places: dict[int, Place | None] = {}  # where the latest pass over a loader began
+        self._last: int | None = None  # the loader of the latest batch
         self._step = 0
 
     def loader_started(self, start: LoaderStart) -> None:
@@ -58,13 +55,13 @@ class DistributedSamplerObserver(Observer):
         self._last = None if drawn.loader is None else self.bus.ordinal("loader", drawn.loader)
 
     def _count(self) -> None:
-        """Steps since the batch before were taken on that one."""
+        """Steps since the previous batch belong to that one."""
         if self._last in self._places:
             self._trained[self._places[self._last]] += self.bus.step - self._step
         self._step = self.bus.step
 
     def _number(self, dataset: object, loader: int) -> int:
-        """A number of the dataset; where none can be given (a plain list), as many as there are loaders."""
+        """A number for the dataset; for a plain list, the number of loaders."""
         try:
             return self.bus.ordinal("dataset", dataset)
         except TypeError:
@@ -72,8 +69,7 @@ class DistributedSamplerObserver(Observer):
 
 
 def _sampler_of(loader: DataLoader[Any]) -> tuple[DistributedSampler[Any] | None, str]:
-    """The DistributedSampler behind a loader, if it shuffles in the way that PyTorch's own does, and where the loader
-    keeps it."""
+    """The DistributedSampler of a loader, if it shuffles as PyTorch's own does, and where the loader keeps it."""
     for attribute, sampler in (
         ("sampler", loader.sampler),
         ("batch_sampler.sampler", getattr(loader.batch_sampler, "sampler", None)),

@@ -1,4 +1,4 @@
-"""Dropout functions that drop although their module is in eval mode."""
+"""Dropout functions that drop values although their module is in eval mode."""
 
 from __future__ import annotations
 

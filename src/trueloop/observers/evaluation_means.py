@@ -1,4 +1,4 @@
-"""Passes that only measure: how many samples each batch had, and what the mean loss is, by batches and by samples."""
+"""Evaluation passes: samples per batch, and the mean loss per batch and per sample."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from trueloop.taps.calls import LoaderStart, LossCall, ModuleCall, RunEnd, tenso
 
 __all__ = ["EvaluationMeansObserver"]
 
-PASSES: Final = 8
-"""Passes that are told: they are all alike."""
-BATCHES: Final = 4096
-"""Batches of a pass that are remembered."""
+PASSES: Final = 8  # passes to emit: all are alike
+BATCHES: Final = 4096  # batches of a pass to remember
 
 
 @dataclass(slots=True)
@@ -26,8 +24,7 @@ class _Pass:
     model: int
     place: Place | None
     sizes: list[int] = field(default_factory=list)
-    losses: list[tuple[float, int]] = field(default_factory=list)
-    """(mean loss, samples)."""
+    losses: list[tuple[float, int]] = field(default_factory=list)  # (mean loss, samples)
     loss_place: Place | None = None
 
 
@@ -68,7 +65,7 @@ class EvaluationMeansObserver(Observer):
         current.loss_place = loss.place
         if (
             output.device.type == "cpu" and loss.input.dim() and len(current.losses) < BATCHES
-        ):  # elsewhere reading it would wait for the device
+        ):  # elsewhere a read makes the host wait
             with torch.no_grad():
                 current.losses.append((float(output), loss.input.shape[0]))
 

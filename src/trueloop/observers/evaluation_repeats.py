@@ -1,9 +1,8 @@
-"""Would the same samples get the same score again? Asked once per model, in eval mode, on a copy, with other random
-numbers.
+"""Would the same samples get the same score again? Tested once per model, in eval mode, on a copy, with other seeds.
 
-Only where a model is scored against labels: what goes straight into a loss whose target is not the model's input. Where
-the numbers that are drawn are a sample from what the model itself describes (a mean and a deviation, probabilities),
-chance is the point, and said so.
+Only for outputs that go directly into a loss whose target is not the model's input. Where the draws are samples from a
+distribution that the model itself describes (mean and deviation, probabilities), randomness is intended, and the event
+says so.
 """
 
 from __future__ import annotations
@@ -33,22 +32,17 @@ from trueloop.usercode.source import calls_in, source_of
 
 __all__ = ["EvaluationRepeatsObserver"]
 
-MOST: Final = 8
-"""Samples that are run again."""
-SEEDS: Final = (11, 22, 33, 44)
-"""Of the random numbers: a branch that is taken by chance may be the same one twice, hardly four times."""
-SLOWEST: Final = 2.0
-"""Seconds: a forward that takes longer is not run again."""
-OUTPUTS: Final = 4
-"""Of one call that are compared."""
-DEEP: Final = 60
-"""Frames one goes outwards from a draw."""
+MOST: Final = 8  # most samples to run again
+SEEDS: Final = (11, 22, 33, 44)  # random seeds: a random branch may be the same twice, hardly four times
+SLOWEST: Final = 2.0  # a forward that takes longer is not run again
+OUTPUTS: Final = 4  # outputs of one call to compare
+DEEP: Final = 60  # frames to search outwards from a draw
 
 _NORMAL: Final = frozenset({"randn", "randn_like", "normal"})
 _UNIFORM: Final = frozenset({"rand", "rand_like", "uniform"})
 _OTHERS: Final = frozenset({"randint", "randint_like", "randperm", "bernoulli", "random", "poisson"})
 _SAMPLES: Final = frozenset({"multinomial", "exponential", "gumbel_softmax"})
-"""What draws from probabilities that it is given."""
+"""Functions that draw from given probabilities."""
 _DROPOUTS: Final = frozenset(
     {"dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
 )
@@ -65,7 +59,7 @@ _WORDS: Final = (
     "noisy",
     "anneal",
 )
-"""Beginnings of words in the names of functions and classes that mean chance."""
+"""Beginnings of words in names of functions and classes that mean randomness."""
 
 
 class Draws(Trace):
@@ -76,8 +70,7 @@ class Draws(Trace):
         self.names: dict[str, None] = {}
         self.place: Place | None = None
         self.sampling = False
-        self.drops = False
-        """A dropout function is active: another rule's matter."""
+        self.drops = False  # A dropout function is active: another rule reports that
         self._normal: dict[int, Tensor] = {}
         self._uniform: dict[int, Tensor] = {}
 
@@ -90,12 +83,12 @@ class Draws(Trace):
             )
         elif name == "scaled_dot_product_attention":
             self.drops = self.drops or (kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0) or 0.0) > 0
-        elif name in ("mul", "rmul", "addcmul"):  # noise times a deviation, each number with its own
+        elif name in ("mul", "rmul", "addcmul"):  # noise times a deviation, element by element
             others = [arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self._normal]
             self.sampling = self.sampling or (
                 len(others) < len(_tensors(args)) and any(other.numel() > 1 for other in others)
             )
-        elif name == "log" and args and id(args[0]) in self._uniform:  # Gumbel's noise
+        elif name == "log" and args and id(args[0]) in self._uniform:  # Gumbel noise
             self.sampling = True
 
     def _drawn(self, name: str, args: tuple[Any, ...], output: Any) -> None:
@@ -125,16 +118,12 @@ class _Case:
 
     def __init__(self) -> None:
         self.asked = False
-        self.labelled = False
-        """Its output goes straight into a loss, against something that is not its input."""
-        self.scored = False
-        """... in eval mode, by a loss or by a decision."""
-        self.repeats = False
-        """It was called twice in a row with the very same input: somebody averages over chance."""
+        self.labelled = False  # its output goes directly into a loss, against something other than its input
+        self.scored = False  # the same in eval mode, into a loss or a decision
+        self.repeats = False  # called twice in a row with the same input: the user averages over draws
         self.training = True
         self.inputs: list[weakref.ref[Tensor]] = []
-        self.outputs: list[weakref.ref[Tensor]] = []
-        """Of the latest call."""
+        self.outputs: list[weakref.ref[Tensor]] = []  # of the latest call
 
 
 class EvaluationRepeatsObserver(Observer):
@@ -177,7 +166,7 @@ class EvaluationRepeatsObserver(Observer):
         if not any(same_memory(tensor, loss.input) for ref in case.outputs if (tensor := ref()) is not None):
             return
         if _is_made_of(loss.target, case):
-            case.asked = True  # an autoencoder, or a picture out of a picture: no labels
+            case.asked = True  # an autoencoder, or image to image: no labels
         case.labelled = True
         case.scored = case.scored or not case.training
 
@@ -204,7 +193,7 @@ class EvaluationRepeatsObserver(Observer):
         except CannotReplay:
             return
         if draws.drops and not draws.names:
-            return  # dropout-always-on judges that
+            return  # dropout-always-on reports that
         named = "" if call.place is None else call.place.function
         self.bus.emit(
             EvaluationRepeated(
@@ -222,10 +211,10 @@ class EvaluationRepeatsObserver(Observer):
 
 
 def _is_made_of(target: Tensor, case: _Case) -> bool:
-    """Numbers, as many as the input has, several per sample: what the model was given, or something of its kind."""
+    """As many numbers as the input, several per sample: the input, or something of its kind."""
     inputs = [tensor for ref in case.inputs if (tensor := ref()) is not None]
     if len(inputs) < len(case.inputs):
-        return True  # it is gone: one cannot know
+        return True  # it is freed: unknown
     several = target.is_floating_point() and target.dim() > 0 and target.numel() > target.shape[0]
     outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
     return any(target is other for other in outputs) or (
@@ -262,7 +251,7 @@ def _means_chance(name: str) -> bool:
 
 
 def _says_chance(frame: FrameType) -> bool:
-    """A function of torch.distributions, or one of the user's whose name means it."""
+    """A function of torch.distributions, or one of the user's with a telling name."""
     code = frame.f_code
     if "distributions" in code.co_filename or code.co_name == "gumbel_softmax":
         return True
@@ -270,7 +259,7 @@ def _says_chance(frame: FrameType) -> bool:
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    """From a draw to where the copy of the model was called."""
+    """From a draw to the call of the model's copy."""
     own = __file__
     for _ in range(DEEP):
         if frame is None or frame.f_code.co_filename == own:
@@ -280,7 +269,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _line_drawing(model: nn.Module) -> Place | None:
-    """The one line of the model's classes, outside constructors, that draws by Python's or NumPy's generator."""
+    """The only line of the model's classes, outside constructors, that draws from Python's or NumPy's generator."""
     found: dict[tuple[str, int], Place] = {}
     for module in model.modules():
         for cls, place in users_classes(module):

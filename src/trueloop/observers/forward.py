@@ -1,10 +1,8 @@
-"""Calls of models, and what became of each: trained (a backward went through it), dropped (its graph was freed unused),
-graphless.
+"""Calls of models and their fate: trained (a backward went through), dropped (its graph was freed unused), graphless.
 
-The fate is learnt from the graph itself: a hook on the output's node says that a backward came by, and a note in the
-node, which dies with the node, says that none can come any more. Nothing is kept alive. Only where a line has trained a
-model in train mode several times in a row is the next call at that line not hooked: it counts as trained when a
-backward follows before its graph dies.
+A hook on the output's node shows that a backward came; a note in the node, freed with it, shows that none can come any
+more. Nothing is kept alive. Where a line has trained a model several times in a row, the next call there is not hooked:
+it counts as trained when a backward follows before its graph is freed.
 """
 
 from __future__ import annotations
@@ -38,22 +36,17 @@ from trueloop.usercode.ownership import draws_in_training
 
 __all__ = ["ForwardObserver"]
 
-OUTPUTS: Final = 4
-"""Outputs of one call whose nodes are marked: a model's first few tensors carry the loss."""
+OUTPUTS: Final = 4  # outputs of one call whose nodes are marked: the first few tensors carry the loss
 HABIT: Final = 6
-"""Calls of a model at one line, in train mode, that were all trained, before the next ones there are no longer hooked:
-the hook is half of the cost of watching a call."""
+"""Training calls of a model at one line before the next ones there are not hooked: the hook is half of the cost."""
 WAITING: Final = 256
-"""Later calls of a model that an open call may hold back. An output that somebody keeps for the whole run must not
-silence the rest."""
-IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")
-"""What is at rest in eval mode, by the names of the facts."""
-REMEMBERED: Final = 64
-"""Calls of a model that are remembered from one step to the next, for the modes they were in."""
+"""Later calls that an open call may delay: an output kept for the whole run must not block the rest."""
+IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")  # inactive in eval mode, by the names of the facts
+REMEMBERED: Final = 64  # calls of a model remembered from one step to the next, for their modes
 
 
 class _Life:
-    """Put into a graph node; dies with it."""
+    """Stored in a graph node; freed with it."""
 
     __slots__ = ("__weakref__",)
 
@@ -70,8 +63,7 @@ class _Pending:
         self.trained = False
         self.scored = False
         self.lives: list[weakref.ref[_Life]] = []
-        self.sizes: list[int] = []
-        """How many numbers the outputs hold."""
+        self.sizes: list[int] = []  # numbers of elements of the outputs
         made = (
             [output]
             if isinstance(output, Tensor)
@@ -101,7 +93,7 @@ class _Pending:
 
 
 class _Moody:
-    """The layers of a model that behave differently in train and in eval mode."""
+    """The layers of a model that behave differently in train and eval mode."""
 
     __slots__ = ("dropouts", "functions", "noises", "norms")
 
@@ -111,8 +103,7 @@ class _Moody:
         self.norms: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if keeps_statistics(layer)]
         noisy = {cls for cls in set(map(type, layers)) if draws_in_training(cls)}
         self.noises: list[weakref.ref[nn.Module]] = [weakref.ref(layer) for layer in layers if type(layer) in noisy]
-        self.functions = functions
-        """The most calls of dropout functions that were active in one call of the model."""
+        self.functions = functions  # most calls of dropout functions that were active in one call of the model
 
     def count(self, call: ModuleCall) -> dict[str, int]:
         """How many were active in a call, and how many idle."""
@@ -131,7 +122,7 @@ class _Moody:
 
 
 class _Held:
-    """Which models an optimizer moves."""
+    """The models that an optimizer trains."""
 
     __slots__ = ("ids", "models", "seen", "whole")
 
@@ -139,8 +130,7 @@ class _Held:
         self.ids = ids
         self.seen = len(objects.models)
         self.models: list[int] = []
-        self.whole: set[int] = set()
-        """Those of which it holds all, and nothing is frozen."""
+        self.whole: set[int] = set()  # models of which it holds every parameter, none frozen
         for known, module in objects.living_models():
             parameters = list(module.parameters())
             if any(id(p) in ids for p in parameters):
@@ -156,27 +146,22 @@ class ForwardObserver(Observer):
     def prepare(self) -> None:
         self._pending: dict[int, deque[_Pending]] = {}
         self._latest: _Pending | None = None
-        self._scored_inside = False
-        """A loss function was called inside the model that is running."""
+        self._scored_inside = False  # a loss function was called inside the running model
         self._moody: dict[int, _Moody] = {}
         self._inputs: dict[int, list[weakref.ref[Tensor]]] = {}
         self._eval_place: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()
         self._backwards = 0
         self._passes = 0
-        self._since_step: dict[int, deque[_Pending]] = {}
-        """Per model: its calls with a graph since an optimizer last moved it."""
+        self._since_step: dict[int, deque[_Pending]] = {}  # per model: its calls with a graph since its last step
         self._held: dict[int, _Held] = {}
-        self._moving: set[int] = set()
-        """Optimizers that have stepped with gradients."""
-        self._habits: Counter[tuple[int, Place | None]] = Counter()
-        """Per model and line: calls in train mode, up to now all trained."""
-        self._trained: set[tuple[int, int]] = set()
-        """(optimizer, model) of steps whose gradients came from train mode."""
+        self._moving: set[int] = set()  # optimizers that have stepped with gradients
+        self._habits: Counter[tuple[int, Place | None]] = Counter()  # per model and line: training calls in a row
+        self._trained: set[tuple[int, int]] = set()  # (optimizer, model) of steps whose gradients came from train mode
 
     # -- what happens around the calls --
 
     def watching_resumed(self, nothing: None) -> None:
-        self._backwards += 1  # unseen training may lie between the last call and the next
+        self._backwards += 1  # unseen training may be between the last call and the next
         for calls in self._since_step.values():
             calls.clear()
         self._inputs.clear()
@@ -203,8 +188,8 @@ class ForwardObserver(Observer):
             latest.scored = True
 
     def _score(self, loss: Tensor) -> None:
-        """A loss belongs to the latest call, if both have a graph or both have none: otherwise it is made from an
-        earlier one."""
+        """A loss belongs to the latest call if both have a graph or neither has: otherwise it comes from an earlier
+        call."""
         if loss.dim():
             return
         if self.bus.call is not None:
@@ -265,7 +250,7 @@ class ForwardObserver(Observer):
         return known
 
     def _is_moved(self, model: nn.Module) -> bool:
-        """Has an optimizer that holds some of it stepped with gradients?"""
+        """Has an optimizer with some of its parameters stepped with gradients?"""
         ids = {id(parameter) for parameter in model.parameters()}
         return any(not ids.isdisjoint(self.objects.optimizers[number].ids) for number in self._moving)
 
@@ -289,7 +274,7 @@ class ForwardObserver(Observer):
         self._settle(at_the_end=True)
 
     def _settle(self, *, at_the_end: bool = False) -> None:
-        """Tell, in the order of the calls, those whose fate is known."""
+        """Emit, in the order of the calls, those whose fate is known."""
         for waiting in self._pending.values():
             while waiting:
                 pending = waiting[0]
@@ -303,7 +288,7 @@ class ForwardObserver(Observer):
                 self.bus.emit(Forward(**pending.facts, fate=fate, scored=pending.scored))  # type: ignore[arg-type]
 
     def _look_at_modes(self, optimizer: Optimizer) -> None:
-        """Were all forwards that this step had its gradients from in eval mode?"""
+        """Were all forwards behind this step's gradients in eval mode?"""
         known = self.objects.optimizer(optimizer)
         held = self._held.get(known.number)
         if held is None or held.seen != len(self.objects.models) or held.ids != known.ids:

@@ -1,7 +1,7 @@
-"""Parameters that were frozen after their optimizer was built, and that its steps still move.
+"""Parameters that were frozen after their optimizer was built, and that its steps still change.
 
-An optimizer passes over a parameter without a gradient, not over one that needs none: with a gradient of zeros, decay
-and momentum go on.
+An optimizer skips a parameter without a gradient, not one with requires_grad=False: with a gradient of zeros, weight
+decay and momentum continue.
 """
 
 from __future__ import annotations
@@ -23,24 +23,15 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["FrozenParametersObserver"]
 
-FIRST: Final = 8
-"""Steps of each optimizer on which its parameters are looked at."""
-EVERY: Final = 8
-"""Later, one step in so many: a layer that is frozen stays so for longer than that."""
-SAMPLE: Final = 256
-"""Numbers of a parameter that are compared: decay and momentum move them all."""
-MOST: Final = 16
-"""Parameters that are compared on one step."""
-NAMED: Final = 4
-"""Names that are told."""
-LOOKS: Final = 8
-"""Steps of an optimizer on which values are compared: if nothing has moved by then, there is no decay and no
-momentum."""
-MEMORY: Final = ("momentum_buffer", "exp_avg")
-"""What optimizers call the average of earlier gradients."""
+FIRST: Final = 8  # first steps of each optimizer on which its parameters are checked
+EVERY: Final = 8  # later, one step in so many
+SAMPLE: Final = 256  # elements of a parameter that are compared: decay and momentum change all
+MOST: Final = 16  # parameters that are compared on one step
+NAMED: Final = 4  # names to list
+LOOKS: Final = 8  # steps on which values are compared: without a change by then, there is no decay and no momentum
+MEMORY: Final = ("momentum_buffer", "exp_avg")  # names of the average of earlier gradients in optimizer states
 
-_Mark = tuple[weakref.ref[Tensor], int]
-"""A gradient: which tensor, and which version of it."""
+_Mark = tuple[weakref.ref[Tensor], int]  # A gradient: which tensor, and which version of it
 
 
 @dataclass(slots=True)
@@ -57,13 +48,11 @@ class FrozenParametersObserver(Observer):
 
     def prepare(self) -> None:
         self._trained: dict[int, set[int]] = {}
-        """By the number of the optimizer, which keeps them alive: identities of its parameters that have needed a
-        gradient."""
+        """Per optimizer, which keeps them alive: identities of its parameters that have required a gradient."""
         self._marks: dict[int, dict[int, _Mark]] = {}
-        """By the number of the optimizer: gradients of its frozen parameters after its last step."""
+        """Per optimizer: gradients of its frozen parameters after its last step."""
         self._looks: dict[int, list[_Look]] = {}
-        self._looked: Counter[int] = Counter()
-        """By the number of the optimizer: steps on which values were compared."""
+        self._looked: Counter[int] = Counter()  # per optimizer: steps on which values were compared
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
         number = self.bus.ordinal("optimizer", built.optimizer)
@@ -127,14 +116,14 @@ class FrozenParametersObserver(Observer):
         )
 
     def _frozen(self, optimizer: Optimizer, number: int) -> list[Tensor]:
-        """Those that need no gradient now, did before, and still have one."""
+        """Those that require no gradient now, did before, and still have one."""
         trained = self._trained[number]
         return [p for p in parameters_of(optimizer) if not p.requires_grad and p.grad is not None and id(p) in trained]
 
 
 def _looks(optimizer: Optimizer, marks: dict[int, _Mark]) -> list[_Look]:
-    """Frozen already when the last step ended, with a gradient that nobody has given them since. A gradient given by
-    hand is meant."""
+    """Frozen already at the last step, with a gradient that nobody has set since. A gradient set by the user is
+    intended."""
     found: list[_Look] = []
     for parameter in parameters_of(optimizer):
         mark, gradient = marks.get(id(parameter)), parameter.grad

@@ -1,4 +1,4 @@
-"""Batch norm layers with frozen weights that still take the statistics of the batches, in a model that trains."""
+"""Batch norm layers with frozen weights that still update their running statistics, in a model that trains."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["FrozenStatisticsObserver"]
 
-NAMED: Final = 4
-"""Names that are told."""
+NAMED: Final = 4  # names to list
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class FrozenStatisticsObserver(Observer):
         for look in before[1] if before is not None else ():
             layer = look.layer()
             if isinstance(layer, BatchNorm) and _is_frozen(layer) and layer.running_mean is not None:
-                # Weights that move all the same belong to an average of another network, or to another optimizer.
+                # Weights that change anyway belong to an average of another network, or to another optimizer.
                 change = (
                     (layer.running_mean - look.mean).abs().max().item()
                     if torch.equal(_weights(layer), look.weights)
@@ -87,7 +86,7 @@ def _trains(model: nn.Module, optimizer: Optimizer) -> bool:
 
 
 def _is_frozen(layer: BatchNorm) -> bool:
-    """It has weights, none of which needs a gradient, and it keeps statistics, which it takes from the batches."""
+    """It has weights, all frozen, and updates its running statistics from the batches."""
     weights = [weight for weight in (layer.weight, layer.bias) if weight is not None]
     return (
         bool(weights)

@@ -1,9 +1,8 @@
-"""The life of gradients between two steps of an optimizer: made, cleared, clipped, used.
+"""Gradients between two steps of an optimizer: computed, cleared, clipped, used.
 
-Judged by identity and version of `.grad`, looked at around every backward, clip and step, so every spelling of a reset
-is one thing:
-`zero_grad()`, `p.grad = None`, `p.grad.zero_()`. `p.grad.data.zero_()` leaves no trace in the version, therefore "not
-cleared" is only said after a look at the values.
+Recognized by identity and version of `.grad` around every backward, clip and step, so every way to clear is covered:
+`zero_grad()`, `p.grad = None`, `p.grad.zero_()`. `p.grad.data.zero_()` does not change the version, so "not cleared" is
+only reported after a look at the values.
 """
 
 from __future__ import annotations
@@ -25,15 +24,11 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["GradientObserver"]
 
-SAMPLE: Final = 8
-"""Parameters of an optimizer that are looked at: the first, the last, and some between."""
-CAREFUL_STEPS: Final = 5
-"""Steps on which values are looked at even where versions show nothing, for resets through `.data`."""
-READ_EVERY: Final = 25
-"""Steps between looks at values that lie on a device."""
+SAMPLE: Final = 8  # parameters of an optimizer that are checked: the first, the last, and some between
+CAREFUL_STEPS: Final = 5  # steps on which values are read even if versions show nothing, for clearing through `.data`
+READ_EVERY: Final = 25  # steps between reads of values on a device
 
-_Mark = tuple[weakref.ref[Tensor], int] | None
-"""A gradient at one moment: which tensor, and which version of it."""
+_Mark = tuple[weakref.ref[Tensor], int] | None  # A gradient at one moment: which tensor, and which version of it
 
 
 def _mark(parameter: Tensor) -> _Mark:
@@ -59,13 +54,12 @@ class _Ledger:
         self.sample: list[weakref.ref[Tensor]] = []
         self.refresh(optimizer)
         self.stepped = False
-        self.marks = self.look()
-        """As of the last look."""
+        self.marks = self.look()  # at the last look
         self.after_step: list[_Mark] = []
         self.start_over(first=True)
 
     def refresh(self, optimizer: Optimizer) -> None:
-        """Choose the sample anew if parameters came or went."""
+        """Choose the sample again if parameters were added or removed."""
         parameters = [p for p in parameters_of(optimizer) if isinstance(p, Tensor)]
         if len(parameters) != self.parameters or (self.everything and len(self.sample) != len(parameters)):
             self.parameters = len(parameters)
@@ -78,21 +72,18 @@ class _Ledger:
     def start_over(self, *, first: bool = False) -> None:
         self.cleared = first
         self.clipped = False
-        self.late = False
-        """The last clip found gradients that a step had used already."""
+        self.late = False  # the last clip met gradients that a step had already used
         self.made_nonzero = False
-        self.thrown_away = False
-        """A backward brought gradients that were reset before any step."""
+        self.thrown_away = False  # A backward computed gradients that were cleared before any step
         self.forget_backwards()
 
     def forget_backwards(self) -> None:
-        """What earlier backwards had brought is gone."""
+        """The gradients of earlier backwards are gone."""
         self.backwards: Counter[Place | None] = Counter()
         self.averaged: dict[Place | None, bool] = {}
         self.rescaled = False
         self.emptied = False
-        self.length: float | None = None
-        """Of one gradient, as of the last look, where it was read."""
+        self.length: float | None = None  # norm of one gradient at the last look, where it was read
 
     def living(self) -> list[Tensor]:
         return [p for ref in self.sample if (p := ref()) is not None]
@@ -105,7 +96,7 @@ class _Ledger:
         return len(marks) == len(living) and all(_same(m, p) for m, p in zip(marks, living, strict=True))
 
     def read_length(self) -> float | None:
-        """The length of the smallest gradient."""
+        """The norm of the smallest gradient."""
         gradients = [p.grad for p in self.living() if p.grad is not None and not p.grad.is_sparse]
         with torch.no_grad():
             return min(gradients, key=Tensor.numel).norm().item() if gradients else None
@@ -117,7 +108,7 @@ class _Ledger:
         return all(p.grad is None for p in self.living())
 
     def any_nonzero(self) -> bool:
-        """Smallest first: one look is nearly always enough."""
+        """Smallest first: one read is nearly always enough."""
         gradients = sorted((p.grad for p in self.living() if p.grad is not None), key=Tensor.numel)
         with torch.no_grad():
             return any(bool((g.coalesce().values() if g.is_sparse else g).any()) for g in gradients)
@@ -152,7 +143,7 @@ class GradientObserver(Observer):
     # -- looks --
 
     def _look_for_reset(self, ledger: _Ledger) -> None:
-        """Between the last look and now only the user (or a library) can have touched the gradients."""
+        """Between the last look and now only the user (or a library) can have changed the gradients."""
         touched = bool(ledger.backwards) and (not ledger.unchanged_since(ledger.marks) or ledger.length_changed())
         if not touched and (ledger.cleared or not ledger.stepped):
             return
@@ -174,7 +165,7 @@ class GradientObserver(Observer):
         for ledger in self._ledgers.values():
             if not ledger.unchanged_since(ledger.marks):
                 ledger.backwards[call.place] += 1
-                if ledger.backwards[call.place] > 1:  # the first of a window is put together like the others
+                if ledger.backwards[call.place] > 1:  # the first loss of a window is reduced like the others
                     ledger.averaged[call.place] = ledger.averaged.get(call.place, False) or _is_averaged(call)
                 if self._careful(ledger):
                     ledger.made_nonzero = ledger.any_nonzero()
@@ -202,7 +193,7 @@ class GradientObserver(Observer):
         return [ledger for ledger in self._all() if any(id(p) in wanted for p in ledger.living())]
 
     def _used_up(self, ledger: _Ledger) -> bool:
-        """A step has used the gradients, and they are as it left them, or reset; nothing new has come."""
+        """A step has used the gradients, and they are unchanged since, or cleared; no new ones came."""
         if not ledger.stepped or ledger.backwards or all(mark is None for mark in ledger.after_step):
             return False
         if ledger.unchanged_since(ledger.after_step) or ledger.all_none():
@@ -216,7 +207,7 @@ class GradientObserver(Observer):
         self._remember(self._of(call.optimizer))  # a GradScaler's own division is not the user's
 
     def _remember(self, ledger: _Ledger) -> None:
-        """How the gradients are now; in the first windows their length too, for a division through `.data`."""
+        """The gradients now; in the first windows their norm too, for a division through `.data`."""
         ledger.marks = ledger.look()
         window = max(ledger.backwards.values(), default=0) > 1
         ledger.length = ledger.read_length() if window and self._careful(ledger) else None
@@ -237,7 +228,7 @@ class GradientObserver(Observer):
         self._step_places[ledger.number] = call.place
 
     def _may_read(self, ledger: _Ledger) -> bool:
-        """Reading values makes the host wait for a device: there, only on the first steps and then now and then."""
+        """Reading values makes the host wait for a device: there, only on the first steps and then rarely."""
         on_host = all(p.device.type == "cpu" for p in ledger.living()[:1])
         return on_host or self._careful(ledger) or self.bus.step % READ_EVERY == 0
 
@@ -259,7 +250,7 @@ class GradientObserver(Observer):
         if ledger.after_step and ledger.unchanged_since(ledger.after_step):
             if ledger.everything or len(ledger.sample) == ledger.parameters:
                 return "same"
-            ledger.everything = True  # the sample may have missed what changed: look at all of them from now on
+            ledger.everything = True  # the sample may have missed the change: check all of them from now on
         return "new"
 
     def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
@@ -288,7 +279,7 @@ class GradientObserver(Observer):
 
 
 def _is_averaged(call: BackwardCall) -> bool:
-    """The loss is no plain mean, or was divided."""
+    """The loss is not a plain mean, or was divided."""
     if len(call.tensors) != 1 or call.gradients not in (None, (None,)):
         return True
     shape = reduction_of(call.tensors[0])
@@ -296,7 +287,7 @@ def _is_averaged(call: BackwardCall) -> bool:
 
 
 def _replaced(ledger: _Ledger) -> bool:
-    """Some gradient is another tensor than at the last step: it was thrown away and made anew."""
+    """Some gradient is a different tensor than at the last step: it was freed and computed again."""
     living = ledger.living()
     return len(ledger.after_step) == len(living) and any(
         mark is not None and (p.grad is None or mark[0]() is not p.grad)

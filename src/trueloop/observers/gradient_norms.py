@@ -1,6 +1,6 @@
-"""Lengths of gradients, weight by weight, on some of the steps, as the optimizer finds them.
+"""Gradient norms, weight by weight, on some of the steps, when the optimizer steps.
 
-One `_foreach_norm` over everything and one read by the host: a few dozen microseconds, on one step in twenty-five.
+One `_foreach_norm` and one read by the host: a few dozen microseconds, on one step in twenty-five.
 """
 
 from __future__ import annotations
@@ -20,19 +20,12 @@ from trueloop.taps.calls import BackwardCall, ClipCall, InnerCall, StepCall
 
 __all__ = ["GradientNormsObserver"]
 
-FIRST: Final = 3
-"""Steps of an optimizer, from the first, that are measured."""
-EVERY: Final = 25
-"""Then one step in so many."""
-JUMP: Final = 10.0
-"""A loss so many times its usual size is worth a measurement out of turn."""
-SUSPICIOUS: Final = 30.0
-"""A gradient so many times as long as the first ones: the next steps are measured too, to tell a growth from an
-outlier."""
-FOLLOWED: Final = 4
-"""How many of the next steps."""
-MEMORY: Final = 0.9
-"""Weight of the past in the loss's usual size."""
+FIRST: Final = 3  # first steps of an optimizer that are measured
+EVERY: Final = 25  # then one step in so many
+JUMP: Final = 10.0  # a loss this many times its usual size causes an extra measurement
+SUSPICIOUS: Final = 30.0  # a gradient this many times the first norms: the next steps are measured too
+FOLLOWED: Final = 4  # number of those next steps
+MEMORY: Final = 0.9  # weight of the past in the loss's usual size
 
 
 class GradientNormsObserver(Observer):
@@ -40,9 +33,8 @@ class GradientNormsObserver(Observer):
 
     def prepare(self) -> None:
         self._order: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-        """Layers, in the order in which they first ran."""
-        self._clipped: set[int] = set()
-        """Optimizers whose gradients were clipped since their last step."""
+        """Layers in the order in which they first ran."""
+        self._clipped: set[int] = set()  # optimizers whose gradients were clipped since their last step
         self._usual_loss: float | None = None
         self._jumped = False
         self._first_total: dict[int, float] = {}
@@ -62,7 +54,7 @@ class GradientNormsObserver(Observer):
     def backward_started(self, call: BackwardCall) -> None:
         loss = call.tensors[0] if len(call.tensors) == 1 else None
         if type(loss) is not Tensor or not loss.is_cpu or loss.numel() != 1:
-            return  # on a device the look would make the host wait
+            return  # on a device a read makes the host wait
         size, usual = abs(loss.item()), self._usual_loss
         self._jumped = self._jumped or (usual is not None and size > JUMP * usual)
         self._usual_loss = size if usual is None else MEMORY * usual + (1 - MEMORY) * size
@@ -116,7 +108,7 @@ class GradientNormsObserver(Observer):
         )
 
     def _layers(self, model: nn.Module, lengths: dict[int, float]) -> tuple[LayerGradient, ...]:
-        """Weights that have a gradient, in the order in which their layers ran, or were registered where that is not
+        """Weights with a gradient, in the order in which their layers ran, or were registered where that is not
         known."""
         found = [entry for entry in weights_of(model) if id(entry[2]) in lengths]
         found = in_running_order(found, self._order)

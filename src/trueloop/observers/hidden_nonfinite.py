@@ -1,9 +1,7 @@
-"""Losses and gradients that were no numbers, and that nobody hears of: left out by a guard, replaced by a number,
-filtered from a log.
+"""NaN or Inf losses and gradients that stay unnoticed: skipped by a guard, replaced, or filtered from a log.
 
-Values are read only when something is suspicious: a guard of the user's asks, `nan_to_num` is called, or a loss
-function is called again at its line and no backward came between. That the next backward has a loss that is a number
-shows that the training went on.
+Values are read only on suspicion: a guard of the user checks one, `nan_to_num` is called, or a loss function is called
+again at its line without a backward between. A finite loss in the next backward shows that training continues.
 """
 
 from __future__ import annotations
@@ -27,15 +25,13 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["HiddenNonfiniteObserver"]
 
-READ_EVERY: Final = 20
-"""Steps between looks at values on a device, for each of which the host waits."""
-FILTER: Final = "logging_nan_inf_filter"
-"""The option of transformers' Trainer that takes such losses out of its log."""
+READ_EVERY: Final = 20  # steps between reads of values on a device, which make the host wait
+FILTER: Final = "logging_nan_inf_filter"  # the option of transformers' Trainer that removes such losses from its log
 
 
 @dataclass(slots=True)
 class _Suspect:
-    """A value that was no number, and no backward since."""
+    """A non-finite value without a backward since."""
 
     place: Place | None
     what: Literal["loss", "value"]
@@ -47,11 +43,10 @@ class HiddenNonfiniteObserver(Observer):
     def prepare(self) -> None:
         self._backwards = 0
         self._losses: dict[Place | None, tuple[weakref.ref[Tensor], int]] = {}
-        """The latest loss of each line, and how many backwards there had been."""
+        """The latest loss of each line, and the number of backwards before it."""
         self._suspect: _Suspect | None = None
         self._deciding: dict[Place, bool] = {}
-        self._looked = False
-        """For a framework's filter, once."""
+        self._looked = False  # for a framework's filter, once
 
     # -- left out --
 
@@ -85,7 +80,7 @@ class HiddenNonfiniteObserver(Observer):
             self.bus.emit(LossHidden(self.bus.step, suspect.place, suspect.what, "left out"))
 
     def gradients_taken(self, call: BackwardCall) -> None:
-        """Of a loss that needs no backward: an inner step of meta-learning, a penalty."""
+        """A loss that needs no backward: an inner step of meta-learning, a penalty."""
         self._backwards += 1
 
     # -- replaced --
@@ -111,7 +106,7 @@ class HiddenNonfiniteObserver(Observer):
         return tensor.is_cpu or (not tensor.is_meta and (self.bus.deep or self.bus.step % READ_EVERY == 0))
 
     def _waits(self, place: Place) -> bool:
-        """The line decides by the answer, so it waits for the device itself: our look makes that no longer."""
+        """The line branches on the answer, so it waits for the device anyway."""
         if place not in self._deciding:
             self._deciding[place] = isinstance(
                 source_of(place.path).statement(place.line), (ast.If, ast.While, ast.Assert)
@@ -121,7 +116,7 @@ class HiddenNonfiniteObserver(Observer):
     # -- filtered --
 
     def _look_for_filter(self, place: Place | None) -> None:
-        """transformers' Trainer runs this backward, and leaves such losses out of the mean it logs."""
+        """Transformers' Trainer runs this backward, and removes such losses from the mean it logs."""
         self._looked = True
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:

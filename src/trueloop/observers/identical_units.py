@@ -1,6 +1,6 @@
 """Layers whose units are all equal and receive equal gradients: they can never become different (`measure.units`).
 
-Looked at when an optimizer begins its first, third and sixth step.
+Checked when an optimizer begins its first, third and sixth step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class IdenticalUnitsObserver(Observer):
     def prepare(self) -> None:
         self._candidates: WeakKeyDictionary[Optimizer, list[tuple[KnownModel, EqualUnits]]] = WeakKeyDictionary()
         self._fed: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-        """Layers with equal units, and whether anything but zeros has been fed to them."""
+        """Layers with equal units, and whether they received anything but zeros."""
 
     # -- what the layers are fed --
 
@@ -80,7 +80,7 @@ class IdenticalUnitsObserver(Observer):
                 self._emit(known, one, call)
 
     def _is_starved(self, known: KnownModel, candidate: EqualUnits) -> bool:
-        """Only zeros were fed to the layer."""
+        """The layer received only zeros."""
         model = known.ref()
         return model is not None and self._fed.get(model.get_submodule(candidate.layer)) is False
 

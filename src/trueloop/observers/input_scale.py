@@ -1,5 +1,4 @@
-"""What goes into the first layer with weights of a model: its range, and how its columns are spread. Looked at once for
-each model."""
+"""The input of the first layer with weights of a model: its range, and the spread of its columns. Once per model."""
 
 from __future__ import annotations
 
@@ -18,19 +17,15 @@ from trueloop.torch_private.modules import ConvNd, NormBase
 
 __all__ = ["InputScaleObserver"]
 
-NUMBERS: Final = 1 << 15
-"""Numbers of a batch that are looked at, evenly spaced."""
-TRANSFER_WINDOWS: Final = 16
-"""Rows of a table from which the spread of a column can be told at all,"""
-MOST_ROWS: Final = 256
-"""and those that are looked at."""
+NUMBERS: Final = 1 << 15  # elements of a batch to read, evenly spaced
+TRANSFER_WINDOWS: Final = 16  # fewest rows of a table that show the spread of a column
+MOST_ROWS: Final = 256  # most rows to read
 MOST_COLUMNS: Final = 4096
-SMALLEST_SIDE: Final = 16
-"""Pixels on a side from which as many columns as a square image has pixels are taken for one."""
+SMALLEST_SIDE: Final = 16  # fewest pixels per side: as many columns as such a square image has pixels count as an image
 
 _NORMS: Final = (NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.LocalResponseNorm)
 _TOUCHING: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, *_NORMS)
-"""Layers after which a tensor is no longer what the data says."""
+"""Layers whose output no longer shows the scale of the data."""
 
 
 @dataclass(slots=True)
@@ -38,10 +33,8 @@ class _Look:
     """The first layer of one call, waiting for the step that trains it."""
 
     facts: dict[str, Any]
-    weight: int
-    """Identity of its weight."""
-    output: int
-    """Where its output lies."""
+    weight: int  # identity of its weight
+    output: int  # address of its output
 
 
 class InputScaleObserver(Observer):
@@ -49,12 +42,9 @@ class InputScaleObserver(Observer):
 
     def prepare(self) -> None:
         self._told: set[int] = set()
-        self._looks: dict[int, _Look] = {}
-        """By model."""
-        self._open: int | None = None
-        """The model whose call is under way and whose first layer is still to come."""
-        self._after: _Look | None = None
-        """The first layer has just run: what comes next?"""
+        self._looks: dict[int, _Look] = {}  # by model
+        self._open: int | None = None  # the running model, while its first layer has not run
+        self._after: _Look | None = None  # the first layer has just run
 
     def module_call_started(self, call: ModuleCall) -> None:
         if not self.bus.deep:
@@ -121,15 +111,15 @@ class InputScaleObserver(Observer):
 
 
 def _is_data(tensor: Tensor) -> bool:
-    """No parameter had a part in it; and it holds numbers that can be read."""
+    """Computed without parameters, and readable."""
     plain = tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_nested) and tensor.is_floating_point()
     ready = plain and tensor.numel() > 0 and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     return ready and not tensor.requires_grad and tensor.dim() >= 2
 
 
 def _is_image(module: nn.Module, fed: Tensor, call: ModuleCall) -> bool:
-    """A grid of at least two dimensions per sample, at the layer or at the door of the model; or as many columns as a
-    square image has."""
+    """At least two dimensions per sample, at the layer or at the model; or as many columns as a square image has
+    pixels."""
     if isinstance(module, (nn.Conv2d, nn.Conv3d)):
         return True
     first = next(tensors_in((call.args, call.kwargs), limit=16), None)
@@ -165,7 +155,7 @@ def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
 
 
 def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float] | None]:
-    """The columns with the smallest and with the largest spread."""
+    """The columns with the smallest and the largest spread."""
     if table.dim() != 2 or table.shape[0] < TRANSFER_WINDOWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
         return None, None
     rows = table[:: -(-table.shape[0] // MOST_ROWS)].float()

@@ -1,5 +1,4 @@
-"""Do equal inputs have equal labels? Counted over the first batches of the first pass over a loader of (inputs, class
-labels)."""
+"""Do equal inputs have equal labels? Counted over the first batches of a loader of (inputs, class labels)."""
 
 from __future__ import annotations
 
@@ -18,15 +17,12 @@ from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, RunEnd
 
 __all__ = ["LabelConflictsObserver"]
 
-BATCHES: Final = 64
-"""Batches of the first pass that are read."""
-SAMPLES: Final = 20_000
-"""Samples that are remembered."""
+BATCHES: Final = 64  # batches of the first pass to read
+SAMPLES: Final = 20_000  # samples to remember
 RICH: Final = 16
-"""Numbers of a sample that are not zero, and not all the same, among those that are read: below that, equal inputs may
-be the nature of the data (a few discrete features, words of a short text)."""
-READ: Final = 512
-"""Numbers of a sample that are read."""
+"""Elements of a sample that are nonzero and not all equal: with fewer, equal inputs may be normal (discrete
+features)."""
+READ: Final = 512  # elements of a sample to read
 
 _CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
 
@@ -37,10 +33,8 @@ class _Book:
 
     place: Place | None
     batches: int = 0
-    confirmed: bool = False
-    """Its labels went into a classification loss."""
-    known: dict[int, int] = field(default_factory=dict)
-    """Label by the digest of the input."""
+    confirmed: bool = False  # its labels went into a classification loss
+    known: dict[int, int] = field(default_factory=dict)  # label by digest of the input
     labels: Counter[int] = field(default_factory=Counter)
     repeated: int = 0
     agreed: int = 0
@@ -50,10 +44,8 @@ class LabelConflictsObserver(Observer):
     emits = (LabelsCompared,)
 
     def prepare(self) -> None:
-        self._books: dict[int, _Book | None] = {}
-        """None once it has been told, or is not worth looking at."""
-        self._latest: tuple[_Book, tuple[int, ...]] | None = None
-        """The labels of the batch that was drawn last, until a loss has met them."""
+        self._books: dict[int, _Book | None] = {}  # none once it is emitted, or not worth counting
+        self._latest: tuple[_Book, tuple[int, ...]] | None = None  # labels of the latest batch, until a loss uses them
 
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
@@ -116,7 +108,7 @@ class LabelConflictsObserver(Observer):
 
 
 def _draws_each_once(loader: DataLoader[Any]) -> bool:
-    """By PyTorch's own samplers, without replacement: episodes and other samplers may give one sample several labels on
+    """Drawn by PyTorch's own samplers, without replacement: other samplers may give one sample several labels on
     purpose."""
     if type(loader.batch_sampler) is not BatchSampler:
         return False
@@ -125,7 +117,7 @@ def _draws_each_once(loader: DataLoader[Any]) -> bool:
 
 
 def _inputs_and_labels(drawn: BatchDrawn) -> tuple[Tensor, tuple[int, ...]] | None:
-    """A batch that is one tensor of floating inputs and one of whole numbers."""
+    """A batch of one floating-point input tensor and one integer label tensor."""
     batch = drawn.batch
     if not drawn.stacked or not isinstance(batch, (list, tuple)) or len(batch) != 2:
         return None

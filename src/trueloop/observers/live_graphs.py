@@ -1,4 +1,4 @@
-"""Graphs that stay in memory: a small object in the node of each loss is counted until it dies with the graph."""
+"""Graphs that stay in memory: an object in the node of each loss is counted until it is freed with the graph."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from trueloop.taps.graph_notes import KEPT, read_note, write_note
 __all__ = ["LiveGraphsObserver"]
 
 SMALLEST: Final = 8
-"""Graphs of earlier steps from which on they are told; further ones at each eight up to STEADY, then at each
-doubling."""
+"""Graphs of earlier steps from which they are reported; then at each eight up to STEADY, then at each doubling."""
 STEADY: Final = 32
 
 
 class _Tally:
-    """The losses of one place whose graphs live."""
+    """The losses of one place whose graphs are alive."""
 
     __slots__ = ("living", "made", "next_told")
 
     def __init__(self) -> None:
         self.made = 0
-        self.living: dict[int, int] = {}
-        """Number of the loss -> the step it was made at, oldest first."""
+        self.living: dict[int, int] = {}  # number of the loss -> its step, oldest first
         self.next_told = SMALLEST
 
     def add(self, step: int) -> _Life:
@@ -37,12 +35,12 @@ class _Tally:
         return _Life(self, self.made)
 
     def of_earlier_steps(self, step: int) -> list[int]:
-        """The steps, before this one, whose losses live."""
+        """The earlier steps whose losses are alive."""
         return [made_at for made_at in self.living.values() if made_at < step]
 
 
 class _Life:
-    """Put into a graph node; dies with it, and is counted no longer."""
+    """Stored in a graph node; freed with it."""
 
     __slots__ = ("_number", "_tally")
 
@@ -72,7 +70,7 @@ class LiveGraphsObserver(Observer):
         life = self._new_life(call.place, training=True)
         for node in through_factors(loss):
             computed = read_note(node, KEPT)
-            if isinstance(computed, _Life):  # from here on it counts as a loss that went through a backward
+            if isinstance(computed, _Life):  # from here on it counts as a loss with a backward
                 computed.end()
             node.metadata[KEPT] = life
 

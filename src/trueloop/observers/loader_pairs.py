@@ -1,5 +1,4 @@
-"""Where the two halves of a sample come from: the model's input out of one loader, the target of its loss out of
-another."""
+"""Inputs and targets from two loaders: the model's input from one, the target of its loss from another."""
 
 from __future__ import annotations
 
@@ -19,16 +18,14 @@ from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, ModuleCall, t
 
 __all__ = ["LoaderPairsObserver"]
 
-PAIRS: Final = 2
-"""Batches that must have come apart so: one may be an accident of a warm-up."""
+PAIRS: Final = 2  # such batches before it is reported: one may be a warm-up
 
 
 @dataclass(slots=True)
 class _Half:
-    """A shuffling loader that gives one tensor at a time, and the batch it gave last."""
+    """A shuffling loader that yields one tensor at a time, and its latest batch."""
 
-    order: bytes
-    """The state of the generator that its order comes from, as its pass began."""
+    order: bytes  # state of the generator behind its order, when its pass began
     samples: int
     place: Place | None
     latest: weakref.ref[Tensor] | None = None
@@ -39,8 +36,7 @@ class LoaderPairsObserver(Observer):
 
     def prepare(self) -> None:
         self._halves: dict[int, _Half] = {}
-        self._input: int | None = None
-        """The loader that the latest call of a model had its input from."""
+        self._input: int | None = None  # the loader behind the latest input of a model
         self._pairs: Counter[tuple[int, int]] = Counter()
 
     def loader_started(self, start: LoaderStart) -> None:
@@ -80,7 +76,7 @@ class LoaderPairsObserver(Observer):
             )
 
     def _giver(self, tensor: Tensor) -> int | None:
-        """The loader whose latest batch this is, or is made of by a copy to another device or a view."""
+        """The loader whose latest batch this is, or was copied or viewed from."""
         for number, half in self._halves.items():
             latest = half.latest() if half.latest is not None else None
             if latest is not None and (latest is tensor or _holds_the_same(latest, tensor)):

@@ -1,4 +1,4 @@
-"""Loaders: what each was asked for, told once, at its first pass."""
+"""The settings of each loader, emitted once, at its first pass."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class LoaderSettingsObserver(Observer):
     safe_on_shards = True
 
     def prepare(self) -> None:
-        self._built: dict[int, Place | None] = {}
-        """Where each was built, by its number in the order of building."""
+        self._built: dict[int, Place | None] = {}  # where each was built, by its number
         self._told: set[int] = set()
 
     def loader_built(self, built: BuiltLoader) -> None:
@@ -48,4 +47,4 @@ def _cores() -> int:
     """Cores that this process may use: a container or a batch system often gives fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS and Windows do not say
+    return os.cpu_count() or 1  # not available on macOS and Windows

@@ -1,7 +1,6 @@
-"""Calls of loss functions: what goes in, by shape, kind and value, and what stands behind it in the graph.
+"""Calls of loss functions: shape, dtype and values of the arguments, and the operations behind them.
 
-Values are looked at on the first calls at a place and on some later ones; all facts of one call are read from the
-device at once.
+Values are read on the first calls at a place and on some later ones.
 """
 
 from __future__ import annotations
@@ -22,37 +21,28 @@ from trueloop.taps.graph_notes import ACTIVATION, read_note
 
 __all__ = ["LossObserver"]
 
-FIRST_CALLS: Final = 6
-"""Calls at a place that are all told: a rule wants to see a thing more than once before it speaks."""
-EVERY: Final = 50
-"""After that, one call in so many is told,"""
-EARLY: Final = 200
-"""up to this call,"""
-SELDOM: Final = 500
-"""and then one in so many: a look costs as much as a few small steps."""
-COMPARISONS: Final = 64
-"""Comparisons of predictions that are looked at before one gives up: an accuracy that is ever taken shows in the first
-few."""
-MOST_CLASSES: Final = 1000
-"""Integers above this are amounts, not classes."""
+FIRST_CALLS: Final = 6  # first calls at a place, all emitted: rules want to see a thing more than once
+EVERY: Final = 50  # after that, one call in so many
+EARLY: Final = 200  # up to this call
+SELDOM: Final = 500  # and then one in so many: a call costs as much as a few small steps
+COMPARISONS: Final = 64  # comparisons of predictions to look at: an accuracy shows in the first few
+MOST_CLASSES: Final = 1000  # integers above this are amounts, not classes
 LEAST_SHARE: Final = 0.5
-"""The share of an even split that the rarest number must have, for rounded predictions to be read as classes: counts
-have thin tails."""
+"""Share of an even split that the rarest integer needs for rounded predictions to count as classes: counts have thin
+tails."""
 ENOUGH: Final = 20
-"""Targets per class, on average, before one says how they are spread: even ones then pass LEAST_SHARE, the tail of
-counts does not."""
+"""Targets per class, on average, to judge their spread: even classes then pass LEAST_SHARE, the tail of counts does
+not."""
 _DISTANCES: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
 @dataclass(slots=True)
 class _Suspect:
-    """A distance loss on whole numbers: are they classes?"""
+    """A distance loss on integers: are they classes?"""
 
     event: LossComputed
-    count: int = 0
-    """How many targets the latest call had."""
-    latest: Tensor | None = None
-    """Our own small copy of them."""
+    count: int = 0  # number of targets in the latest call
+    latest: Tensor | None = None  # our own small copy of them
     rounded_against: Counter[float] = field(default_factory=Counter)
     """How often each number was compared with a rounded prediction."""
 
@@ -62,7 +52,7 @@ class LossObserver(Observer):
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[str, int]] = Counter()
-        """By function and identity of the place: the same line is always the same object."""
+        """By function and identity of the place: one line is always one object."""
         self._suspects: dict[Place | None, _Suspect] = {}
         self._looks = COMPARISONS
 
@@ -85,7 +75,7 @@ class LossObserver(Observer):
             suspect.latest = evenly_spaced(loss.target.detach().reshape(-1), TARGETS).float().clone()
 
     def prediction_compared(self, comparison: PredictionCompared) -> None:
-        """Is what the prediction is compared with the latest targets of a suspect?"""
+        """Is a prediction compared with the latest targets of a suspect?"""
         self._looks = max(0, self._looks - 1)
         for place, suspect in tuple(self._suspects.items()) if self._looks else ():
             if suspect.latest is None or suspect.count != comparison.other.numel():
@@ -116,8 +106,7 @@ def _activation_of(node: Any) -> Activation | None:
 
 
 def _may_be_classes(event: LossComputed) -> bool:
-    """A distance to whole numbers, from 0 or 1 on, of which there are several: worth asking what predictions are
-    compared with."""
+    """A distance to several integers, from 0 or 1 on: worth checking what predictions are compared with."""
     if (
         event.function not in _DISTANCES
         or not event.target_integral
@@ -129,7 +118,7 @@ def _may_be_classes(event: LossComputed) -> bool:
 
 
 def _evenly_spread(numbers: Counter[float]) -> bool:
-    """Every number from 0 to the largest comes often, none of them rarely: labels rather than counts or grades."""
+    """Every integer from 0 to the largest is frequent: labels rather than counts or grades."""
     classes = int(max(numbers)) + 1
     even = numbers.total() / classes
     return 2 < classes == len(numbers) and even >= ENOUGH and min(numbers.values()) >= LEAST_SHARE * even

@@ -1,5 +1,5 @@
-"""The course of the loss through the run: read at each backward at first, and ever more rarely, so that the sample
-stays even and small."""
+"""The loss over the run: read at each backward at first, then ever more rarely, so that the sample stays even and
+small."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ from trueloop.taps.graph import scaler_of
 
 __all__ = ["LossCurveObserver"]
 
-FIRST: Final = 5
-"""Losses that are the beginning, and that make a level."""
-KEPT: Final = 160
-"""Losses that are kept of a line; at more, every second one goes."""
-ON_DEVICE: Final = 20
-"""Backwards from one look at a loss on a device to the next: each makes the host wait."""
+FIRST: Final = 5  # losses of the start, and of one level
+KEPT: Final = 160  # losses to keep per line; beyond that, every second one is dropped
+ON_DEVICE: Final = 20  # backwards between reads of a loss on a device: each makes the host wait
 
 
 class _Course:
@@ -109,8 +106,8 @@ class LossCurveObserver(Observer):
         )
 
     def _value(self, call: BackwardCall, index: int) -> float | None:
-        """The loss, without a GradScaler's factor; None where it is no single number, or the host would have to wait
-        for it too often."""
+        """Without a GradScaler's factor; None if it is not a single number, or if reading it makes the host wait too
+        often."""
         loss = call.tensors[0] if len(call.tensors) == 1 else None
         if (
             type(loss) not in (Tensor, nn.Parameter)

@@ -1,8 +1,7 @@
-"""What a step does to weights in half precision: how many entries it leaves exactly as they were.
+"""Updates lost in half precision: how many entries of a weight a step leaves unchanged.
 
-On the steps of an optimizer whose number is a power of two, a part of its largest weight in half precision is kept
-aside during the step. Only PyTorch's own optimizers are looked at: others may round by chance, or keep a better copy
-elsewhere.
+On steps whose number is a power of two, a part of the largest half-precision weight is copied before the step. Only
+PyTorch's own optimizers count: others may round stochastically, or keep a float32 copy elsewhere.
 """
 
 from __future__ import annotations
@@ -22,20 +21,17 @@ from trueloop.taps.dtypes import HALVES
 
 __all__ = ["LostUpdatesObserver"]
 
-FIRST: Final = 2
-"""The first step of an optimizer that is looked at: those before it may belong to a warm-up that starts at zero."""
-ENTRIES: Final = 1 << 16
-"""Entries of a weight that are looked at."""
+FIRST: Final = 2  # first step to measure: earlier ones may belong to a warm-up from zero
+ENTRIES: Final = 1 << 16  # entries of a weight to compare
 
 
 @dataclass(slots=True)
 class _Look:
-    """A part of a weight, as it was before the step. Lives during the step only."""
+    """A part of a weight before the step. Kept during the step only."""
 
     parameter: Tensor
     before: Tensor
-    asked: Tensor
-    """Entries whose gradient is not smaller than the mean: the step has something to say to them."""
+    asked: Tensor  # entries whose gradient is at least the mean: the step should change them
     rate: float
 
 
@@ -51,7 +47,7 @@ class LostUpdatesObserver(Observer):
         if index < FIRST or index & (index - 1) or call.closure or not _rounds_plainly(call.optimizer):
             return
         if getattr(call.optimizer, "found_inf", None) is not None:
-            return  # a fused optimizer may leave this step out for the scaler
+            return  # a fused optimizer may skip this step for the scaler
         weight = self._largest(call.optimizer)
         if weight is not None:
             self._look = _Look(*weight)
@@ -107,12 +103,12 @@ def _is_plain(parameter: Tensor) -> bool:
 
 
 def _part(tensor: Tensor) -> Tensor:
-    """The first entries, in the order in which they are indexed."""
+    """The first entries, in index order."""
     rows = max(1, ENTRIES // max(1, tensor[0].numel())) if tensor.dim() else 1
     return tensor.detach()[:rows].reshape(-1)[:ENTRIES] if tensor.dim() else tensor.detach().reshape(-1)
 
 
 def _rounds_plainly(optimizer: Optimizer) -> bool:
-    """Its step is PyTorch's own, which writes the nearest number there is; and it holds weights in half precision."""
+    """Its step is PyTorch's own, which rounds to nearest; and it holds half-precision weights."""
     own = type(optimizer).step.__module__.startswith("torch.optim")
     return own and any(parameter.dtype in HALVES for parameter in parameters_of(optimizer))

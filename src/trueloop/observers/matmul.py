@@ -1,4 +1,4 @@
-"""The float32 matrix products of a model on a CUDA device, counted on the first steps, and how they are computed."""
+"""The float32 matrix products of a model on a CUDA device, counted on the first steps, and their precision setting."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["MatmulObserver"]
 
-TOLD_AT: Final = 8
-"""Steps after which the products are told: by then a script has made its settings."""
-WORDS: Final = ("float32_matmul_precision", "allow_tf32", "fp32_precision")
-"""How the setting is spelt."""
+TOLD_AT: Final = 8  # steps before the event: by then a script has made its settings
+WORDS: Final = ("float32_matmul_precision", "allow_tf32", "fp32_precision")  # spellings of the setting
 
 
 @dataclass(slots=True)
 class _Work:
-    """Of the latest training forward of a model."""
+    """Counts of the latest training forward of a model."""
 
     name: str
     place: Place | None
@@ -38,8 +36,7 @@ class MatmulObserver(Observer):
 
     def prepare(self) -> None:
         self._works: dict[int, _Work] = {}
-        self._layers = self._flops = 0
-        """Of the call that is under way."""
+        self._layers = self._flops = 0  # counts of the running call
         self._told: set[int] = set()
 
     def inner_call_ended(self, call: InnerCall) -> None:
@@ -78,7 +75,7 @@ class MatmulObserver(Observer):
         self._works.clear()
 
     def _count(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """A layer whose result is float32 on a CUDA device was multiplied in float32, autocast or not."""
+        """A layer with a float32 result on a CUDA device was multiplied in float32, with or without autocast."""
         if not isinstance(module, (nn.Linear, nn.MultiheadAttention)) or not args or not isinstance(args[0], Tensor):
             return
         made = output[0] if isinstance(output, tuple) and output else output

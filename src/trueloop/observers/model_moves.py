@@ -1,4 +1,4 @@
-"""Models in training that one line moves again and again: to(), cuda(), half() ... with a step between any two."""
+"""Models in training that one line moves again and again (to(), cuda(), half() ...) with a step between two moves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from trueloop.taps.calls import LoaderStart, ModuleMove
 __all__ = ["ModelMovesObserver"]
 
 IN_A_ROW: Final = 4
-"""Moves of one model by one line, each a step after the other: a phase of training that moves its model begins once,
-not four times."""
+"""Moves of one model by one line, one step apart: a training phase that moves its model once is not that."""
 
 
 @dataclass(slots=True)
@@ -44,19 +43,18 @@ class ModelMovesObserver(Observer):
             self._rows[key] = _Row(step, passes, changed=move.changed)
             return
         if step == row.step:
-            return  # twice in one step: each of several lines, or a loop over models, is counted once
+            return  # twice in one step counts once
         row.step, row.passes, row.moves = step, passes, row.moves + 1
         row.changed = row.changed or move.changed
         if row.moves == IN_A_ROW and self._is_trained(move.module):
             self._tell(move, row, key[1])
 
     def _follows(self, row: _Row) -> bool:
-        """No more than one round of the optimizers since, and no new pass over data: a move at the head of an epoch is
-        in its place."""
+        """At most one round of the optimizers since, and no new pass: a move at the start of an epoch is fine."""
         return self.bus.step - row.step <= max(1, len(self.objects.optimizers)) and self._passes == row.passes
 
     def _is_trained(self, module: nn.Module) -> bool:
-        """Models that nobody trains (a teacher, a reference) are taken in and out to save memory."""
+        """Models that nobody trains (a teacher, a reference) are moved to save memory."""
         held = self.objects.held_ids()
         return any(id(parameter) in held for parameter in module.parameters())
 

@@ -1,9 +1,7 @@
-"""The structure of a model: layers that PyTorch does not find, and tensors that belong to nobody.
+"""Layers that PyTorch does not register, and tensors that are neither parameters nor buffers.
 
-Looked at twice or three times in the first steps of a model, and told once. What is hidden is judged by identity (is it
-among
-`parameters()`?) and by what reached it (a gradient), so a layer that is kept apart on purpose, frozen or given to an
-optimizer by hand, is told as such.
+Checked in the first steps of a model, emitted once. Identity (is it among `parameters()`?) and gradients show what is
+hidden, so a layer that is unregistered on purpose, frozen or passed to an optimizer by the user, is marked as such.
 """
 
 from __future__ import annotations
@@ -29,26 +27,21 @@ from trueloop.usercode.source import Source, is_self_attribute, source_of
 
 __all__ = ["ModelStructureObserver"]
 
-EXAMINE_AFTER: Final = 1
-"""Steps after a model's first call when it is examined, at the start of the next: by then every part that trains has
-had a gradient."""
-DEEPEST: Final = 4
-"""How far nested containers are followed."""
-LONGEST: Final = 256
-"""Items of one container that are looked at: a longer one is data."""
+EXAMINE_AFTER: Final = 1  # steps after a model's first call: by then every trained part has had a gradient
+DEEPEST: Final = 4  # nesting depth of containers
+LONGEST: Final = 256  # items of one container to check: a longer one is data
 
 _OWN: Final = frozenset(vars(nn.Module()))
-"""Attributes that every module has: where PyTorch itself keeps parameters, buffers, children and hooks."""
+"""Attributes of every module: where PyTorch itself keeps parameters, buffers, children and hooks."""
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _BY_HAND: Final = frozenset({APPLY, "to", "cuda", "state_dict", "get_extra_state", "__getstate__"})
-"""A class that writes one of these takes care of its own tensors."""
+"""A class with one of these methods handles its own tensors."""
 _TAKEN_ALONG: Final = frozenset(
     {"to", "cuda", "cpu", "type_as", "device", "dtype", "shape", "size", "item", "tolist", "dim", "numel", "ndim"}
 )
-"""`self.x.to(inputs)`, `self.x.shape`: uses that are right wherever the tensor lies."""
+"""`self.x.to(inputs)`, `self.x.shape`: uses that are correct on every device."""
 
-_Mark = tuple[weakref.ref[Tensor], int]
-"""A tensor at one look: which, and which version of it."""
+_Mark = tuple[weakref.ref[Tensor], int]  # A tensor at one look: which, and which version of it
 
 
 class _Part(NamedTuple):
@@ -69,7 +62,7 @@ class ModelStructureObserver(Observer):
 
     def prepare(self) -> None:
         self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()
-        """Per module with loose tensors: as of the first look."""
+        """Per module with unregistered tensors: at the first look."""
         self._rebuilt: WeakKeyDictionary[nn.Module, set[str]] = WeakKeyDictionary()
         self._examined: set[int] = set()
         self._places: dict[int, Place | None] = {}
@@ -143,9 +136,9 @@ class ModelStructureObserver(Observer):
                 if id(value) in held or _storage(value) in storages or _is_criterion(module):
                     continue
                 if value.device.type != "cpu":
-                    continue  # it was not left behind: somebody moved it
+                    continue  # the user moved it
                 if not trains and not value.requires_grad:
-                    continue  # a fixed judge of something else that is optimised: this run makes no weights that go with the tensor
+                    continue  # a fixed network that judges something else: this run saves no weights that go with the tensor
                 place, used = _constant_of_class(module, attribute)
                 if place is not None:
                     rebuilt = attribute in self._rebuilt.get(module, ())
@@ -168,7 +161,7 @@ def _is_criterion(module: nn.Module) -> bool:
 
 
 def _parts(value: object, depth: int = 1) -> Iterator[tuple[object, int]]:
-    """Everything inside a container, with the depth at which it lies."""
+    """Everything inside a container, with its depth."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, _CONTAINERS):
@@ -194,8 +187,7 @@ def _hidden_in(value: object, registered: set[int]) -> _Part:
 
 
 def _kept_apart(owner: nn.Module, attribute: str, part: _Part, place: Place) -> bool:
-    """Hidden on purpose: put into eval mode by hand while its owner trains, or one finished module wrapped in a list to
-    hide it."""
+    """Hidden on purpose: in eval mode while its owner trains, or one existing module wrapped in a list."""
     if part.modules and owner.training and not any(module.training for module in part.modules):
         return True
     source = source_of(place.path)
@@ -231,8 +223,8 @@ def _told(owner: nn.Module, attribute: str, value: object, part: _Part, held: se
 
 
 def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None, bool]:
-    """(the line of the constructor that makes the tensor, is it read elsewhere?). No line if it is a cache, or is moved
-    by hand."""
+    """(line of the constructor that creates the tensor, is it read elsewhere?). No line for a cache, or if the user
+    moves it."""
     made: Place | None = None
     used = False
     for source, method, node in _mentions(module, attribute):
@@ -264,7 +256,7 @@ def _mentions(module: nn.Module, attribute: str) -> Iterator[tuple[Source, ast.F
 
 
 def _moved_by_hand(statement: ast.stmt) -> bool:
-    """The constructor says where the tensor is to lie."""
+    """The constructor names the device of the tensor."""
     return any(
         (isinstance(node, ast.keyword) and node.arg == "device")
         or (isinstance(node, ast.Attribute) and node.attr in ("to", "cuda", "device"))

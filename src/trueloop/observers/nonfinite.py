@@ -1,7 +1,6 @@
-"""The first loss or gradient that is no number, and, by a replay, where it arose.
+"""The first NaN or Inf in a loss or gradient, and, by a replay, where it arose. Emitted once per run.
 
-The loss is looked at before each backward, while its graph still stands: that is when one can ask what it was made of.
-Told once per run.
+The loss is read before each backward, while its graph still exists.
 """
 
 from __future__ import annotations
@@ -33,21 +32,15 @@ from trueloop.usercode.source import called_name, source_of
 
 __all__ = ["NonfiniteObserver"]
 
-READ_EVERY: Final = 20
-"""Steps between looks at values on a device: each look makes the host wait."""
-FIRST_STEPS: Final = 100
-"""Steps whose gradients are all looked at."""
-GRADIENTS_EVERY: Final = 5
-"""After those, one step in so many; what is missed shows in the weights, one step later."""
-CALLS: Final = 8
-"""Forwards of one step that are remembered for a replay."""
-SMALL: Final = 1 << 14
-"""Numbers of a gradient that may be summed at every step."""
-WALK: Final = 400
-"""Nodes between the loss and the model's output that are looked at."""
+READ_EVERY: Final = 20  # steps between reads of values on a device: each makes the host wait
+FIRST_STEPS: Final = 100  # first steps whose gradients are all checked
+GRADIENTS_EVERY: Final = 5  # after those, one step in so many; a missed one shows in the weights one step later
+CALLS: Final = 8  # forwards of one step to remember for a replay
+SMALL: Final = 1 << 14  # elements of a gradient that may be summed at every step
+WALK: Final = 400  # nodes between the loss and the model's output to search
 
 _STEEP: Final = ("Sqrt", "LinalgVectorNorm", "Std", "Cdist")
-"""Operations whose slope has no value where their result is zero."""
+"""Operations without a finite slope where their result is zero."""
 
 Source = Literal["input", "weight", "layer", "loss", "unknown"]
 Rebuild = Callable[[], Any]
@@ -62,8 +55,7 @@ class _Forward:
     kwargs: Rebuild
     autocast: tuple[str, torch.dtype] | None
     place: Place | None
-    made: torch.Size | None
-    """The shape of its output, if that is a tensor."""
+    made: torch.Size | None  # the shape of its output, if that is a tensor
 
 
 @dataclass(slots=True)
@@ -76,7 +68,7 @@ class _Loss:
 
 
 class _Gone(Exception):
-    """An input of a remembered call is not there any more."""
+    """An input of a remembered call was freed."""
 
 
 class NonfiniteObserver(Observer):
@@ -89,11 +81,10 @@ class NonfiniteObserver(Observer):
         self._watched: WeakKeyDictionary[Optimizer, weakref.ref[Tensor]] = WeakKeyDictionary()
         self._backward_place: Place | None = None
         self._steep: Origin | None = None
-        """An operation of the latest loss that stood where its slope has no value; looked for on deep steps."""
+        """An operation of the latest loss at a point without a finite slope; searched on deep steps."""
         self._loss: weakref.ref[Tensor] | None = None
         self._loader: int | None = None
-        self._drawn: dict[int, int] = {}
-        """Batches of each loader's pass so far."""
+        self._drawn: dict[int, int] = {}  # batches of each loader's pass so far
         self._sample: int | None = None
 
     # -- which batch it is --
@@ -143,13 +134,13 @@ class NonfiniteObserver(Observer):
                 self._tell("loss", "nan" if math.isnan(value) else "inf", *self._origin_of_loss(loss, call.place))
 
     def _passes(self, call: BackwardCall, loss: Tensor, value: float) -> bool:
-        """Infinity at a trial point of a line search, or by a scale too large for the type, is given up again; a sum
-        may overflow alone."""
+        """Inf at a trial point of a line search, or by a scale too large for the dtype, is discarded; a sum alone may
+        overflow."""
         trial = call.inside_step or (self.bus.scaler_used and loss.dtype == torch.float16)
         return (trial and not math.isnan(value)) or not not_finite(loss.detach())
 
     def step_started(self, call: StepCall) -> None:
-        """A gradient can be no number though the loss is one: the slope of sqrt at zero."""
+        """A gradient can be non-finite though the loss is finite: the slope of sqrt at zero."""
         if (
             self._told
             or self.bus.scaler_used
@@ -174,8 +165,8 @@ class NonfiniteObserver(Observer):
         return due and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
     def _nearest_to_input(self, optimizer: Optimizer) -> Tensor | None:
-        """The first small parameter with a gradient: what is no number anywhere makes all gradients behind it none,
-        down to the input."""
+        """The first small parameter with a gradient: a NaN anywhere spreads to all gradients behind it, down to the
+        input."""
         if optimizer not in self._watched:
             small = (p for p in parameters_of(optimizer) if p.grad is not None and p.numel() <= SMALL)
             first = next(small, None)
@@ -201,8 +192,7 @@ class NonfiniteObserver(Observer):
         return found or ("unknown", Origin(self.objects.name_of(parameter), "", self._backward_place, None, ""))
 
     def _inputs(self) -> tuple[Source, Origin] | None:
-        """A batch that holds nan, or infinity above; minus infinity alone is a mask. What an earlier call may have made
-        is no batch."""
+        """A batch with NaN or +Inf; -Inf alone is a mask. An output of an earlier call is not a batch."""
         made: set[torch.Size | None] = set()
         for forward in self._forwards:
             given = tensors_in(_alive(forward))
@@ -236,7 +226,7 @@ class NonfiniteObserver(Observer):
         return None
 
     def _loss_functions(self) -> tuple[Source, Origin] | None:
-        """A loss function that was given numbers and made none; or a target that was none."""
+        """A loss function that returned NaN or Inf for finite inputs; or a non-finite target."""
         for loss in self._losses:
             scores, target, output = loss.input(), loss.target(), loss.output()
             if target is not None and not_finite(target):
@@ -274,7 +264,7 @@ class NonfiniteObserver(Observer):
 
 
 def _weakened(value: Any) -> Rebuild:
-    """A function that gives the value back, tensors held weakly; it raises _Gone when one of them is gone."""
+    """A function that returns the value, with weak references to its tensors; raises _Gone when one was freed."""
     if isinstance(value, Tensor):
         reference = weakref.ref(value)
 
@@ -328,7 +318,7 @@ def _between(loss: Tensor) -> list[Any]:
 
 
 def _saved(node: Any, name: str) -> Tensor | None:
-    """A tensor that a node keeps for its backward."""
+    """A tensor that a node saves for its backward."""
     try:
         value = saved(node, name)
     except RuntimeError:  # it has been freed
@@ -337,7 +327,7 @@ def _saved(node: Any, name: str) -> Tensor | None:
 
 
 def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
-    """The operation between output and loss that was given numbers outside its domain."""
+    """The operation between output and loss with inputs outside its domain."""
     for node in _between(loss):
         name = operation_name(node)
         taken, result, other = _saved(node, "self"), _saved(node, "result"), _saved(node, "other")
@@ -369,7 +359,7 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
 
 
 def _steep_node(loss: Tensor, place: Place | None) -> Origin | None:
-    """An operation between output and loss that stands at zero, where its slope has no value."""
+    """An operation between output and loss at zero, where it has no finite slope."""
     for node in _between(loss):
         name = operation_name(node)
         taken = _saved(node, "result") if name in _STEEP else None
@@ -382,8 +372,7 @@ def _steep_node(loss: Tensor, place: Place | None) -> Origin | None:
 
 
 def _only_steep_node(loss: Tensor, place: Place | None) -> Origin | None:
-    """When the graph has been freed only the names of its operations are left: they tell if one alone can have done
-    it."""
+    """After the graph was freed only the names of its operations are left: enough if only one can be the cause."""
     names = {name for node in _between(loss) if (name := operation_name(node)) in _STEEP}
     return Origin("", (name := names.pop()).lower(), _line_of(name, place), None, "nan") if len(names) == 1 else None
 
@@ -401,8 +390,8 @@ _SIGNS: Final[dict[str, tuple[type[ast.operator], ...]]] = {
 
 
 def _line_of(operation: str, backward: Place | None) -> Place | None:
-    """The only line that spells this operation in the backward's function, or else in its file; the backward's own if
-    there are more."""
+    """The only line with this operation in the backward's function, or else in its file; otherwise the backward's own
+    line."""
     if backward is None:
         return None
     source = source_of(backward.path)

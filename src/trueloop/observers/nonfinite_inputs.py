@@ -1,7 +1,7 @@
-"""Batches of loaders that hold a value that is no number, and whether it came through to a loss or to a decision.
+"""Batches of loaders with NaN or Inf, and whether those reached a loss or a decision.
 
-Some batches of each loader are looked at; most that are bad spoil a training loss, and are found from there (see
-not_finite). Here the others are found: those of an evaluation, and those on a device whose losses are not read at every
+Some batches of each loader are checked. Most bad batches make a training loss non-finite and are reported from there
+(see nonfinite.py). Here the others: those of an evaluation, and those on a device whose losses are not read at every
 step.
 """
 
@@ -21,24 +21,19 @@ from trueloop.taps.calls import BackwardCall, BatchDrawn, DecisionCall, LoaderSt
 
 __all__ = ["NonfiniteInputsObserver"]
 
-FIRST: Final = 16
-"""Batches of a loader that are all looked at; after those the 32nd, the 64th, and so on."""
-DEEP: Final = 4
-"""Levels of tuples, lists and mappings in a batch."""
+FIRST: Final = 16  # first batches of a loader, all checked; after those the 32nd, the 64th, and so on
+DEEP: Final = 4  # nesting depth of a batch
 
 
 class NonfiniteInputsObserver(Observer):
     emits = (InputNotFinite,)
 
     def prepare(self) -> None:
-        self._seen: Counter[int] = Counter()
-        """Batches of each loader, over all passes."""
+        self._seen: Counter[int] = Counter()  # batches of each loader, over all passes
         self._drawn: dict[int, int] = {}
         self._passes: Counter[int] = Counter()
-        self._bad: dict[str, Any] | None = None
-        """What is wrong with the latest batch."""
-        self._place: Place | None = None
-        """The call of a model that made no numbers of it."""
+        self._bad: dict[str, Any] | None = None  # facts about the latest batch, if it is bad
+        self._place: Place | None = None  # the call of a model whose output is non-finite because of it
         self._into = ""
 
     def loader_started(self, start: LoaderStart) -> None:
@@ -105,7 +100,7 @@ class NonfiniteInputsObserver(Observer):
 
 
 def _named(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a batch, and how to get at each: `[0]`, `['image']`."""
+    """The tensors of a batch with their paths: `[0]`, `['image']`."""
     if isinstance(value, Tensor):
         yield path or "[:]", value
     elif depth < DEEP and isinstance(value, (Mapping, tuple, list)):

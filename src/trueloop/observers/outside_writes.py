@@ -1,7 +1,6 @@
-"""Weights between two steps of their optimizer: whether something else has written to them, and whether that was a
-gradient step by hand.
+"""Weights between two optimizer steps: has something else changed them, and was that a manual gradient step?
 
-Values are compared, on a few steps: a write through `.data` leaves no other trace.
+Values are compared on a few steps: a write through `.data` leaves no other trace.
 """
 
 from __future__ import annotations
@@ -20,24 +19,18 @@ from trueloop.taps.calls import StepCall
 
 __all__ = ["OutsideWritesObserver"]
 
-FIRST: Final = 4
-"""Steps of each optimizer after which weights are looked at; later after steps 8, 16, 32 ..."""
-WEIGHTS: Final = 4
-"""Weights that are looked at, spread over the optimizer's."""
-NUMBERS: Final = 256
-"""Numbers of each that are compared."""
-FEWEST: Final = 8
-"""Numbers that a weight must have: two multiples can be fitted to any two numbers."""
-ROUNDING: Final = 4
-"""Units in the last place that a few roundings can leave between a change and the sum that explains it."""
+FIRST: Final = 4  # first steps of each optimizer that are compared; later steps 8, 16, 32
+WEIGHTS: Final = 4  # weights to compare, spread over the optimizer's
+NUMBERS: Final = 256  # elements of each to compare
+FEWEST: Final = 8  # fewest elements of a weight: two factors fit any two numbers
+ROUNDING: Final = 4  # units in the last place that rounding can leave between a change and the sum that explains it
 RESOLVED: Final = 300
-"""How much larger than rounding a change must be: below, a gradient of the step before would explain it nearly as
-well."""
+"""How much larger than rounding a change must be: below that, the previous gradient would fit nearly as well."""
 
 
 @dataclass(slots=True)
 class _Weight:
-    """One weight, as a step left it."""
+    """One weight after a step."""
 
     parameter: weakref.ref[Tensor]
     numbers: Tensor
@@ -56,8 +49,7 @@ class OutsideWritesObserver(Observer):
     emits = (WeightsCompared,)
 
     def prepare(self) -> None:
-        self._left: dict[int, _Left] = {}
-        """By the number of the optimizer."""
+        self._left: dict[int, _Left] = {}  # by the number of the optimizer
 
     def watching_resumed(self, nothing: None) -> None:
         self._left.clear()
@@ -113,7 +105,7 @@ class OutsideWritesObserver(Observer):
 
 
 def _chosen(optimizer: Optimizer) -> list[_Weight]:
-    """Weights that this optimizer moves, as they are now."""
+    """Weights that this optimizer updates, as they are now."""
     moved = [
         (parameter, float(group.get("weight_decay", 0.0)))
         for group in optimizer.param_groups
@@ -134,7 +126,7 @@ def _chosen(optimizer: Optimizer) -> list[_Weight]:
 
 
 def _numbers(tensors: list[Tensor]) -> list[Tensor]:
-    """Some numbers of each tensor, on the host; in one copy where they lie on one device, so that the host waits
+    """Some elements of each tensor, on the host; in one copy where all are on one device, so that the host waits
     once."""
     with torch.no_grad():
         parts = [tensor.detach().reshape(-1)[:NUMBERS] for tensor in tensors]
@@ -144,14 +136,14 @@ def _numbers(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _fit(change: Tensor, weight: Tensor, gradient: Tensor) -> tuple[float, float, float, float]:
-    """change = a * gradient + b * weight, as well as it goes: (the largest rest, a, b, length of the gradient's part
-    over the change's)."""
+    """Fit change = a * gradient + b * weight: (largest residual, a, b, norm of the gradient's part over that of the
+    change)."""
     gg, ww, gw = float(gradient @ gradient), float(weight @ weight), float(gradient @ weight)
     gd, wd = float(gradient @ change), float(weight @ change)
     determinant = gg * ww - gw * gw
     if determinant > 1e-9 * gg * ww:
         a, b = (gd * ww - wd * gw) / determinant, (wd * gg - gd * gw) / determinant
-    else:  # one of them is zero, or they lie on one line
+    else:  # one of them is zero, or they are parallel
         a, b = (gd / gg, 0.0) if gg else (0.0, wd / ww if ww else 0.0)
     rest = float((change - a * gradient - b * weight).abs().max())
     return rest, a, b, abs(a) * gg**0.5 / float(change.norm())

@@ -1,8 +1,7 @@
-"""Parameters against optimizers: who is trained, who is held by nobody, who never gets a gradient, and why.
+"""Parameters against optimizers: which ones train, which no optimizer holds, which never get a gradient, and why.
 
-For the first steps of each model, `.grad` of each parameter is looked at where gradients exist: when a step begins.
-Whether a module ran, whether it recorded a graph, and whether the user took its result out of the graph (and where) is
-heard on the deep steps; the graph itself says which parameters stood behind what was taken out.
+In the first steps of each model, `.grad` of each parameter is checked when a step begins. On deep steps also: which
+modules ran, which recorded a graph, and which lines took a result out of the graph.
 """
 
 from __future__ import annotations
@@ -24,17 +23,13 @@ from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall,
 __all__ = ["ParametersObserver"]
 
 MILESTONES: Final = (2, 5, 10)
-"""Steps of a model's optimizers after which its account is told; a shorter run tells its last one at the end."""
-LONGEST: Final = 100
-"""Steps of the run over which a model is looked at."""
-PATIENCE: Final = 5
-"""Steps that an optimizer must have taken before a parameter it holds counts as one without a gradient."""
-CUTS: Final = 64
-"""Walks behind tensors that were taken out of the graph: a loop shows its lines in the first few."""
-WALKS: Final = 3
-"""Walks over the graph of a model's outputs."""
+"""Steps of a model's optimizers after which the event is emitted; a shorter run emits its last one at the end."""
+LONGEST: Final = 100  # steps of the run over which a model is checked
+PATIENCE: Final = 5  # steps of an optimizer before a parameter it holds counts as one without a gradient
+CUTS: Final = 64  # walks behind tensors that were taken out of the graph
+WALKS: Final = 3  # walks over the graph of a model's outputs
 _UNHEARD: Final = ("argmax", "argmin", "round", "sign", "one_hot")
-"""Calls whose result has no graph, and that no tap tells of."""
+"""Calls whose result has no graph, and that no tap publishes."""
 
 
 class _Book:
@@ -43,12 +38,10 @@ class _Book:
     def __init__(self) -> None:
         self.gradients = Gradients()
         self.walks = 0
-        self.closed = False
-        """The last account has been emitted, or there will be none: no optimizer holds the model."""
-        self.emitted = 0
-        """Steps of the last account that was emitted."""
+        self.closed = False  # the last event was emitted, or there will be none: no optimizer holds the model
+        self.emitted = 0  # steps of the last event that was emitted
         self.draft: ParametersAccounted | None = None
-        """The account after the latest step: the model may be gone when the run ends."""
+        """The event after the latest step: the model may be freed when the run ends."""
 
 
 class ParametersObserver(Observer):
@@ -56,8 +49,7 @@ class ParametersObserver(Observer):
 
     def prepare(self) -> None:
         self._books: dict[int, _Book] = {}
-        self._closed = 0
-        """How many books are closed."""
+        self._closed = 0  # number of closed books
         self._runs = ModuleRuns(_UNHEARD)
         self._cuts_left = CUTS
         self._graded: dict[int, weakref.ref[Tensor]] = {}
@@ -162,7 +154,7 @@ class ParametersObserver(Observer):
             self.bus.emit(book.draft)
 
     def _holders(self, model: nn.Module) -> tuple[list[KnownOptimizer], list[Tensor]]:
-        """The optimizers of a model, and the tensors they hold that belong to nobody and never had a gradient."""
+        """The optimizers of a model, and the tensors they hold that belong to no model and never had a gradient."""
         mine = {id(p): tuple(p.shape) for p in model.parameters()}
         everybodys = {id(p) for _, other in self.objects.living_models() for p in other.parameters()}
         holders: list[KnownOptimizer] = []

@@ -1,4 +1,4 @@
-"""What a ReduceLROnPlateau is told, value by value."""
+"""The values passed to a ReduceLROnPlateau."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Files that torch.save writes on a rank of several, and states whose names begin with what a wrapper puts before
-them."""
+"""Files that torch.save writes on one of several ranks, and states whose names start with a wrapper's prefix."""
 
 from __future__ import annotations
 
@@ -18,10 +17,8 @@ from trueloop.torch_private.modules import WRAPPED_MODULE
 
 __all__ = ["PrefixObserver", "SavedFilesObserver"]
 
-FILES: Final = 200
-"""Writes of each rank that are remembered."""
-DEPTH: Final = 3
-"""How deep a state may lie in what is saved: {"model": {"net": state}}."""
+FILES: Final = 200  # writes of each rank to remember
+DEPTH: Final = 3  # nesting depth of a state in a saved file: {"model": {"net": state}}
 
 
 class SavedFilesObserver(Observer):
@@ -48,7 +45,7 @@ class PrefixObserver(Observer):
 
     def prepare(self) -> None:
         self._states: dict[tuple[str, ...], tuple[str, str, Place | None]] = {}
-        """Names that a wrapper has handed out: its class, what it puts before each, and where."""
+        """Names from a wrapper: its class, its prefix, and where."""
         self._saved: dict[tuple[str, ...], tuple[int, Place | None]] = {}
         self._loaded: set[tuple[str, ...]] = set()
 
@@ -78,7 +75,7 @@ class PrefixObserver(Observer):
 
 
 def _path_of(file: object) -> str:
-    """The file that is written, absolute; empty for a buffer, a pipe or a device, which ranks do not share."""
+    """The absolute path of the file; empty for a buffer, a pipe or a device, which ranks do not share."""
     name = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
     if not isinstance(name, (str, os.PathLike)):
         return ""
@@ -87,7 +84,7 @@ def _path_of(file: object) -> str:
 
 
 def _prefix_of(module: nn.Module) -> str:
-    """What a wrapper puts before the names of the module inside it: 'module.', '_orig_mod.', or both."""
+    """The prefix of a wrapper: 'module.', '_orig_mod.', or both."""
     if isinstance(module, OptimizedModule):
         return f"{WRAPPED_MODULE}." + _prefix_of(getattr(module, WRAPPED_MODULE))
     return "module." if isinstance(module, (DataParallel, DistributedDataParallel)) else ""

@@ -1,4 +1,4 @@
-"""Optimizers that are built over the parameters of an earlier one, and what the earlier one had learnt."""
+"""Optimizers built over the parameters of an earlier one, and the state that is lost."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from trueloop.taps.calls import BuiltOptimizer, StepCall
 
 __all__ = ["RebuiltOptimizersObserver"]
 
-LIFE: Final = 2
-"""Steps of an optimizer after which its weights are looked at: what lives longer than the rule asks for needs no
-look."""
-SAMPLE: Final = 64
-"""Numbers of the first parameter that are compared: a reset of the weights moves them all."""
-TOLD: Final = 32
-"""Rebuildings of one set of parameters that are told: the rule has spoken by then, and each look costs a little."""
+LIFE: Final = 2  # steps of an optimizer after which its weights are compared; longer lives are reported anyway
+SAMPLE: Final = 64  # elements of the first parameter to compare: a reset of the weights changes all
+TOLD: Final = 32  # rebuilds of one set of parameters to emit
 
 
 @dataclass(slots=True)
 class _Line:
-    """The optimizers that came one after the other over the same parameters."""
+    """The optimizers built one after the other over the same parameters."""
 
     number: int
     first: weakref.ref[Tensor]
@@ -36,8 +32,7 @@ class _Line:
     name: str
     kept: int = 0
     closure: bool = False
-    left: Tensor | None = None
-    """Some numbers of the first parameter, as the last step left them."""
+    left: Tensor | None = None  # some elements of the first parameter after the last step
     told: int = 0
 
 
@@ -45,8 +40,7 @@ class RebuiltOptimizersObserver(Observer):
     emits = (OptimizerRebuilt,)
 
     def prepare(self) -> None:
-        self._lines: dict[int, _Line] = {}
-        """By the identity of the first parameter."""
+        self._lines: dict[int, _Line] = {}  # by identity of the first parameter
         self._count = 0
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:

@@ -1,5 +1,4 @@
-"""Copies of a model on several ranks: how they are kept equal, and some of their numbers, by which one can see whether
-they are."""
+"""Copies of a model on several ranks: how they are kept equal, and samples of their values, to check it."""
 
 from __future__ import annotations
 
@@ -17,10 +16,8 @@ from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, Join
 
 __all__ = ["ReplicaObserver"]
 
-VALUES: Final = 4
-"""Elements of each parameter that are compared between ranks."""
-PARAMETERS: Final = 64
-"""Parameters of an optimizer that are looked at: the first ones. Ranks that drift apart do so everywhere."""
+VALUES: Final = 4  # elements of each parameter that are compared between ranks
+PARAMETERS: Final = 64  # parameters of an optimizer to sample, the first ones: ranks drift apart everywhere
 HANDED_OUT: Final = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list")
 SWAPPED: Final = ("all_to_all", "all_to_all_single")
 
@@ -36,13 +33,10 @@ class ReplicaObserver(Observer):
         self._place: Place | None = None
         self._sharded = self._averaged = self._swapped = False
         self._broadcasts = 0
-        self._fresh = False
-        """A backward has come since the last step: what is exchanged now are gradients."""
-        self._weights: set[int] = set()
-        """Addresses of the weights, as of the last time they were sampled."""
+        self._fresh = False  # a backward came since the last step: what is exchanged now are gradients
+        self._weights: set[int] = set()  # addresses of the weights when they were last sampled
         self._total = 0
-        self._exchanged: dict[int, weakref.ref[Tensor]] = {}
-        """Parameters whose gradients are exchanged."""
+        self._exchanged: dict[int, weakref.ref[Tensor]] = {}  # parameters whose gradients are exchanged
 
     def group_joined(self, joined: Joined) -> None:
         self._rank = joined.rank
@@ -130,10 +124,10 @@ def _given(call: CollectiveCall) -> list[Tensor]:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """With all its numbers here: no shard, no view of one."""
+    """Complete on this rank: not a shard, not a view of one."""
     return type(tensor) in (Tensor, nn.Parameter) and tensor.layout is torch.strided
 
 
 def _is_most_of(given: list[Tensor], total: int) -> bool:
-    """Do the tensors hold at least half as many numbers as the model?"""
+    """Do the tensors hold at least half as many elements as the model?"""
     return total > 1 and 2 * sum(tensor.numel() for tensor in given) >= total

@@ -1,7 +1,6 @@
-"""Training that goes on from a file: what the file held, and what of it had been put back when the first step came.
+"""Training that resumes from a file: what the file held, and what of it was restored before the first step.
 
-A state that is loaded into a model is known to come from a file by the identity of its tensors. Only weak references
-and numbers are kept.
+Tensor identity shows that a loaded state comes from a file. Only weak references and numbers are kept.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from trueloop.torch_private.modules import EXTRA_STATE
 
 __all__ = ["ResumedTrainingObserver"]
 
-REMEMBERED: Final = 4096
-"""Tensors of one file that are remembered: more than any checkpoint's names, fewer than a dataset may have."""
+REMEMBERED: Final = 4096  # tensors of one file to remember: more than a checkpoint has, fewer than a dataset may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A model, untrained so far, all of whose parameters a file has given."""
+    """An untrained model with all parameters from a file."""
 
     module: weakref.ref[nn.Module]
     ids: frozenset[int]
@@ -59,7 +57,7 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The first step after a load, under way."""
+    """The first step after a load, while it runs."""
 
     loaded: _Loaded
     fresh: bool
@@ -71,12 +69,10 @@ class ResumedTrainingObserver(Observer):
     def prepare(self) -> None:
         self._tensors: dict[int, tuple[weakref.ref[Tensor], _File]] = {}
         self._loaded: list[_Loaded] = []
-        self._trained: dict[int, weakref.ref[Tensor]] = {}
-        """Parameters that some optimizer has stepped, by identity."""
+        self._trained: dict[int, weakref.ref[Tensor]] = {}  # identities of parameters that some optimizer has stepped
         self._schedules: list[weakref.ref[LRScheduler]] = []
         self._restored: set[str] = set()
-        self._under_way: dict[int, _First] = {}
-        """By the number of the optimizer."""
+        self._under_way: dict[int, _First] = {}  # by the number of the optimizer
 
     # -- what comes before the first step --
 
@@ -93,7 +89,7 @@ class ResumedTrainingObserver(Observer):
             return
         parameters = list(load.module.parameters())
         if any(self._is_trained(parameter) for parameter in parameters):
-            return  # weights of a model that was trained here: the best ones put back, another stage
+            return  # weights of a model that was trained here: the best ones restored, or another stage
         self._loaded.append(_Loaded(weakref.ref(load.module), frozenset(map(id, parameters)), file, load.place))
 
     def _is_trained(self, parameter: Tensor) -> bool:
@@ -116,7 +112,7 @@ class ResumedTrainingObserver(Observer):
         self._schedules.append(weakref.ref(built.scheduler))
 
     def watching_resumed(self, nothing: None) -> None:
-        self._loaded.clear()  # their first step may have gone by unseen
+        self._loaded.clear()  # their first step may be unseen
 
     # -- the first step --
 
@@ -130,7 +126,7 @@ class ResumedTrainingObserver(Observer):
         if not mine:
             return
         self._loaded = [entry for entry in self._loaded if entry not in mine]
-        # A new head beside the loaded part is another task; and what the optimizer kept from earlier steps is not from
+        # A new head beside the loaded part is a different task; and the optimizer's state from earlier steps is not from
         # a file.
         given = frozenset[int]().union(*(entry.ids for entry in mine))
         if held <= given and len({id(entry.file) for entry in mine}) == 1 and not call.index:
@@ -180,8 +176,7 @@ class ResumedTrainingObserver(Observer):
 
 
 def _is_whole(module: nn.Module, state: Mapping[str, object]) -> bool:
-    """Does the state hold every parameter of the module, and nothing that is not the module's? A part is where
-    fine-tuning begins."""
+    """Does the state hold every parameter of the module, and nothing else? Fine-tuning starts from a part."""
     parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
     others = {name for name in state if not name.endswith(EXTRA_STATE)} - parameters - buffers
@@ -189,7 +184,7 @@ def _is_whole(module: nn.Module, state: Mapping[str, object]) -> bool:
 
 
 def _is_fresh(optimizer: Optimizer) -> bool:
-    """Nothing is kept, or what some optimizers make for themselves when they are built."""
+    """Empty, or what some optimizers create when they are built."""
     return all(not float(entry.get("step", 1)) for entry in optimizer.state.values() if isinstance(entry, Mapping))
 
 
@@ -199,7 +194,7 @@ def _kinds(optimizer: Optimizer) -> frozenset[str]:
 
 
 def _fits(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
-    """Was that state made for parameters of these very shapes, in this order?"""
+    """Was that state made for parameters of these shapes, in this order?"""
     shapes = [tuple(parameter.shape) for parameter in parameters_of(optimizer)]
     if len(shapes) != len(kept.shapes):
         return False
@@ -218,12 +213,12 @@ def _same_settings(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
 
 
 def _agree(theirs: Mapping[str, object], own: Mapping[str, object]) -> bool:
-    """Equal in all that both name; a newer PyTorch may know more settings."""
+    """Equal in all common settings; a newer PyTorch may have more."""
     return all(theirs[name] == own[name] for name in theirs.keys() & own.keys())
 
 
 def _is_users_own(scheduler: LRScheduler) -> bool:
-    """A class of the user's, or one that asks a function of the user's."""
+    """A class of the user, or one that calls a function of the user."""
     if not type(scheduler).__module__.startswith("torch."):
         return True
     functions = vars(scheduler).get("lr_lambdas", ())

@@ -1,4 +1,4 @@
-"""Who is who in a run: its models, its optimizers, and the names of parameters. Weak references throughout."""
+"""The models and optimizers of a run, and the names of parameters. Weak references throughout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["KnownModel", "KnownOptimizer", "RunObjects", "unwrapped"]
 
 @dataclass(slots=True)
 class KnownModel:
-    """A module that was called from outside any other module and has parameters."""
+    """A module with parameters that was called from outside any other module."""
 
     ref: weakref.ref[nn.Module]
     number: int
@@ -35,15 +35,13 @@ class KnownOptimizer:
     ref: weakref.ref[Optimizer]
     number: int
     name: str
-    place: Place | None
-    """Where it was built; None if that was before the watch began."""
+    place: Place | None  # where it was built; None if that was before the watch began
     steps: int = 0
-    ids: frozenset[int] = field(default_factory=frozenset)
-    """Identities of its parameters, as of its last step."""
+    ids: frozenset[int] = field(default_factory=frozenset)  # identities of its parameters at its last step
 
 
 class RunObjects:
-    """Hears first of all observers, so that they find it up to date."""
+    """Subscribes before all observers, so that it is up to date for them."""
 
     safe_on_shards = True
 
@@ -53,7 +51,7 @@ class RunObjects:
         self.optimizers: dict[int, KnownOptimizer] = {}
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
         self._asked: tuple[weakref.ref[nn.Module], KnownModel | None] | None = None
-        """The last question for a model and its answer: several observers ask the same one at every call."""
+        """The last lookup of a model: several observers make the same one at every call."""
 
     # -- moments --
 
@@ -92,7 +90,7 @@ class RunObjects:
     # -- answers --
 
     def model(self, module: nn.Module) -> KnownModel | None:
-        """The entry of a module, None for one without parameters (a criterion)."""
+        """The entry of a module; None for one without parameters (a criterion)."""
         if self._asked is None or self._asked[0]() is not module:
             self._asked = (weakref.ref(module), self.models.get(self.bus.ordinal("model", unwrapped(module))))
         return self._asked[1]
@@ -129,8 +127,8 @@ def unwrapped(module: nn.Module) -> nn.Module:
     """The user's model inside a compiled one or a data-parallel wrapper."""
     if type(module).__module__.startswith("torch."):
         for attribute in (WRAPPED_MODULE, "module"):
-            # Asking the module itself for what it lacks is slow; and what TorchScript has instead of a dictionary
-            # cannot `get`.
+            # `getattr` of a missing attribute is slow on a module; and TorchScript's replacement of this dictionary has no
+            # `get`.
             children = own_modules(module)
             if attribute in children and (inner := children[attribute]) is not None:
                 return unwrapped(inner)

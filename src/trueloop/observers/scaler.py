@@ -1,8 +1,7 @@
-"""How often a GradScaler leaves a step out.
+"""How often a GradScaler skips a step.
 
-Whether the optimizer was called tells it without reading anything. Fused optimizers leave the step out in their own
-kernel: there the scale is read, after every update on the CPU, now and then on a device, and each halving is one step
-less.
+Whether the optimizer was called shows it without a read. Fused optimizers skip the step in their own kernel: there the
+scale is read, after every update on the CPU, rarely on a device, and each halving is one skipped step.
 """
 
 from __future__ import annotations
@@ -20,30 +19,25 @@ from trueloop.taps.calls import RunEnd, ScalerStep, ScalerUpdate
 
 __all__ = ["ScalerObserver"]
 
-READ_EVERY: Final = 20
-"""Updates between looks at a scale that lies on a device: each look makes the host wait."""
-FIRST_COUNT: Final = 32
-"""Steps at which a scaler is counted for the first time; then at each doubling, and at the end."""
-SPARE: Final = 4
-"""Steps that the search for a scale may take beyond the way from its first value down to one."""
+READ_EVERY: Final = 20  # updates between reads of a scale on a device: each makes the host wait
+FIRST_COUNT: Final = 32  # steps of a scaler before the first event; then at each doubling, and at the end
+SPARE: Final = 4  # steps that the search for a scale may take beyond the way from its first value down to one
 
 
 class _Count:
-    """Of one scaler."""
+    """Counts of one scaler."""
 
     def __init__(self, scaler: GradScaler, number: int) -> None:
         self.number = number
         self.first_scale = scaler.get_scale()
         fall = math.log(max(2.0, self.first_scale)) / -math.log(scaler.get_backoff_factor())
-        self.search = math.ceil(fall) + SPARE
-        """Steps that belong to the search for a scale."""
+        self.search = math.ceil(fall) + SPARE  # steps that belong to the search for a scale
         self.steps = self.skipped = self.late_steps = self.late_skipped = 0
         self.place: Place | None = None
         self.fused = False
         self.on_host = True
         self.updates = 0
-        self.known_scale: float | None = None
-        """As of the last look, for fused optimizers."""
+        self.known_scale: float | None = None  # the scale at the last read, for fused optimizers
         self.seen = self.counted = 0
         """Skips since the last update, and rounds with some since the last look, of optimizers that are not fused."""
 

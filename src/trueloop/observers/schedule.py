@@ -1,5 +1,4 @@
-"""Learning-rate schedules: built, stepped, and how they stood at the end, against the steps that their optimizers
-took."""
+"""Learning-rate schedules: built, stepped, and their state at the end, against the steps of their optimizers."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _LENGTHS: Final = {
     "ConstantLR": "total_iters",
     "PolynomialLR": "total_iters",
 }
-"""Where torch's schedules keep how many steps they were made for (of CyclicLR: one cycle)."""
+"""Where torch's schedules keep their number of steps (of CyclicLR: one cycle)."""
 
 
 class _Record:
@@ -37,14 +36,12 @@ class _Record:
         self.place = place
         self.in_view = in_view
         self.optimizer = -1
-        self.taken_before = 0
-        """Steps that its optimizer had taken when it was built."""
+        self.taken_before = 0  # steps that its optimizer had taken when it was built
         self.passes_before = 0
         self.steps = 0
         self.length: int | None = None
         self.inner = False
-        self.ended: ScheduleEnded | None = None
-        """What there is to say of a schedule that was thrown away."""
+        self.ended: ScheduleEnded | None = None  # the event of a schedule that was freed
 
 
 class ScheduleObserver(Observer):
@@ -145,7 +142,7 @@ class ScheduleObserver(Observer):
 
 
 def _parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:
-    """The schedules that another one holds: SequentialLR, ChainedScheduler, and what users write in their manner."""
+    """The schedules inside another one: SequentialLR, ChainedScheduler, and similar classes of users."""
     for value in vars(scheduler).values():
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, LRScheduler) and part is not scheduler:
@@ -159,8 +156,7 @@ def _length(scheduler: LRScheduler) -> int | None:
 
 
 def _rates(scheduler: LRScheduler) -> tuple[float, ...]:
-    """The learning rates of its optimizer; those kept in tensors on a device are not read, since the host would have to
-    wait."""
+    """The learning rates of its optimizer. Those in tensors on a device are not read: the host would wait."""
     groups = getattr(scheduler, "optimizer", None)
     rates = [group.get("lr", 0.0) for group in groups.param_groups] if groups is not None else []
     return tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.device.type == "cpu")

@@ -1,5 +1,4 @@
-"""Was PyTorch's generator seeded? It says so itself: without a seed of the user's it starts from 64 bits of the
-machine's own."""
+"""Was PyTorch's generator seeded? Without a seed of the user it starts from 64 bits of the machine's entropy."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from trueloop.taps.calls import BuiltOptimizer, StateLoad, StepCall
 
 __all__ = ["SeedsObserver"]
 
-CHOSEN: Final = 2**32
-"""Seeds below this were chosen by somebody: the machine's own lie above it, all but one in four thousand million."""
+CHOSEN: Final = 2**32  # seeds below this were set by somebody: random ones are above it, all but one in 4e9
 
 
 class SeedsObserver(Observer):
@@ -24,8 +22,7 @@ class SeedsObserver(Observer):
     def prepare(self) -> None:
         self._seed = torch.initial_seed()
         self._state = torch.get_rng_state()
-        self._built_without = False
-        """The first optimizer was given parameters that were drawn without a seed."""
+        self._built_without = False  # the first optimizer was given parameters that were initialized without a seed
         self._loaded = False
         self._asked = False
 

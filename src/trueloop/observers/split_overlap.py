@@ -1,7 +1,7 @@
-"""Loaders that draw from one dataset by number: which numbers two of them have in common.
+"""Loaders that draw from one dataset by index: the indices that two of them have in common.
 
-Subsets, random splits and samplers of some indices say which numbers they draw, so that a split that overlaps is seen
-before a sample is, and also where augmentation makes the samples themselves unrecognisable.
+Subsets, random splits and index samplers list their indices, so an overlap is visible before a sample is drawn, also
+where augmentation changes the samples.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from trueloop.taps.calls import BuiltLoader, LoaderStart
 
 __all__ = ["SplitOverlapObserver"]
 
-LOADERS: Final = 16
-"""Loaders that a new one is compared with."""
-LARGEST: Final = 5_000_000
-"""Numbers of a loader that are compared at most: a second's work, once."""
+LOADERS: Final = 16  # loaders that a new one is compared with
+LARGEST: Final = 5_000_000  # most indices of a loader to compare: a second's work, once
 
 
 class SplitOverlapObserver(Observer):
@@ -77,14 +75,14 @@ class SplitOverlapObserver(Observer):
 
 
 def _base(dataset: Any) -> Any:
-    """What the subsets are subsets of."""
+    """The dataset below the subsets."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     return dataset
 
 
 def _numbers(loader: DataLoader[Any]) -> set[int] | None:
-    """The numbers, in the dataset at the bottom, that a loader draws; None where it does not say."""
+    """The indices, in the dataset at the bottom, that a loader draws; None where they are not known."""
     drawn = _drawn(loader)
     dataset: Any = loader.dataset
     while isinstance(dataset, Subset) and drawn is not None:

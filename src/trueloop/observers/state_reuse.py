@@ -1,7 +1,7 @@
-"""State dictionaries that are kept, and used when the weights they share have moved on.
+"""State dicts that are kept, and used after the weights they share have changed.
 
-`state_dict()` hands out the weights themselves, not copies. A few of the tensors it handed out are remembered, weakly,
-with their version; the version is shared with the weight, so a later step shows in it.
+`state_dict()` returns the weights themselves, not copies. A few of its tensors are remembered, weakly, with their
+version, which is shared with the weight: a later step changes it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from trueloop.torch_private.tensors import tensor_version
 __all__ = ["StateReuseObserver"]
 
 SAMPLE: Final = 4
-"""Tensors of each state that are remembered: the first ones. A loop that averages weights takes a state in every
-step."""
+"""Tensors of each state to remember, the first ones: a loop that averages weights takes a state in every step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """One tensor that was handed out."""
+    """One tensor of a state dict."""
 
     ref: weakref.ref[Tensor]
     version: int
@@ -61,7 +60,7 @@ class StateReuseObserver(Observer):
     def _look(
         self, tensors: Iterable[object], into: nn.Module | None, use: Literal["load", "save"], place: Place | None
     ) -> None:
-        """Is there a tensor among them that was handed out earlier, and whose weight has moved since?"""
+        """Is one of them from an earlier state dict, with a weight that has changed since?"""
         if not self._taken:
             return
         given = [tensor for tensor in tensors if _is_plain(tensor)]
@@ -81,7 +80,8 @@ class StateReuseObserver(Observer):
                 return
 
     def _moved(self, tensor: Tensor, taken: _Taken) -> bool:
-        """Its version says so; an optimizer that writes through `.data` leaves it, but holds the weight."""
+        """Its version shows it; an optimizer that writes through `.data` does not change the version, but holds the
+        weight."""
         if tensor_version(tensor) != taken.version:
             return True
         module = taken.module()
@@ -91,7 +91,7 @@ class StateReuseObserver(Observer):
 
 
 def _is_plain(value: object) -> TypeGuard[Tensor]:
-    """A tensor with a storage of its own: not sharded, not fake."""
+    """A tensor with its own storage: not a shard, not a fake tensor."""
     return type(value) in (Tensor, nn.Parameter)
 
 
@@ -100,7 +100,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def _shared(given: list[Tensor], module: nn.Module) -> int:
-    """How many of the tensors lie in the memory of the module's own weights."""
+    """How many of the tensors are in the memory of the module's own weights."""
     own = {
         _address(tensor) for tensor in (*module.parameters(), *module.buffers()) if _is_plain(tensor) and tensor.numel()
     }

@@ -1,8 +1,7 @@
 """Parameters that two modules share, and whether they still do when an optimizer steps.
 
-A tie is seen when it is made (`decoder.weight = encoder.weight`), or at a model's first call. What parts it is seen as
-well, if it is an assignment or a loading; else by looking: at every step, a comparison of two objects for each tie
-there is. Most programs have none.
+A tie is seen when it is made (`decoder.weight = encoder.weight`), or at a model's first call. An assignment or a load
+that breaks it is seen too; otherwise one comparison of two objects per tie and step. Most programs have none.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ from trueloop.usercode.source import source_of
 __all__ = ["TiedWeightsObserver"]
 
 _By = Literal["assignment", "loading", "moving", "unknown"]
-_WORDS: Final = ("untie", "decouple", "unshare")
-"""A line or function that says one of these means it."""
+_WORDS: Final = ("untie", "decouple", "unshare")  # a line or function with one of these words breaks the tie on purpose
 
 
 class _Slot:
-    """A name in a module, where a parameter lies."""
+    """A name in a module that holds a parameter."""
 
     __slots__ = ("module", "name")
 
@@ -57,8 +55,7 @@ class _Tie:
         self.first, self.second, self.place, self.step = first, second, place, step
         self.by: _By = "unknown"
         self.parted_at: Place | None = None
-        self.copied = False
-        """What was put in place of the common parameter had the same values."""
+        self.copied = False  # the replacement of the shared parameter had the same values
 
     def part(self, by: _By, place: Place | None, *, copied: bool = False) -> None:
         self.by, self.parted_at, self.copied = by, place, copied
@@ -71,8 +68,7 @@ class TiedWeightsObserver(Observer):
     emits = (TieBroken,)
 
     def prepare(self) -> None:
-        self._at: dict[int, tuple[weakref.ref[nn.Parameter], _Slot]] = {}
-        """By address: the latest slot that a parameter was put into."""
+        self._at: dict[int, tuple[weakref.ref[nn.Parameter], _Slot]] = {}  # by address: the latest slot of a parameter
         self._ties: list[_Tie] = []
         self._models = 0
 
@@ -99,7 +95,7 @@ class TiedWeightsObserver(Observer):
             self._ties.append(_Tie(first, second, place, self.bus.step))
 
     def _look_at_ties_of(self, given: ParameterSet) -> None:
-        """A slot of a tie was given a parameter: the common one, or another."""
+        """A slot of a tie was assigned: the shared parameter, or a different one."""
         for tie in self._ties:
             for slot in (tie.first, tie.second):
                 if slot.is_in(given.module, given.name) and (other := tie.other(slot).holds()) is not None:
@@ -159,7 +155,7 @@ class TiedWeightsObserver(Observer):
         )
 
     def _homes(self, tie: _Tie) -> Iterator[tuple[KnownModel, tuple[str, str]]]:
-        """Models that both modules are part of, with the names of the parameters there."""
+        """Models that contain both modules, with the names of the parameters there."""
         modules = (tie.first.module(), tie.second.module())
         for known, model in self.objects.living_models():
             paths = {id(module): path for path, module in model.named_modules()}
@@ -183,7 +179,7 @@ def _slot(model: nn.Module, name: str) -> _Slot:
 
 
 def _ties_in(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """Names of parameters that lie at the same address, each with the first that does."""
+    """Names of parameters at the same address, each with the first one there."""
     seen: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if not is_lazy(parameter) and parameter.numel():
@@ -193,7 +189,7 @@ def _ties_in(model: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def _address(tensor: Tensor) -> int:
-    """Where its numbers begin; its identity where they lie nowhere (meta tensors, shards)."""
+    """The address of its elements; its identity where there is none (meta tensors, shards)."""
     try:
         return tensor.data_ptr() or id(tensor)
     except (NotImplementedError, RuntimeError):  # meta, sparse and opaque tensors have no address
@@ -205,7 +201,7 @@ def _are_one(one: Tensor, other: Tensor) -> bool:
 
 
 def _are_apart(tie: _Tie) -> bool:
-    """Both slots hold parameters, of one size, that lie in different places."""
+    """Both slots hold parameters of one size at different addresses."""
     first, second = tie.first.holds(), tie.second.holds()
     return first is not None and second is not None and first.numel() == second.numel() and not _are_one(first, second)
 
@@ -222,8 +218,8 @@ def _are_equal(one: Tensor, other: Tensor) -> bool:
 
 
 def _is_meant(tie: _Tie, steps: int) -> bool:
-    """An assignment that copies the common weight, or names the layer before training has begun; the caller knows that
-    both are trained."""
+    """An assignment that copies the shared weight, or names the layer before training has begun; both are known to
+    train."""
     place = tie.parted_at
     if tie.by != "assignment" or place is None:
         return False

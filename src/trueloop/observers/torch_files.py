@@ -1,5 +1,4 @@
-"""Files that torch.save writes and torch.load reads: what they hold, and whether this run knows where they come
-from."""
+"""Files that torch.save writes and torch.load reads: their contents, and whether this run wrote them."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from trueloop.taps.checkpoint_contents import contents_of, path_of
 
 __all__ = ["TorchFilesObserver"]
 
-_Identity = tuple[int, int]
-"""Device and inode: a file keeps them when it is renamed, as those are that were written aside."""
+_Identity = tuple[int, int]  # device and inode: a file keeps them when it is renamed
 
 
 class TorchFilesObserver(Observer):
@@ -59,12 +57,13 @@ def _identity(path: str) -> _Identity | None:
 
 
 def _classes_in(path: str) -> tuple[str, ...] | None:
-    """What the file names that a safe load refuses; read without running anything. None if its format does not say."""
+    """The globals in the file that a safe load refuses, read without executing anything. None if the format does not
+    say."""
     try:
         return tuple(get_unsafe_globals_in_checkpoint(path))
     except (
         UnpicklingError,
         RuntimeError,
         ValueError,
-    ):  # the format of before 2020, or a pickle that is not PyTorch's own
+    ):  # the format before 2020, or a pickle that is not PyTorch's own
         return None

@@ -1,5 +1,4 @@
-"""What goes between host and device in each step of a row: values that the user's lines wait for, and batches out of
-pageable memory."""
+"""Traffic between host and device per step: values that the user's lines wait for, and batches from pageable memory."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, Device
 
 __all__ = ["CopiesObserver", "ReadsObserver"]
 
-ROUNDS: Final = 3
-"""Steps in a row, from each of which the same thing must be seen."""
+ROUNDS: Final = 3  # steps in a row that must all show the same
 _LAST: Final = TRANSFER_WINDOWS[-1][-1]
 
 
@@ -27,12 +25,10 @@ class _Row:
     """The steps of one row, and when each ended."""
 
     def __init__(self) -> None:
-        self.ended: list[tuple[int, int, int]] = []
-        """(optimizer, number of the step, when)"""
+        self.ended: list[tuple[int, int, int]] = []  # (optimizer, number of the step, when)
 
     def rounds(self) -> list[range]:
-        """Between two steps of the optimizer that stepped most often: the numbers of steps that what happens there is
-        told with."""
+        """Between two steps of the optimizer that stepped most often: the step numbers to report with."""
         return [range(first + 1, last + 1) for (_, first, _), (_, last, _) in pairwise(self._most())]
 
     def length_ms(self) -> float:
@@ -45,7 +41,7 @@ class _Row:
 
 
 class ReadsObserver(Observer):
-    """Values that lines of the user's take from the device."""
+    """Values that lines of the user read from the device."""
 
     emits = (DeviceReads,)
 
@@ -56,7 +52,7 @@ class ReadsObserver(Observer):
     def _begin(self) -> None:
         self._row = _Row()
         self._reads: defaultdict[Place, list[tuple[int, str, int]]] = defaultdict(list)
-        """(number of the step, reader, how long it took)"""
+        """(number of the step, reader, duration)."""
         self._device = ""
 
     def device_read(self, read: DeviceRead) -> None:
@@ -114,17 +110,15 @@ def _in_each(reads: list[tuple[int, str, int]], rounds: list[range]) -> bool:
 
 
 class CopiesObserver(Observer):
-    """Batches of a loader that are copied to a CUDA device as they come, out of memory that is not pinned."""
+    """Batches of a loader that are copied to a CUDA device from memory that is not pinned."""
 
     emits = (BatchesCopied,)
 
     def prepare(self) -> None:
         self._drawn: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         """Tensors of the last batch, with the number of their loader."""
-        self._copied: defaultdict[int, list[int]] = defaultdict(list)
-        """Bytes of each copy, by loader, in this step."""
-        self._row: dict[int, list[tuple[int, int, int]]] = {}
-        """(number of the step, bytes, copies), by loader."""
+        self._copied: defaultdict[int, list[int]] = defaultdict(list)  # bytes of each copy, by loader, in this step
+        self._row: dict[int, list[tuple[int, int, int]]] = {}  # (number of the step, bytes, copies), by loader
         self._told: set[int] = set()
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
@@ -147,7 +141,7 @@ class CopiesObserver(Observer):
         for loader, sizes in self._copied.items():
             row = self._row.setdefault(loader, [])
             if row and self.bus.step - row[-1][0] > max(1, len(self.objects.optimizers)):
-                row.clear()  # a step without a copy lay between
+                row.clear()  # a step without a copy was between
             row.append((self.bus.step, sum(sizes), len(sizes)))
             if len(row) == ROUNDS and loader not in self._told:
                 self._tell(loader, row)

@@ -1,8 +1,7 @@
-"""Gradients that carry a GradScaler's factor when they are clipped.
+"""Gradients that are still multiplied by a GradScaler's scale when they are clipped.
 
-Costs nothing where no scaler is in use. With one, a few gradients of each optimizer are marked around a scaled
-backward; a call of
-`unscale_`, a step, or whatever else touches the gradients takes the mark away.
+Costs nothing without a scaler. With one, a few gradients of each optimizer are marked around a scaled backward;
+`unscale_`, a step, or any other write to the gradients removes the mark.
 """
 
 from __future__ import annotations
@@ -25,36 +24,30 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["UnscaleObserver"]
 
-SAMPLE: Final = 4
-"""Parameters of an optimizer whose gradients are marked."""
-TOLD: Final = 8
-"""Clips that are told: the rule needs a few, and each one reads values, for which the host waits."""
+SAMPLE: Final = 4  # parameters of an optimizer whose gradients are marked
+TOLD: Final = 8  # clips to emit: the rule needs a few, and each one makes the host wait
 
-_Marks = tuple[tuple[int, int], ...]
-"""Identity and version of some gradients."""
+_Marks = tuple[tuple[int, int], ...]  # identity and version of some gradients
 
 
 @dataclass(slots=True)
 class _Scaled:
-    """Gradients of an optimizer that a scaled backward has made, and nothing has touched since."""
+    """Gradients of an optimizer from a scaled backward, unchanged since."""
 
     scaler: weakref.ref[GradScaler]
     place: Place | None
     marks: _Marks
     length: float | None
-    """Of the smallest of them, read once a clip has been suspected: a division through `.data` leaves no other
-    trace."""
+    """Norm of the smallest, read once a clip is suspicious: a division through `.data` leaves no other trace."""
 
 
 class UnscaleObserver(Observer):
     emits = (ClippedScaled,)
 
     def prepare(self) -> None:
-        self._scaled: dict[int, _Scaled] = {}
-        """By the number of the optimizer."""
+        self._scaled: dict[int, _Scaled] = {}  # by the number of the optimizer
         self._before: dict[int, _Marks] = {}
-        self._scaler: weakref.ref[GradScaler] | None = None
-        """Of the backward that is under way."""
+        self._scaler: weakref.ref[GradScaler] | None = None  # of the running backward
         self._suspected = False
         self._told = 0
 

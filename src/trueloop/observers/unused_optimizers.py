@@ -1,4 +1,4 @@
-"""Optimizers that are never stepped while gradients come to their parameters and go again."""
+"""Optimizers that never step while gradients come to their parameters and are cleared again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["UnusedOptimizersObserver"]
 
 @dataclass(slots=True)
 class _Waiting:
-    """An optimizer that has not been stepped yet, seen through one of its parameters."""
+    """An optimizer that has not stepped yet, seen through one of its parameters."""
 
     parameter: weakref.ref[Tensor]
     version: int
@@ -27,10 +27,8 @@ class _Waiting:
     backwards: int = 0
     cleared: int = 0
     backward_place: Place | None = None
-    training: bool = False
-    """It belongs to a model that was in train mode at the first backward."""
-    moved: bool = False
-    """Somebody else moves it."""
+    training: bool = False  # it belongs to a model that was in train mode at the first backward
+    moved: bool = False  # something else changes it
 
 
 class UnusedOptimizersObserver(Observer):
@@ -67,7 +65,7 @@ class UnusedOptimizersObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         if self.bus.scaler_used:
-            return  # a scaler leaves steps out, and says so elsewhere
+            return  # a scaler skips steps; another rule reports that
         for number, waiting in self._waiting.items():
             if waiting.moved or not waiting.training:
                 continue

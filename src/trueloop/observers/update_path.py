@@ -1,5 +1,5 @@
-"""How an optimizer walks over its parameters on a device: all at once, or one by one. Told once for each, after its
-first step."""
+"""How an optimizer updates its parameters on a device: all at once, or one by one. Emitted once, after its first
+step."""
 
 from __future__ import annotations
 

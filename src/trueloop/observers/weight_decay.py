@@ -1,5 +1,4 @@
-"""Weight decay, as an optimizer has it when it takes its first step: groups may have been changed since it was
-built."""
+"""Weight decay of an optimizer at its first step: groups may have been changed since it was built."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class WeightDecayObserver(Observer):
         if not any(decay > 0 for decay in decays):
             return
         known = self.objects.optimizer(call.optimizer)
-        # AdamW inherits from Adam, and what users derive from it may decay in a manner of its own
+        # AdamW inherits from Adam, and a user's subclass may decay in its own way
         folded = type(call.optimizer) is Adam and not any(
             group.get("decoupled_weight_decay", False) for group in groups
         )
@@ -36,5 +35,5 @@ class WeightDecayObserver(Observer):
 
 
 def _number(value: Any) -> float:
-    """A setting; of a tensor on a device, which the host would have to wait for, nothing."""
+    """A setting; None for a tensor on a device, which the host would have to wait for."""
     return 0.0 if value is None or (isinstance(value, Tensor) and not value.is_cpu) else float(value)

@@ -1,7 +1,8 @@
-"""How far steps move the weights: on a few steps, further and further apart, by some numbers of some weights.
+"""How far steps move the weights: measured on a few steps, ever further apart, by some elements of some weights.
 
-Kept from the first look to the last: a copy of at most a thousand numbers of at most eight weights. Biases, gains and
-vectors are left out, and embeddings, of which a batch touches some rows."""
+Kept between measurements: at most a thousand elements of at most eight weights. Vectors (biases, gains) do not count,
+nor embeddings, of which a batch touches some rows.
+"""
 
 from __future__ import annotations
 
@@ -22,51 +23,40 @@ from trueloop.taps.calls import RunEnd, StepCall
 
 __all__ = ["WeightUpdatesObserver"]
 
-WEIGHTS: Final = 8
-"""Weights of an optimizer that are looked at, from its first to its last."""
-NUMBERS: Final = 1024
-"""Numbers of a weight that are looked at, evenly spaced: enough for a length within a few percent."""
-SMALLEST: Final = 16
-"""Numbers that a weight must have to have a length that means something."""
-FIRST: Final = 4
-"""Steps before the second look: the first updates of Adam and of a warm-up are like no others."""
+WEIGHTS: Final = 8  # weights of an optimizer to measure, from its first to its last
+NUMBERS: Final = 1024  # elements of a weight to measure, evenly spaced: enough for a norm within a few percent
+SMALLEST: Final = 16  # fewest elements for a meaningful norm
+FIRST: Final = 4  # steps before the second measurement: the first updates of Adam and of a warm-up are unusual
 
 
 @dataclass(slots=True)
 class _Weight:
-    """One weight, and what it was at the first look."""
+    """One weight, and its values at the first measurement."""
 
     ref: weakref.ref[Tensor]
     name: str
-    first: Tensor
-    """Our own copy of some of its numbers."""
+    first: Tensor  # our own copy of some elements
     length: float
 
 
 @dataclass(slots=True)
 class _Before:
-    """A weight that a step may move, right before it."""
+    """A weight right before a step."""
 
-    numbers: Tensor
-    """Our own copy."""
-    pull: Tensor
-    """Length of the gradient times that of the weight."""
+    numbers: Tensor  # our own copy
+    pull: Tensor  # gradient norm times weight norm
 
 
 @dataclass(slots=True)
 class _Record:
-    """One optimizer since the first look at it."""
+    """One optimizer since its first measurement."""
 
     optimizer: weakref.ref[Optimizer]
-    held: int
-    """Parameters it held then."""
-    began: int
-    """Steps it had taken then."""
+    held: int  # number of its parameters then
+    began: int  # steps it had taken then
     weights: list[_Weight]
-    due: int
-    """The number of steps since then at which to look next."""
-    told: int = 0
-    """The number of steps of the latest look."""
+    due: int  # steps since then at which to measure next
+    told: int = 0  # steps at the latest measurement
 
 
 class WeightUpdatesObserver(Observer):
@@ -91,7 +81,7 @@ class WeightUpdatesObserver(Observer):
             weights = self._chosen(call.optimizer)
             self._records[number] = _Record(weakref.ref(call.optimizer), held, call.index, weights, FIRST)
             return
-        while record.due <= call.index - record.began:  # some steps may have gone by unseen
+        while record.due <= call.index - record.began:  # some steps may be unseen
             record.due = _after(record.due)
         self._before = (number, [_before(weight.ref()) for weight in record.weights])
 
@@ -143,12 +133,12 @@ class WeightUpdatesObserver(Observer):
 
 
 def _after(due: int) -> int:
-    """4, 6, 8, 12, 16, 24, 32 ...: two looks for each doubling."""
+    """4, 6, 8, 12, 16, 24, 32 ...: two measurements per doubling."""
     return due * 3 // 2 if due & (due - 1) == 0 else due * 4 // 3
 
 
 def _can_be_looked_at(parameter: object) -> bool:
-    """A dense matrix, or more, of real numbers, whole on this machine."""
+    """A dense floating-point matrix, or more, complete on this machine."""
     if type(parameter) not in (Tensor, nn.Parameter) or not isinstance(parameter, Tensor):
         return False
     dense = parameter.layout is torch.strided and not parameter.is_meta and parameter.is_floating_point()
@@ -162,21 +152,21 @@ def _can_be_looked_at(parameter: object) -> bool:
 
 
 def _lies_whole(parameter: Tensor) -> bool:
-    """Its numbers fill one stretch of memory, so that they can be picked without a copy of them all."""
+    """Its elements are contiguous in memory, so that some can be picked without a copy of all."""
     return parameter.is_contiguous() or (
         parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
     )
 
 
 def _numbers(parameter: Tensor) -> Tensor:
-    """Some numbers of a weight, evenly spaced in memory."""
+    """Some elements of a weight, evenly spaced in memory."""
     apart = -(-parameter.numel() // NUMBERS)
     with torch.no_grad():
         return parameter.detach().as_strided((parameter.numel() // apart,), (apart,)).float()
 
 
 def _before(parameter: Tensor | None) -> _Before | None:
-    """None for a weight that this step does not move."""
+    """None for a weight that this step does not change."""
     gradient = None if parameter is None else parameter.grad
     if parameter is None or gradient is None or gradient.layout is not torch.strided or not _lies_whole(parameter):
         return None
