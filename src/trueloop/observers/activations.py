@@ -67,7 +67,7 @@ class ActivationsObserver(Observer):
         ]
         layers = tuple(facts for facts in told if facts is not None)
         if layers:
-            self.bus.emit(ActivationsMeasured(step=self.bus.step, place=call.place, backward=number, layers=layers))
+            self.emit(ActivationsMeasured, call.place, backward=number, layers=layers)
 
     def _owners(self) -> dict[int, tuple[KnownModel, str]]:
         """The model and the layer of each parameter."""

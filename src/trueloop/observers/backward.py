@@ -59,26 +59,24 @@ class BackwardObserver(Observer):
         site = self._sites.get(call.place) or self._new_site(call.place)
         walked = self._walk(call) if self._walk_is_due(site) else (None, None, None)
         broadcast = broadcast_in(only) if only is not None and self.bus.deep else None
-        self.bus.emit(
-            Backward(
-                step=self.bus.step,
-                place=call.place,
-                call=call.number,
-                loss=None if only is None else self._value(only, shape),
-                root="" if root is None else node_name(root),
-                mean=shape.mean,
-                divided=shape.divided or call.gradients not in (None, (None,)),
-                scaled_by_amp=shape.scaled_by_amp,
-                inside_step=call.inside_step,
-                retained=bool(call.retain_graph),
-                nodes=walked[0],
-                spanned_steps=walked[1],
-                reached=walked[2],
-                optimized=self._count_optimized(),
-                broadcast=broadcast,
-                broadcast_place=_subtraction(call.place) if broadcast else None,
-                loss_text=site.text,
-            )
+        self.emit(
+            Backward,
+            call.place,
+            call=call.number,
+            loss=None if only is None else self._value(only, shape),
+            root="" if root is None else node_name(root),
+            mean=shape.mean,
+            divided=shape.divided or call.gradients not in (None, (None,)),
+            scaled_by_amp=shape.scaled_by_amp,
+            inside_step=call.inside_step,
+            retained=bool(call.retain_graph),
+            nodes=walked[0],
+            spanned_steps=walked[1],
+            reached=walked[2],
+            optimized=self._count_optimized(),
+            broadcast=broadcast,
+            broadcast_place=_subtraction(call.place) if broadcast else None,
+            loss_text=site.text,
         )
 
     # -- the loss --

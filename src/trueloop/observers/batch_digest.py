@@ -48,9 +48,7 @@ class BatchDigestObserver(Observer):
             index = self._seen[known.number]
             self._seen[known.number] += 1
             self._left -= 1
-            self.bus.emit(
-                BatchDigested(self.bus.step, call.place, self._rank, known.number, index, digest, self._loader_place)
-            )
+            self.emit(BatchDigested, call.place, self._rank, known.number, index, digest, self._loader_place)
 
 
 def _digest(call: ModuleCall) -> str:

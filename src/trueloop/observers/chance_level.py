@@ -113,22 +113,20 @@ class ChanceLevelObserver(Observer):
             quarter = len(looks) // 4
             chance = _chance_of_classes if any(look.counts for look in looks) else _chance_of_numbers
             first, third, last = looks[:quarter], looks[2 * quarter : 3 * quarter], looks[len(looks) - quarter :]
-            self.bus.emit(
-                LossAgainstChance(
-                    step=self.bus.step,
-                    place=place,
-                    function=site.function,
-                    calls=site.calls,
-                    sampled_calls=len(looks),
-                    targets=sum(look.size for look in looks),
-                    classes=len(set().union(*(look.counts for look in looks))),
-                    one_sided=sum(look.one_sided for look in looks),
-                    first=_mean_loss(first),
-                    third=_mean_loss(third),
-                    last=_mean_loss(last),
-                    third_chance=chance(looks, third),
-                    chance=chance(looks, last),
-                )
+            self.emit(
+                LossAgainstChance,
+                place,
+                function=site.function,
+                calls=site.calls,
+                sampled_calls=len(looks),
+                targets=sum(look.size for look in looks),
+                classes=len(set().union(*(look.counts for look in looks))),
+                one_sided=sum(look.one_sided for look in looks),
+                first=_mean_loss(first),
+                third=_mean_loss(third),
+                last=_mean_loss(last),
+                third_chance=chance(looks, third),
+                chance=chance(looks, last),
             )
 
 

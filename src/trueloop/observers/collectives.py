@@ -31,7 +31,7 @@ class CollectiveObserver(Observer):
         reason = cast(Literal["finished", "cut", "exception", "interrupted", "exit", "hung"], end.reason)
         failure = f"{type(end.exception).__name__}: {end.exception}".split("\n")[0] if end.reason == "exception" else ""
         place = _raised(end.exception) if failure else None
-        self.bus.emit(CollectivesCalled(self.bus.step, place, self.rank, journal.calls(), reason, failure))
+        self.emit(CollectivesCalled, place, self.rank, journal.calls(), reason, failure)
 
 
 def _raised(error: BaseException | None) -> Place | None:

@@ -42,7 +42,7 @@ class CompilationObserver(Observer):
         found = {b.place: b for reason, stack in fresh if (b := _break(reason, stack)) is not None}
         again = [_again(code, reasons[failures_before.get(code, 0) :]) for code, reasons in failures.items()]
         repeated = tuple(recompilation for recompilation in again if recompilation is not None)
-        self.bus.emit(CompilerRan(self.bus.step, None, made, tuple(found.values()), repeated))
+        self.emit(CompilerRan, None, made, tuple(found.values()), repeated)
 
 
 def _break(reason: str, stack: list[traceback.FrameSummary]) -> GraphBreak | None:

@@ -100,18 +100,16 @@ class ConstantOutputsObserver(Observer):
         if not facts:
             return
         spread, scale = max(facts, key=lambda pair: pair[0] / (pair[1] or 1.0))
-        self.bus.emit(
-            OutputsCompared(
-                step=self.bus.step,
-                place=look.place,
-                model=look.known.number,
-                name=look.known.name,
-                training=look.training,
-                batch=look.batch,
-                different=look.different,
-                spread=spread,
-                scale=scale,
-            )
+        self.emit(
+            OutputsCompared,
+            look.place,
+            model=look.known.number,
+            name=look.known.name,
+            training=look.training,
+            batch=look.batch,
+            different=look.different,
+            spread=spread,
+            scale=scale,
         )
 
 

@@ -193,18 +193,16 @@ class CounterfactualsObserver(Observer):
             return
         if meeting is None and change > WORTH_A_TRACE and case.proof != "loader":
             return
-        self.bus.emit(
-            BatchIndependenceTested(
-                step=self.bus.step,
-                place=call.place,
-                model=known.number,
-                name=known.name,
-                batch=size,
-                change=change,
-                repeat=_distance(first, again),
-                layer=meeting.layer if meeting else "",
-                defined=_where(meeting, unwrapped(call.module)),
-            )
+        self.emit(
+            BatchIndependenceTested,
+            call.place,
+            model=known.number,
+            name=known.name,
+            batch=size,
+            change=change,
+            repeat=_distance(first, again),
+            layer=meeting.layer if meeting else "",
+            defined=_where(meeting, unwrapped(call.module)),
         )
 
     def _ask_for_the_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
@@ -234,19 +232,17 @@ class CounterfactualsObserver(Observer):
                 change, _distance(first, _of_past(twin.run(later, summaries.put_back()), given, time, position))
             )
         meeting = find_future_leak(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
-        self.bus.emit(
-            CausalityTested(
-                step=self.bus.step,
-                place=call.place,
-                model=known.number,
-                name=known.name,
-                position=position,
-                length=length,
-                change=change,
-                repeat=_distance(first, again),
-                layer=meeting.layer if meeting else "",
-                defined=_where(meeting, unwrapped(call.module)),
-            )
+        self.emit(
+            CausalityTested,
+            call.place,
+            model=known.number,
+            name=known.name,
+            position=position,
+            length=length,
+            change=change,
+            repeat=_distance(first, again),
+            layer=meeting.layer if meeting else "",
+            defined=_where(meeting, unwrapped(call.module)),
         )
 
 

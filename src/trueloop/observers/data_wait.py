@@ -110,16 +110,14 @@ class DataWaitObserver(Observer):
         self._told.add(number)
         rounds.forget()
         steps = len(rounds.walls)
-        self.bus.emit(
-            BatchesAwaited(
-                step=self.bus.step,
-                place=rounds.place,
-                loader=number,
-                device=(self._device or torch.device("cpu")).type,
-                steps=steps,
-                step_ms=median(rounds.walls) / 1e6,
-                waited_ms=median(rounds.waits) / 1e6,
-                computed_ms=median(rounds.computed) / 1e6,
-                idle=sum(rounds.idle) / len(rounds.idle) if rounds.idle else None,
-            )
+        self.emit(
+            BatchesAwaited,
+            rounds.place,
+            loader=number,
+            device=(self._device or torch.device("cpu")).type,
+            steps=steps,
+            step_ms=median(rounds.walls) / 1e6,
+            waited_ms=median(rounds.waits) / 1e6,
+            computed_ms=median(rounds.computed) / 1e6,
+            idle=sum(rounds.idle) / len(rounds.idle) if rounds.idle else None,
         )

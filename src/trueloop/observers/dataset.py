@@ -29,14 +29,7 @@ from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LoaderStart
 from trueloop.taps.fork import CannotFork, run_in_fork
 from trueloop.taps.place import is_users
-from trueloop.taps.random_sources import (
-    Part,
-    RandomStates,
-    SeedRecorder,
-    is_generator,
-    parts_of,
-    reseed,
-)
+from trueloop.taps.random_sources import Part, RandomStates, SeedRecorder, is_generator, parts_of, reseed
 from trueloop.torch_private.dataloader import become_worker
 from trueloop.usercode.ownership import assigned_place
 from trueloop.usercode.source import source_of
@@ -91,24 +84,22 @@ class DatasetObserver(Observer):
             answer = run_in_fork(lambda: _Rehearsal(loader).answer(), SECONDS, with_cuda=_forks(loader))
         except CannotFork as error:
             refused = str(error)
-        self.bus.emit(
-            DatasetRedrawn(
-                step=self.bus.step,
-                place=start.place,
-                loader=self.bus.ordinal("loader", loader),
-                dataset=type(dataset).__name__,
-                workers=loader.num_workers,
-                persistent=bool(loader.persistent_workers),
-                samples=answer.samples,
-                refused=refused,
-                rewritten=answer.rewritten,
-                values=answer.values,
-                rewritten_place=answer.rewritten_place,
-                identical_across=answer.alike,
-                cause=answer.cause,
-                cause_name=answer.cause_name,
-                cause_place=answer.cause_place,
-            )
+        self.emit(
+            DatasetRedrawn,
+            start.place,
+            loader=self.bus.ordinal("loader", loader),
+            dataset=type(dataset).__name__,
+            workers=loader.num_workers,
+            persistent=bool(loader.persistent_workers),
+            samples=answer.samples,
+            refused=refused,
+            rewritten=answer.rewritten,
+            values=answer.values,
+            rewritten_place=answer.rewritten_place,
+            identical_across=answer.alike,
+            cause=answer.cause,
+            cause_name=answer.cause_name,
+            cause_place=answer.cause_place,
         )
 
 

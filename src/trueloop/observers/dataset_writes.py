@@ -79,9 +79,7 @@ class DatasetWritesObserver(Observer):
                 and not torch.equal(_spaced(tensor), seen.numbers)
             ):
                 before, after = float(seen.numbers.max()), float(_spaced(tensor).max())
-                self.bus.emit(
-                    BatchRewritten(self.bus.step, seen.place, seen.loader, seen.dataset, seen.attribute, before, after)
-                )
+                self.emit(BatchRewritten, seen.place, seen.loader, seen.dataset, seen.attribute, before, after)
         self._seen.clear()
 
 

@@ -159,9 +159,7 @@ class DDPBypassObserver(Observer):
         if strange and wrapped.strange_steps == STEPS:
             how: Literal["thawed", "replaced"] = "thawed" if all(frozen for _, frozen in strange) else "replaced"
             names = tuple(name for name, _ in strange)
-            self.bus.emit(
-                GradientsNotExchanged(self.bus.step, wrapped.place, wrapped.name, how, names, STEPS, wrapped.ranks)
-            )
+            self.emit(GradientsNotExchanged, wrapped.place, wrapped.name, how, names, STEPS, wrapped.ranks)
 
 
 def _is(known: dict[int, weakref.ref[nn.Parameter]], parameter: Tensor) -> bool:

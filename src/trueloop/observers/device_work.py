@@ -45,7 +45,7 @@ class DeviceWorkObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         if self._places:
-            self.bus.emit(DeviceWorked(self.bus.step, None, self._device, tuple(self._places)))
+            self.emit(DeviceWorked, None, self._device, tuple(self._places))
 
 
 def _device_of(module: nn.Module) -> str:

@@ -33,18 +33,16 @@ class DistributedSamplerObserver(Observer):
         self._count()
         loader = self.bus.ordinal("loader", start.loader)
         self._places[loader] = start.place
-        self.bus.emit(
-            SamplerPass(
-                step=self.bus.step,
-                place=start.place,
-                loader=loader,
-                dataset=self._number(sampler.dataset, loader),
-                epoch=sampler.epoch,
-                seed=sampler.seed,
-                replicas=sampler.num_replicas,
-                trained=self._trained.get(start.place, 0),
-                attribute=attribute,
-            )
+        self.emit(
+            SamplerPass,
+            start.place,
+            loader=loader,
+            dataset=self._number(sampler.dataset, loader),
+            epoch=sampler.epoch,
+            seed=sampler.seed,
+            replicas=sampler.num_replicas,
+            trained=self._trained.get(start.place, 0),
+            attribute=attribute,
         )
         self._trained[start.place] = 0
 

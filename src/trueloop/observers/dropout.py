@@ -17,13 +17,11 @@ class DropoutObserver(Observer):
         if call.owner is None or call.owner.training:
             return
         name = type(call.owner).__name__
-        self.bus.emit(
-            DropoutWhileEvaluating(
-                step=self.bus.step,
-                place=call.place,
-                function=call.function,
-                probability=float(call.probability),
-                module=name,
-                on_purpose=any(says_monte_carlo(word) for word in (name, *call.callers)),
-            )
+        self.emit(
+            DropoutWhileEvaluating,
+            call.place,
+            function=call.function,
+            probability=float(call.probability),
+            module=name,
+            on_purpose=any(says_monte_carlo(word) for word in (name, *call.callers)),
         )

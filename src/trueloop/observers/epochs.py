@@ -21,15 +21,7 @@ class LoaderObserver(Observer):
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
         self._passes[number] = self._passes.get(number, 0) + 1
-        self.bus.emit(
-            EpochStarted(
-                step=self.bus.step,
-                place=start.place,
-                loader=number,
-                batches=_length(start.loader),
-                passes=self._passes[number],
-            )
-        )
+        self.emit(EpochStarted, start.place, loader=number, batches=_length(start.loader), passes=self._passes[number])
 
 
 class ModeObserver(Observer):
@@ -38,7 +30,7 @@ class ModeObserver(Observer):
 
     def mode_set(self, change: ModeChange) -> None:
         number = self.bus.ordinal("model", change.module)
-        self.bus.emit(ModeSet(self.bus.step, change.place, number, type(change.module).__name__, change.training))
+        self.emit(ModeSet, change.place, number, type(change.module).__name__, change.training)
 
 
 def _length(loader: DataLoader[object]) -> int | None:

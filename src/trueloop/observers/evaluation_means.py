@@ -81,6 +81,4 @@ class EvaluationMeansObserver(Observer):
         if len(done.losses) == len(done.sizes):
             by_batch = sum(loss for loss, _ in done.losses) / len(done.losses)
             by_sample = sum(loss * count for loss, count in done.losses) / sum(count for _, count in done.losses)
-        self.bus.emit(
-            EvaluationPass(self.bus.step, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)
-        )
+        self.emit(EvaluationPass, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)

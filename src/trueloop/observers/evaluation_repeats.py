@@ -195,18 +195,16 @@ class EvaluationRepeatsObserver(Observer):
         if draws.drops and not draws.names:
             return  # dropout-always-on reports that
         named = "" if call.place is None else call.place.function
-        self.bus.emit(
-            EvaluationRepeated(
-                step=self.bus.step,
-                place=call.place,
-                model=known.number,
-                name=known.name,
-                batch=few,
-                change=change,
-                drawn=tuple(draws.names),
-                drawn_at=draws.place or (_line_drawing(model) if change else None),
-                sampling=draws.sampling or case.repeats or _means_chance(f"{named} {known.name}"),
-            )
+        self.emit(
+            EvaluationRepeated,
+            call.place,
+            model=known.number,
+            name=known.name,
+            batch=few,
+            change=change,
+            drawn=tuple(draws.names),
+            drawn_at=draws.place or (_line_drawing(model) if change else None),
+            sampling=draws.sampling or case.repeats or _means_chance(f"{named} {known.name}"),
         )
 
 

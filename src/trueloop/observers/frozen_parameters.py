@@ -95,24 +95,22 @@ class FrozenParametersObserver(Observer):
         if not changes:
             return
         groups = call.optimizer.param_groups
-        self.bus.emit(
-            FrozenMoved(
-                step=self.bus.step,
-                place=call.place,
-                optimizer=number,
-                name=type(call.optimizer).__name__,
-                parameters=tuple(self.objects.name_of(parameter) for _, parameter, _ in changes[:NAMED]),
-                moved=len(changes),
-                frozen=len(frozen),
-                gradients=changes[0][0].gradient,
-                change=max(change for _, _, change in changes),
-                decay=max(float(group.get("weight_decay", 0.0)) for group in groups),
-                momentum=any(
-                    call.optimizer.state.get(parameter, {}).get(name) is not None
-                    for _, parameter, _ in changes
-                    for name in MEMORY
-                ),
-            )
+        self.emit(
+            FrozenMoved,
+            call.place,
+            optimizer=number,
+            name=type(call.optimizer).__name__,
+            parameters=tuple(self.objects.name_of(parameter) for _, parameter, _ in changes[:NAMED]),
+            moved=len(changes),
+            frozen=len(frozen),
+            gradients=changes[0][0].gradient,
+            change=max(change for _, _, change in changes),
+            decay=max(float(group.get("weight_decay", 0.0)) for group in groups),
+            momentum=any(
+                call.optimizer.state.get(parameter, {}).get(name) is not None
+                for _, parameter, _ in changes
+                for name in MEMORY
+            ),
         )
 
     def _frozen(self, optimizer: Optimizer, number: int) -> list[Tensor]:

@@ -66,9 +66,7 @@ class FrozenStatisticsObserver(Observer):
             self._told.add(known.number)
             names = tuple(name for name, _ in moved[:NAMED])
             steps, change = call.index - before[0], max(change for _, change in moved)
-            self.bus.emit(
-                FrozenStatisticsMoved(self.bus.step, call.place, known.name, names, len(moved), steps, change)
-            )
+            self.emit(FrozenStatisticsMoved, call.place, known.name, names, len(moved), steps, change)
             return
         looks = [
             _Look(weakref.ref(layer), name, layer.running_mean.clone(), _weights(layer))

@@ -180,7 +180,7 @@ class GradientObserver(Observer):
         stale = bool(holders) and all(ledger.late for ledger in holders)
         number = holders[0].number if holders else None
         place = None if number is None else self._step_places.get(number)
-        self.bus.emit(Clipped(self.bus.step, call.place, call.function, call.limit, stale, number, place))
+        self.emit(Clipped, call.place, call.function, call.limit, stale, number, place)
 
     def clip_ended(self, call: ClipCall) -> None:
         for ledger in self._holders(call.parameters):
@@ -257,24 +257,22 @@ class GradientObserver(Observer):
         places = [place for place in ledger.backwards if place is not None]
         busiest, most = ledger.backwards.most_common(1)[0] if ledger.backwards else (None, 0)
         name = type(call.optimizer).__name__
-        self.bus.emit(
-            Stepped(
-                step=self.bus.step,
-                place=call.place,
-                optimizer=ledger.number,
-                name=name,
-                index=call.index,
-                gradients=found,
-                cleared=ledger.cleared,
-                backwards=sum(ledger.backwards.values()),
-                backward_places=tuple(places),
-                most_at_one_place=most,
-                averaged=ledger.averaged.get(busiest, True) or ledger.rescaled,
-                clipped=ledger.clipped,
-                closure=call.closure,
-                learning_rates=tuple(float(group.get("lr", 0.0)) for group in call.optimizer.param_groups),
-                scale_free=name in SCALE_FREE,
-            )
+        self.emit(
+            Stepped,
+            call.place,
+            optimizer=ledger.number,
+            name=name,
+            index=call.index,
+            gradients=found,
+            cleared=ledger.cleared,
+            backwards=sum(ledger.backwards.values()),
+            backward_places=tuple(places),
+            most_at_one_place=most,
+            averaged=ledger.averaged.get(busiest, True) or ledger.rescaled,
+            clipped=ledger.clipped,
+            closure=call.closure,
+            learning_rates=tuple(float(group.get("lr", 0.0)) for group in call.optimizer.param_groups),
+            scale_free=name in SCALE_FREE,
         )
 
 

@@ -93,18 +93,16 @@ class GradientNormsObserver(Observer):
         self, call: StepCall, number: int, name: str, layers: tuple[LayerGradient, ...], total: float, clipped: bool
     ) -> None:
         rates = [float(group.get("lr", 0.0)) for group in call.optimizer.param_groups]
-        self.bus.emit(
-            GradientsMeasured(
-                step=self.bus.step,
-                place=call.place,
-                optimizer=number,
-                index=call.index,
-                model=name,
-                layers=layers,
-                total=total,
-                clipped=clipped,
-                learning_rate=max(rates, default=0.0),
-            )
+        self.emit(
+            GradientsMeasured,
+            call.place,
+            optimizer=number,
+            index=call.index,
+            model=name,
+            layers=layers,
+            total=total,
+            clipped=clipped,
+            learning_rate=max(rates, default=0.0),
         )
 
     def _layers(self, model: nn.Module, lengths: dict[int, float]) -> tuple[LayerGradient, ...]:

@@ -77,7 +77,7 @@ class HiddenNonfiniteObserver(Observer):
             and isinstance(call.tensors[0], Tensor)
             and not _not_finite(call.tensors[0])
         ):
-            self.bus.emit(LossHidden(self.bus.step, suspect.place, suspect.what, "left out"))
+            self.emit(LossHidden, suspect.place, suspect.what, "left out")
 
     def gradients_taken(self, call: BackwardCall) -> None:
         """A loss that needs no backward: an inner step of meta-learning, a penalty."""
@@ -96,7 +96,7 @@ class HiddenNonfiniteObserver(Observer):
         ):
             return
         if loss or self._is_gradient(tensor):
-            self.bus.emit(LossHidden(self.bus.step, replaced.place, "loss" if loss else "gradient", "replaced"))
+            self.emit(LossHidden, replaced.place, "loss" if loss else "gradient", "replaced")
 
     def _is_gradient(self, tensor: Tensor) -> bool:
         optimizers = (optimizer for _, optimizer in self.objects.living_optimizers())
@@ -123,7 +123,7 @@ class HiddenNonfiniteObserver(Observer):
             if frame.f_globals.get("__name__") == "transformers.trainer":
                 trainer = frame.f_locals.get("self")
                 if getattr(getattr(trainer, "args", None), FILTER, False):
-                    self.bus.emit(LogFiltered(self.bus.step, place, "transformers' Trainer", FILTER))
+                    self.emit(LogFiltered, place, "transformers' Trainer", FILTER)
                 return
             frame = frame.f_back
 

@@ -93,17 +93,15 @@ class LabelConflictsObserver(Observer):
         if book is None or not book.confirmed:
             return
         total = book.labels.total()
-        self.bus.emit(
-            LabelsCompared(
-                step=self.bus.step,
-                place=book.place,
-                loader=number,
-                samples=total,
-                repeated=book.repeated,
-                agreed=book.agreed,
-                expected=sum((count / total) ** 2 for count in book.labels.values()) if total else 0.0,
-                classes=len(book.labels),
-            )
+        self.emit(
+            LabelsCompared,
+            book.place,
+            loader=number,
+            samples=total,
+            repeated=book.repeated,
+            agreed=book.agreed,
+            expected=sum((count / total) ** 2 for count in book.labels.values()) if total else 0.0,
+            classes=len(book.labels),
         )
 
 

@@ -90,4 +90,4 @@ class LiveGraphsObserver(Observer):
                 continue
             while tally.next_told <= len(steps):
                 tally.next_told = tally.next_told + SMALLEST if tally.next_told < STEADY else 2 * tally.next_told
-            self.bus.emit(GraphsAlive(self.bus.step, place, len(steps), tally.made, min(steps), training))
+            self.emit(GraphsAlive, place, len(steps), tally.made, min(steps), training)

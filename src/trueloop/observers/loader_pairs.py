@@ -71,9 +71,7 @@ class LoaderPairsObserver(Observer):
             return
         self._pairs[giver, target] += 1
         if self._pairs[giver, target] == PAIRS:
-            self.bus.emit(
-                LoadersOutOfSync(self.bus.step, loss.place, giver, target, inputs.samples, PAIRS, inputs.place)
-            )
+            self.emit(LoadersOutOfSync, loss.place, giver, target, inputs.samples, PAIRS, inputs.place)
 
     def _giver(self, tensor: Tensor) -> int | None:
         """The loader whose latest batch this is, or was copied or viewed from."""

@@ -29,17 +29,15 @@ class LoaderSettingsObserver(Observer):
         if number in self._told:
             return
         self._told.add(number)
-        self.bus.emit(
-            LoaderSeen(
-                step=self.bus.step,
-                place=self._built.get(self.bus.ordinal("built loader", loader)) or start.place,
-                loader=number,
-                workers=loader.num_workers,
-                cores=_cores(),
-                batch_size=loader.batch_size,
-                pinned=loader.pin_memory,
-                stream=isinstance(loader.dataset, IterableDataset),
-            )
+        self.emit(
+            LoaderSeen,
+            self._built.get(self.bus.ordinal("built loader", loader)) or start.place,
+            loader=number,
+            workers=loader.num_workers,
+            cores=_cores(),
+            batch_size=loader.batch_size,
+            pinned=loader.pin_memory,
+            stream=isinstance(loader.dataset, IterableDataset),
         )
 
 

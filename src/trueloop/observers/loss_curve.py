@@ -87,22 +87,20 @@ class LossCurveObserver(Observer):
         place, course = max(self._courses.items(), key=lambda item: item[1].count, default=(None, _Course()))
         if not course.kept:
             return
-        self.bus.emit(
-            LossCurve(
-                step=self.bus.step,
-                place=place,
-                count=course.count,
-                share=course.count / sum(known.count for known in self._courses.values()),
-                seen=len(course.kept),
-                first=tuple(course.first),
-                peak=course.peak,
-                end=median(course.last_quarter),
-                swing=course.swing,
-                below_zero=self._below_zero,
-                closures=self._closures,
-                optimizers=sum(taken > 0 for taken in self.bus.steps_taken.values()),
-                bootstrapped=self._bootstrapped,
-            )
+        self.emit(
+            LossCurve,
+            place,
+            count=course.count,
+            share=course.count / sum(known.count for known in self._courses.values()),
+            seen=len(course.kept),
+            first=tuple(course.first),
+            peak=course.peak,
+            end=median(course.last_quarter),
+            swing=course.swing,
+            below_zero=self._below_zero,
+            closures=self._closures,
+            optimizers=sum(taken > 0 for taken in self.bus.steps_taken.values()),
+            bootstrapped=self._bootstrapped,
         )
 
     def _value(self, call: BackwardCall, index: int) -> float | None:

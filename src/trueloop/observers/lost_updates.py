@@ -62,20 +62,18 @@ class LostUpdatesObserver(Observer):
         if entries == 0:
             return
         known = self.objects.optimizer(call.optimizer)
-        self.bus.emit(
-            UpdateRounded(
-                step=self.bus.step,
-                place=call.place,
-                optimizer=known.number,
-                name=known.name,
-                index=call.index,
-                parameter=self.objects.name_of(look.parameter),
-                dtype=str(look.parameter.dtype).removeprefix("torch."),
-                entries=entries,
-                unchanged=unchanged / entries,
-                learning_rate=look.rate,
-                optimizer_place=known.place,
-            )
+        self.emit(
+            UpdateRounded,
+            call.place,
+            optimizer=known.number,
+            name=known.name,
+            index=call.index,
+            parameter=self.objects.name_of(look.parameter),
+            dtype=str(look.parameter.dtype).removeprefix("torch."),
+            entries=entries,
+            unchanged=unchanged / entries,
+            learning_rate=look.rate,
+            optimizer_place=known.place,
         )
 
     def _largest(self, optimizer: Optimizer) -> tuple[Tensor, Tensor, Tensor, float] | None:

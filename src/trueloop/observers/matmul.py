@@ -59,18 +59,16 @@ class MatmulObserver(Observer):
             return
         for number, work in self._works.items():
             self._told.add(number)
-            self.bus.emit(
-                Matmuls(
-                    step=self.bus.step,
-                    place=work.place,
-                    model=number,
-                    name=work.name,
-                    capability=work.capability,
-                    precision=_precision(),
-                    layers=work.layers,
-                    gigaflops=work.flops / 1e9,
-                    set_by_user=_said(work.place),
-                )
+            self.emit(
+                Matmuls,
+                work.place,
+                model=number,
+                name=work.name,
+                capability=work.capability,
+                precision=_precision(),
+                layers=work.layers,
+                gigaflops=work.flops / 1e9,
+                set_by_user=_said(work.place),
             )
         self._works.clear()
 

@@ -59,16 +59,14 @@ class ModelMovesObserver(Observer):
         return any(id(parameter) in held for parameter in module.parameters())
 
     def _tell(self, move: ModuleMove, row: _Row, number: int) -> None:
-        self.bus.emit(
-            ModelMoved(
-                step=self.bus.step,
-                place=move.place,
-                model=number,
-                name=type(move.module).__name__,
-                function=move.function,
-                moves=row.moves,
-                changed=row.changed,
-                tensors=sum(1 for _ in move.module.parameters()) + sum(1 for _ in move.module.buffers()),
-                took_ms=move.took_ns / 1e6,
-            )
+        self.emit(
+            ModelMoved,
+            move.place,
+            model=number,
+            name=type(move.module).__name__,
+            function=move.function,
+            moves=row.moves,
+            changed=row.changed,
+            tensors=sum(1 for _ in move.module.parameters()) + sum(1 for _ in move.module.buffers()),
+            took_ms=move.took_ns / 1e6,
         )

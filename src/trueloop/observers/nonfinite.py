@@ -238,25 +238,23 @@ class NonfiniteObserver(Observer):
         return None
 
     def _tell(self, what: Literal["loss", "gradient"], value: str, source: Source, origin: Origin) -> None:
-        self.bus.emit(
-            NotFinite(
-                step=self.bus.step,
-                place=origin.place or self._backward_place,
-                what=what,
-                layer=origin.layer,
-                operation=origin.operation,
-                input_range=origin.input_range,
-                value=value,
-                origin=source,
-                learning_rates=tuple(
-                    float(group.get("lr", 0.0))
-                    for _, optimizer in self.objects.living_optimizers()
-                    for group in optimizer.param_groups
-                ),
-                sample=self._sample if source == "input" else None,
-                loader=self._loader,
-                batch=None if self._loader is None else self._drawn[self._loader] - 1,
-            )
+        self.emit(
+            NotFinite,
+            origin.place or self._backward_place,
+            what=what,
+            layer=origin.layer,
+            operation=origin.operation,
+            input_range=origin.input_range,
+            value=value,
+            origin=source,
+            learning_rates=tuple(
+                float(group.get("lr", 0.0))
+                for _, optimizer in self.objects.living_optimizers()
+                for group in optimizer.param_groups
+            ),
+            sample=self._sample if source == "input" else None,
+            loader=self._loader,
+            batch=None if self._loader is None else self._drawn[self._loader] - 1,
         )
 
 

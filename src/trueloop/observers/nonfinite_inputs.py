@@ -96,7 +96,7 @@ class NonfiniteInputsObserver(Observer):
     def _tell(self, place: Place | None, into: str, *, evaluating: bool) -> None:
         facts, self._bad = self._bad, None
         if facts is not None:
-            self.bus.emit(InputNotFinite(step=self.bus.step, place=place, **facts, into=into, evaluating=evaluating))
+            self.emit(InputNotFinite, place, **facts, into=into, evaluating=evaluating)
 
 
 def _named(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:

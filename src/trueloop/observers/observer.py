@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar, final
+from collections.abc import Callable
+from typing import ClassVar, Concatenate, ParamSpec, final
 
-from trueloop.event import Event
+from trueloop.event import Event, Place
 from trueloop.observers.run_objects import RunObjects
 from trueloop.taps.bus import Bus
 
 __all__ = ["Observer"]
+
+P = ParamSpec("P")
 
 
 class Observer(ABC):
@@ -32,3 +35,14 @@ class Observer(ABC):
 
     def prepare(self) -> None:
         """Set up what the observer remembers."""
+
+    @final
+    def emit(
+        self,
+        kind: Callable[Concatenate[int, Place | None, P], Event],
+        place: Place | None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Emit an event of this kind, at the current step."""
+        self.bus.emit(kind(self.bus.step, place, *args, **kwargs))

@@ -73,16 +73,14 @@ class OutsideWritesObserver(Observer):
         written = [
             self._compare(weight, parameter, now) for (weight, parameter), now in zip(found, present, strict=True)
         ]
-        self.bus.emit(
-            WeightsCompared(
-                step=self.bus.step,
-                place=call.place,
-                optimizer=number,
-                name=type(call.optimizer).__name__,
-                index=left.index,
-                compared=len(found),
-                changed=tuple(weight for weight in written if weight is not None),
-            )
+        self.emit(
+            WeightsCompared,
+            call.place,
+            optimizer=number,
+            name=type(call.optimizer).__name__,
+            index=left.index,
+            compared=len(found),
+            changed=tuple(weight for weight in written if weight is not None),
         )
 
     def _shared(self, number: int, left: _Left) -> bool:

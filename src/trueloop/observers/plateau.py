@@ -35,20 +35,16 @@ class PlateauObserver(Observer):
         index = self._told.get(schedule, 0)
         self._told[schedule] = index + 1
         rates = [group.get("lr", 0.0) for group in schedule.optimizer.param_groups]
-        self.bus.emit(
-            PlateauStepped(
-                step=self.bus.step,
-                place=call.place,
-                schedule=self.bus.ordinal("schedule", schedule),
-                index=index,
-                value=float(
-                    value.item() if isinstance(value, Tensor) else value
-                ),  # as the schedule itself has just read it
-                is_int=isinstance(value, int) and not isinstance(value, bool),
-                mode=str(schedule.mode),
-                patience=int(schedule.patience),
-                learning_rates=tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.is_cpu),
-                optimizer_steps=self.bus.steps_taken[self.bus.ordinal("optimizer", schedule.optimizer)],
-                built=self._built.get(schedule),
-            )
+        self.emit(
+            PlateauStepped,
+            call.place,
+            schedule=self.bus.ordinal("schedule", schedule),
+            index=index,
+            value=float(value.item() if isinstance(value, Tensor) else value),
+            is_int=isinstance(value, int) and not isinstance(value, bool),
+            mode=str(schedule.mode),
+            patience=int(schedule.patience),
+            learning_rates=tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.is_cpu),
+            optimizer_steps=self.bus.steps_taken[self.bus.ordinal("optimizer", schedule.optimizer)],
+            built=self._built.get(schedule),
         )

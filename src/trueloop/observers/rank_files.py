@@ -36,7 +36,7 @@ class SavedFilesObserver(Observer):
         path = _path_of(save.file)
         if self._rank is not None and path and self._left:
             self._left -= 1
-            self.bus.emit(StateWritten(self.bus.step, save.place, self._rank, path))
+            self.emit(StateWritten, save.place, self._rank, path)
 
 
 class PrefixObserver(Observer):

@@ -52,10 +52,8 @@ class ReplicaObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         if self._rank is not None:
             flags = (self._sharded, self._averaged, self._swapped)
-            self.bus.emit(
-                GradientsShared(
-                    self.bus.step, self._place, self._rank, self._by, self._members, *flags, broadcasts=self._broadcasts
-                )
+            self.emit(
+                GradientsShared, self._place, self._rank, self._by, self._members, *flags, broadcasts=self._broadcasts
             )
 
     # -- what is exchanged --
@@ -102,9 +100,7 @@ class ReplicaObserver(Observer):
         self._total = sum(p.numel() for p in held)
         known = self.objects.optimizer(call.optimizer)
         sampled = tuple(self._sampled(held[:PARAMETERS]))
-        self.bus.emit(
-            ParametersSampled(self.bus.step, call.place, self._rank, known.number, known.name, call.index, sampled)
-        )
+        self.emit(ParametersSampled, call.place, self._rank, known.number, known.name, call.index, sampled)
 
     def _sampled(self, parameters: list[Tensor]) -> Iterator[SampledParameter]:
         for number, parameter in enumerate(parameters):

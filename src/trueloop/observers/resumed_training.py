@@ -142,28 +142,26 @@ class ResumedTrainingObserver(Observer):
             return
         file = first.loaded.file
         kept = next((kept for kept in file.optimizers if _fits(kept, call.optimizer)), None)
-        self.bus.emit(
-            Resumed(
-                step=self.bus.step,
-                place=first.loaded.place,
-                file=file.path,
-                model=type(module).__name__,
-                optimizer=number,
-                name=type(call.optimizer).__name__,
-                optimizer_place=self.objects.optimizer(call.optimizer).place,
-                fresh=first.fresh,
-                stateful=bool(_kinds(call.optimizer)),
-                key=() if kept is None else kept.key,
-                parameters_with_state=0 if kept is None else sum(shape is not None for shape in kept.shapes),
-                steps_before=0 if kept is None else kept.steps,
-                same_settings=kept is not None and _same_settings(kept, call.optimizer),
-                rate_moved=kept is not None and any(not isclose(rate, initial) for rate, initial in kept.rates),
-                contents=file.contents,
-                schedules=tuple(self._schedules_of(call.optimizer)),
-                scaler_used=self.bus.scaler_used,
-                scaler_restored="scaler" in self._restored,
-                random_restored="random" in self._restored,
-            )
+        self.emit(
+            Resumed,
+            first.loaded.place,
+            file=file.path,
+            model=type(module).__name__,
+            optimizer=number,
+            name=type(call.optimizer).__name__,
+            optimizer_place=self.objects.optimizer(call.optimizer).place,
+            fresh=first.fresh,
+            stateful=bool(_kinds(call.optimizer)),
+            key=() if kept is None else kept.key,
+            parameters_with_state=0 if kept is None else sum(shape is not None for shape in kept.shapes),
+            steps_before=0 if kept is None else kept.steps,
+            same_settings=kept is not None and _same_settings(kept, call.optimizer),
+            rate_moved=kept is not None and any(not isclose(rate, initial) for rate, initial in kept.rates),
+            contents=file.contents,
+            schedules=tuple(self._schedules_of(call.optimizer)),
+            scaler_used=self.bus.scaler_used,
+            scaler_restored="scaler" in self._restored,
+            random_restored="random" in self._restored,
         )
 
     def _schedules_of(self, optimizer: Optimizer) -> list[ScheduleAtResume]:

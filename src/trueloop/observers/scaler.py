@@ -92,18 +92,16 @@ class ScalerObserver(Observer):
             self._tell(scaler, count, ended=True)
 
     def _tell(self, scaler: GradScaler, count: _Count, *, ended: bool) -> None:
-        self.bus.emit(
-            ScalerCounted(
-                step=self.bus.step,
-                place=count.place,
-                scaler=count.number,
-                steps=count.steps,
-                skipped=count.skipped,
-                late_steps=count.late_steps,
-                late_skipped=count.late_skipped,
-                first_scale=count.first_scale,
-                scale=scaler.get_scale(),
-                growth_interval=scaler.get_growth_interval(),
-                ended=ended,
-            )
+        self.emit(
+            ScalerCounted,
+            count.place,
+            scaler=count.number,
+            steps=count.steps,
+            skipped=count.skipped,
+            late_steps=count.late_steps,
+            late_skipped=count.late_skipped,
+            first_scale=count.first_scale,
+            scale=scaler.get_scale(),
+            growth_interval=scaler.get_growth_interval(),
+            ended=ended,
         )

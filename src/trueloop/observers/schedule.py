@@ -58,16 +58,14 @@ class ScheduleObserver(Observer):
     def schedule_built(self, built: BuiltSchedule) -> None:
         record = self._know(built.scheduler, built.place, in_view=True)
         self._find_parts(built.scheduler)
-        self.bus.emit(
-            ScheduleBuilt(
-                step=self.bus.step,
-                place=record.place,
-                schedule=record.number,
-                name=record.name,
-                length=record.length,
-                learning_rates=_rates(built.scheduler),
-                optimizer=record.optimizer,
-            )
+        self.emit(
+            ScheduleBuilt,
+            record.place,
+            schedule=record.number,
+            name=record.name,
+            length=record.length,
+            learning_rates=_rates(built.scheduler),
+            optimizer=record.optimizer,
         )
 
     def schedule_stepped(self, call: ScheduleCall) -> None:
@@ -78,21 +76,19 @@ class ScheduleObserver(Observer):
             self._find_parts(call.scheduler)
         if record.inner:
             return
-        self.bus.emit(
-            ScheduleStepped(
-                step=self.bus.step,
-                place=call.place,
-                schedule=record.number,
-                name=record.name,
-                index=record.steps - 1,
-                length=record.length,
-                optimizer_steps=self._taken(record),
-                skipped_by_scaler=self.bus.scaler_used,
-                seen_from_start=record.in_view,
-                learning_rates=_rates(call.scheduler),
-                optimizer=record.optimizer,
-                explicit=_told_the_epoch(call),
-            )
+        self.emit(
+            ScheduleStepped,
+            call.place,
+            schedule=record.number,
+            name=record.name,
+            index=record.steps - 1,
+            length=record.length,
+            optimizer_steps=self._taken(record),
+            skipped_by_scaler=self.bus.scaler_used,
+            seen_from_start=record.in_view,
+            learning_rates=_rates(call.scheduler),
+            optimizer=record.optimizer,
+            explicit=_told_the_epoch(call),
         )
 
     def run_ended(self, end: RunEnd) -> None:

@@ -39,15 +39,13 @@ class SeedsObserver(Observer):
         self._asked = True
         known = self.objects.optimizer(call.optimizer)
         seeded = self._seeded()
-        self.bus.emit(
-            SeedChecked(
-                step=self.bus.step,
-                place=known.place or call.place,
-                seeded=seeded,
-                seeded_late=seeded and self._built_without and not self._loaded,
-                drawn=seeded or self._drawn(),
-                model=next((model.name for model in self.objects.models.values()), ""),
-            )
+        self.emit(
+            SeedChecked,
+            known.place or call.place,
+            seeded=seeded,
+            seeded_late=seeded and self._built_without and not self._loaded,
+            drawn=seeded or self._drawn(),
+            model=next((model.name for model in self.objects.models.values()), ""),
         )
 
     def _seeded(self) -> bool:

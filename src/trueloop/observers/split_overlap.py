@@ -59,18 +59,16 @@ class SplitOverlapObserver(Observer):
                 self._tell(start, number, len(own), n, len(others), shared)
 
     def _tell(self, start: LoaderStart, number: int, size: int, other: int, other_size: int, shared: int) -> None:
-        self.bus.emit(
-            RowsShared(
-                step=self.bus.step,
-                place=start.place,
-                loader=other,
-                other=number,
-                dataset=type(_base(start.loader.dataset)).__name__,
-                samples=other_size,
-                other_samples=size,
-                shared=shared,
-                other_built=self._built.get(start.loader),
-            )
+        self.emit(
+            RowsShared,
+            start.place,
+            loader=other,
+            other=number,
+            dataset=type(_base(start.loader.dataset)).__name__,
+            samples=other_size,
+            other_samples=size,
+            shared=shared,
+            other_built=self._built.get(start.loader),
         )
 
 

@@ -76,7 +76,7 @@ class StateReuseObserver(Observer):
             module = taken.module()
             shared = 0 if module is None else _shared(given, module)
             if shared and (into is None or into is module):
-                self.bus.emit(StateReused(self.bus.step, taken.place, use, place, taken.step, shared, len(given)))
+                self.emit(StateReused, taken.place, use, place, taken.step, shared, len(given))
                 return
 
     def _moved(self, tensor: Tensor, taken: _Taken) -> bool:

@@ -139,19 +139,17 @@ class TiedWeightsObserver(Observer):
         if not trained or (len(trained) == 2 and _is_meant(tie, steps)):
             return
         known, names = home
-        self.bus.emit(
-            TieBroken(
-                step=self.bus.step,
-                place=tie.parted_at,
-                model=known.number,
-                name=known.name,
-                first=names[0],
-                second=names[1],
-                shape=tuple(first.shape),
-                tied_at=tie.place,
-                steps=steps,
-                by=tie.by,
-            )
+        self.emit(
+            TieBroken,
+            tie.parted_at,
+            model=known.number,
+            name=known.name,
+            first=names[0],
+            second=names[1],
+            shape=tuple(first.shape),
+            tied_at=tie.place,
+            steps=steps,
+            by=tie.by,
         )
 
     def _homes(self, tie: _Tie) -> Iterator[tuple[KnownModel, tuple[str, str]]]:

@@ -28,24 +28,22 @@ class TorchFilesObserver(Observer):
         identity = _identity(path)
         if identity is not None:
             self._own.add(identity)
-        self.bus.emit(FileWritten(self.bus.step, save.place, path, contents_of(save.value), save.direct))
+        self.emit(FileWritten, save.place, path, contents_of(save.value), save.direct)
 
     def file_read(self, read: FileRead) -> None:
         path = path_of(read.file)
         own = _identity(path) in self._own
         suspicious = read.unsafe and read.direct and bool(path) and not own
         foreign = _classes_in(path) if suspicious else None
-        self.bus.emit(
-            FileLoaded(
-                step=self.bus.step,
-                place=read.place,
-                file=path,
-                unsafe=read.unsafe,
-                direct=read.direct,
-                written_by_run=own,
-                unsafe_classes=foreign or (),
-                fully_read=foreign is not None,
-            )
+        self.emit(
+            FileLoaded,
+            read.place,
+            file=path,
+            unsafe=read.unsafe,
+            direct=read.direct,
+            written_by_run=own,
+            unsafe_classes=foreign or (),
+            fully_read=foreign is not None,
         )
 
 
@@ -61,9 +59,5 @@ def _classes_in(path: str) -> tuple[str, ...] | None:
     say."""
     try:
         return tuple(get_unsafe_globals_in_checkpoint(path))
-    except (
-        UnpicklingError,
-        RuntimeError,
-        ValueError,
-    ):  # the format before 2020, or a pickle that is not PyTorch's own
+    except (UnpicklingError, RuntimeError, ValueError):  # the format before 2020, or a pickle that is not PyTorch's own
         return None

@@ -82,16 +82,14 @@ class ReadsObserver(Observer):
             lines = [
                 self._line(place, reads, len(rounds)) for place, reads in self._reads.items() if _in_each(reads, rounds)
             ]
-            self.bus.emit(
-                DeviceReads(
-                    step=self.bus.step,
-                    place=None,
-                    device=self._device,
-                    steps=len(rounds),
-                    step_ms=self._row.length_ms(),
-                    waited_ms=sum(line.waited_ms for line in lines),
-                    lines=tuple(lines),
-                )
+            self.emit(
+                DeviceReads,
+                None,
+                device=self._device,
+                steps=len(rounds),
+                step_ms=self._row.length_ms(),
+                waited_ms=sum(line.waited_ms for line in lines),
+                lines=tuple(lines),
             )
         self._begin()
 
@@ -150,8 +148,4 @@ class CopiesObserver(Observer):
     def _tell(self, loader: int, row: list[tuple[int, int, int]]) -> None:
         self._told.add(loader)
         megabytes = median(size for _, size, _ in row) / 1e6
-        self.bus.emit(
-            BatchesCopied(
-                self.bus.step, None, loader, len(row), megabytes, round(median(copies for _, _, copies in row))
-            )
-        )
+        self.emit(BatchesCopied, None, loader, len(row), megabytes, round(median(copies for _, _, copies in row)))

@@ -111,16 +111,14 @@ class UnscaleObserver(Observer):
         if scaler is None or scaled.length is None or scaled.length != _length(known):
             return
         self._told += 1
-        self.bus.emit(
-            ClippedScaled(
-                step=self.bus.step,
-                place=call.place,
-                function=call.function,
-                limit=call.limit,
-                scale=scaler.get_scale(),
-                optimizer=known.number,
-                backward_place=scaled.place,
-            )
+        self.emit(
+            ClippedScaled,
+            call.place,
+            function=call.function,
+            limit=call.limit,
+            scale=scaler.get_scale(),
+            optimizer=known.number,
+            backward_place=scaled.place,
         )
 
 

@@ -69,16 +69,14 @@ class UnusedOptimizersObserver(Observer):
         for number, waiting in self._waiting.items():
             if waiting.moved or not waiting.training:
                 continue
-            self.bus.emit(
-                OptimizerIdle(
-                    self.bus.step,
-                    waiting.place,
-                    number,
-                    waiting.name,
-                    waiting.backwards,
-                    waiting.cleared,
-                    waiting.backward_place,
-                )
+            self.emit(
+                OptimizerIdle,
+                waiting.place,
+                number,
+                waiting.name,
+                waiting.backwards,
+                waiting.cleared,
+                waiting.backward_place,
             )
 
     def _is_trained(self, parameter: Tensor) -> bool:

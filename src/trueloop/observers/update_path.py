@@ -27,15 +27,13 @@ class UpdatePathObserver(Observer):
             if group.get("foreach") is False and not group.get("fused")
         ]
         known = self.objects.optimizer(call.optimizer)
-        self.bus.emit(
-            UpdatePath(
-                step=self.bus.step,
-                place=known.place or call.place,
-                optimizer=known.number,
-                name=known.name,
-                device=tensors[0].device.type,
-                tensors=len(tensors),
-                one_by_one=sum(alone),
-                differentiable=any(group.get("differentiable") for group in groups),
-            )
+        self.emit(
+            UpdatePath,
+            known.place or call.place,
+            optimizer=known.number,
+            name=known.name,
+            device=tensors[0].device.type,
+            tensors=len(tensors),
+            one_by_one=sum(alone),
+            differentiable=any(group.get("differentiable") for group in groups),
         )

@@ -31,7 +31,7 @@ class WeightDecayObserver(Observer):
             group.get("decoupled_weight_decay", False) for group in groups
         )
         rates = tuple(_number(group.get("lr")) for group in groups)
-        self.bus.emit(DecaySeen(self.bus.step, known.place, known.number, known.name, decays, folded, rates))
+        self.emit(DecaySeen, known.place, known.number, known.name, decays, folded, rates)
 
 
 def _number(value: Any) -> float:

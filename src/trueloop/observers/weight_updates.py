@@ -129,7 +129,7 @@ class WeightUpdatesObserver(Observer):
             return
         known = self.objects.optimizer(optimizer)
         rate = max((float(group.get("lr", 0.0)) for group in optimizer.param_groups), default=0.0)
-        self.bus.emit(WeightsMoved(self.bus.step, known.place, number, known.name, steps, rate, moves))
+        self.emit(WeightsMoved, known.place, number, known.name, steps, rate, moves)
 
 
 def _after(due: int) -> int:
