@@ -60,12 +60,12 @@ class ActivationsObserver(Observer):
         for activation in found:
             uses.setdefault((id(activation.weight), activation.function), []).append(activation)
         owners = self._owners() if uses else {}
-        told = [
+        reported = [
             self._facts(*owners[weight], of_one, call.place)
             for (weight, _), of_one in uses.items()
             if weight in owners and len({use.values.shape[use.dimension] for use in of_one}) == 1
         ]
-        layers = tuple(facts for facts in told if facts is not None)
+        layers = tuple(facts for facts in reported if facts is not None)
         if layers:
             self.emit(ActivationsMeasured, call.place, backward=number, layers=layers)
 
@@ -104,7 +104,7 @@ class ActivationsObserver(Observer):
             units=units,
             observations=observations,
             dead=int((memory.idle >= ROW).sum()),
-            saturated=0.0 if first.function == "relu" else _railed(uses),
+            saturated=0.0 if first.function == "relu" else _saturated_share(uses),
             measurements=memory.looks,
             defined=memory.defined,
         )
@@ -127,7 +127,7 @@ def _has_weights(use: Activation) -> Tensor:
     return use.weight.abs().amax(others) > 0
 
 
-def _railed(uses: Iterable[Activation]) -> float:
+def _saturated_share(uses: Iterable[Activation]) -> float:
     shares = [
         ((v.values > 1 - RAIL) | (v.values < (RAIL if v.function == "sigmoid" else RAIL - 1))).float().mean()
         for v in uses

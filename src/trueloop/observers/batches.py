@@ -63,7 +63,7 @@ Order = Literal["random", "sequential", "stream", "distributed", "other"]
 Fate = Literal["trained", "evaluated", "unknown"]
 
 
-class _Life:
+class _Marker:
     """Stored in a graph node; freed with it."""
 
     __slots__ = ("__weakref__",)
@@ -80,7 +80,7 @@ class _Look:
     labels: tuple[int, ...] = ()
     carried: bool = False
     scored: bool = False
-    graphs: list[weakref.ref[_Life]] = field(default_factory=list)
+    graphs: list[weakref.ref[_Marker]] = field(default_factory=list)
     backwards: bool = False
     stepped: int | None = None  # the step that trained on it
 
@@ -92,7 +92,7 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Book:
+class _Record:
     """What is known of one loader."""
 
     facts: dict[str, Any]
@@ -109,7 +109,7 @@ class BatchesObserver(Observer):
     emits = (BatchInspected,)
 
     def prepare(self) -> None:
-        self._books: dict[int, _Book] = {}
+        self._records: dict[int, _Record] = {}
         self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
         self._lines: Counter[tuple[int, Place | None]] = Counter()  # loaders from each line, per optimizer built
         self._life = 0
@@ -129,18 +129,18 @@ class BatchesObserver(Observer):
 
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
-        book = self._books.get(number)
-        if book is None:
-            book = self._books[number] = _Book(self._facts(start.loader, number), self._life)
-            line = (self._life, book.facts["built"] or start.place)
+        record = self._records.get(number)
+        if record is None:
+            record = self._records[number] = _Record(self._facts(start.loader, number), self._life)
+            line = (self._life, record.facts["built"] or start.place)
             self._lines[line] += 1
-            book.closed = self._lines[line] > LOADERS
-        self._settle(book)
-        if book.life != self._life:
-            book.life, book.passes = self._life, 0
-        book.passes += 1
-        book.drawn = book.looks = 0
-        book.place = start.place
+            record.closed = self._lines[line] > LOADERS
+        self._emit_known(record)
+        if record.life != self._life:
+            record.life, record.passes = self._life, 0
+        record.passes += 1
+        record.drawn = record.looks = 0
+        record.place = start.place
 
     def _facts(self, loader: DataLoader[Any], number: int) -> dict[str, Any]:
         dataset = loader.dataset
@@ -157,32 +157,32 @@ class BatchesObserver(Observer):
     # -- batches --
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
-        book = None if drawn.number is None else self._books.get(drawn.number)
-        if book is None:
+        record = None if drawn.number is None else self._records.get(drawn.number)
+        if record is None:
             return
-        index = book.drawn
-        book.drawn += 1
+        index = record.drawn
+        record.drawn += 1
         if self._moving:
-            self._moving = [look for look in self._moving if look.facts["loader"] == book.facts["loader"]]
+            self._moving = [look for look in self._moving if look.facts["loader"] == record.facts["loader"]]
         look = None
-        if _is_due(book, index):
+        if _is_due(record, index):
             with torch.no_grad():
-                look = self._look(book, index, drawn)
+                look = self._look(record, index, drawn)
         self._recent.append(look)
         self._open = look is not None or any(self._recent)
 
-    def _look(self, book: _Book, index: int, drawn: BatchDrawn) -> _Look | None:
+    def _look(self, record: _Record, index: int, drawn: BatchDrawn) -> _Look | None:
         rows = rows_of(drawn.batch, stacked=drawn.stacked)
         if not rows:
             return None
-        book.looks += 1
-        ordered = book.facts["order"] in ORDERED and book.passes == 1 and index < AGAIN
+        record.looks += 1
+        ordered = record.facts["order"] in ORDERED and record.passes == 1 and index < AGAIN
         facts = {
-            **book.facts,
+            **record.facts,
             "step": self.bus.step,
-            "place": book.place,
-            "optimizers_built": book.life,
-            "passes": book.passes,
+            "place": record.place,
+            "optimizers_built": record.life,
+            "passes": record.passes,
             "index": index,
             "size": rows[0].shape[0],
             "rows": digests(rows),
@@ -193,9 +193,9 @@ class BatchesObserver(Observer):
         }
         columns = [values for row in rows if row.dim() <= 2 and row.is_cpu and (values := integers(row)) is not None]
         look = _Look(facts, _memory_of(rows), columns)
-        book.pending.append(look)
-        if len(book.pending) > WAITING:
-            self._tell(book.pending.popleft())
+        record.pending.append(look)
+        if len(record.pending) > WAITING:
+            self._report(record.pending.popleft())
         return look
 
     # -- what becomes of them --
@@ -214,7 +214,7 @@ class BatchesObserver(Observer):
         self._made = _memory_of(made)
         for tensor in made:
             if (node := tensor.grad_fn) is not None:
-                life = _Life()
+                life = _Marker()
                 write_note(tensor, BATCH, life)
                 look.graphs.append(weakref.ref(life))
                 node.register_prehook(self._hook_for(look))
@@ -273,22 +273,22 @@ class BatchesObserver(Observer):
     # -- telling --
 
     def run_ended(self, end: RunEnd) -> None:
-        for book in self._books.values():
-            self._settle(book)
+        for record in self._records.values():
+            self._emit_known(record)
 
-    def _settle(self, book: _Book) -> None:
-        while book.pending:
-            self._tell(book.pending.popleft())
+    def _emit_known(self, record: _Record) -> None:
+        while record.pending:
+            self._report(record.pending.popleft())
 
-    def _tell(self, look: _Look) -> None:
-        told: dict[str, Any] = {
+    def _report(self, look: _Look) -> None:
+        reported: dict[str, Any] = {
             "models": tuple(sorted(look.models)),
             "labels": look.labels,
             "carries_state": look.carried,
             "scored": look.scored,
             "stepped": look.stepped,
         }
-        self.bus.emit(BatchInspected(**look.facts, **told, fate=look.fate()))
+        self.bus.emit(BatchInspected(**look.facts, **reported, fate=look.fate()))
 
 
 def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:
@@ -299,12 +299,12 @@ def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:
     return values if values in look.columns else None
 
 
-def _is_due(book: _Book, index: int) -> bool:
-    if book.closed:
+def _is_due(record: _Record, index: int) -> bool:
+    if record.closed:
         return False
-    if book.passes == 1:
-        return index < FIRST or (index % EVERY == 0 and book.looks < MOST)
-    return index < AGAIN and book.passes <= PASSES
+    if record.passes == 1:
+        return index < FIRST or (index % EVERY == 0 and record.looks < MOST)
+    return index < AGAIN and record.passes <= PASSES
 
 
 def _memory_of(tensors: Any) -> frozenset[int]:

@@ -60,10 +60,10 @@ def _again(code: CodeType, reasons: list[str]) -> Recompilation | None:
     if not reasons or not is_users(code.co_filename):
         return None
     versions = {reason.partition(":")[0]: reason.partition(":")[2].strip() for reason in reasons}
-    told = [_in_one_line(reason.partition(" # ")[0]) for reason in versions.values()]
+    reported = [_in_one_line(reason.partition(" # ")[0]) for reason in versions.values()]
     path = os.path.abspath(code.co_filename)
     place = Place(path, _line_of(reasons[-1], path) or code.co_firstlineno, code.co_qualname)
-    return Recompilation(place, _original(code.co_name), len(versions), tuple(dict.fromkeys(told))[:REASONS])
+    return Recompilation(place, _original(code.co_name), len(versions), tuple(dict.fromkeys(reported))[:REASONS])
 
 
 def _line_of(reason: str, path: str) -> int:

@@ -135,7 +135,7 @@ def _is_constant_by_design(output: Tensor) -> bool:
     behind = list(through_views(output))
     if any(node_name(node).startswith("Expand") for node in behind):
         return True
-    return (not behind or _squashes(behind[-1], output.shape)) and _is_at_the_ends(output.detach())
+    return (not behind or _squashes(behind[-1], output.shape)) and _is_saturated(output.detach())
 
 
 def _squashes(node: Any, shape: torch.Size) -> bool:
@@ -147,5 +147,5 @@ def _squashes(node: Any, shape: torch.Size) -> bool:
     return name in _ENDS
 
 
-def _is_at_the_ends(values: Tensor) -> bool:
+def _is_saturated(values: Tensor) -> bool:
     return bool(((values == 0) | (values.abs() == 1)).all())

@@ -116,7 +116,7 @@ class CounterfactualsObserver(Observer):
         if self.bus.step >= 1 and not self.bus.in_step:  # by now a loss has been seen, if there is one
             case.chances -= 1
             with torch.no_grad():
-                self._ask(call, known, case)
+                self._test(call, known, case)
 
     def _are_stacked(self, inputs: list[Tensor]) -> bool:
         """The inputs are tensors of the latest batch, or copies of the same shape."""
@@ -146,21 +146,21 @@ class CounterfactualsObserver(Observer):
 
     # -- the questions --
 
-    def _ask(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
+    def _test(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
         try:
             if not case.future_asked and case.time is not None:
                 case.future_asked = True
-                self._ask_for_the_future(call, known, case, case.time)
+                self._test_future(call, known, case, case.time)
             if not case.samples_asked and case.proof and case.time != 0:
                 case.samples_asked = True
-                self._ask_for_samples(call, known, case)
+                self._test_samples(call, known, case)
         except CannotReplay:
             return  # not tested, and the rule reports that
         finally:
             if case.chances <= 0:
                 case.future_asked = case.samples_asked = True
 
-    def _ask_for_samples(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
+    def _test_samples(self, call: ModuleCall, known: KnownModel, case: _Case) -> None:
         inputs = _inputs(call)
         size = inputs[0].shape[0] if inputs and inputs[0].dim() else 0
         if size < FEWEST:
@@ -205,7 +205,7 @@ class CounterfactualsObserver(Observer):
             defined=_where(meeting, unwrapped(call.module)),
         )
 
-    def _ask_for_the_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
+    def _test_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
         inputs = _inputs(call)
         given = inputs[case.shifted] if case.shifted < len(inputs) else None
         if given is None or given.dim() <= time:

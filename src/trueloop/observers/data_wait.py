@@ -58,12 +58,12 @@ class DataWaitObserver(Observer):
 
     def prepare(self) -> None:
         self._open: dict[int, _Rounds] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._device: torch.device | None = None
 
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
-        if number not in self._told:
+        if number not in self._reported:
             rounds = self._open.setdefault(number, _Rounds())
             rounds.place = start.place
             rounds.forget()
@@ -84,17 +84,17 @@ class DataWaitObserver(Observer):
             if step == rounds.step:
                 return  # a batch of the same step: gradients are accumulated, or nothing is trained
             rounds.walls.append(now - rounds.since)
-            self._ask_device(rounds)
+            self._query_device(rounds)
         rounds.begin(now, step)
         if len(rounds.walls) >= ENOUGH:
-            self._tell(number, self._open.pop(number))
+            self._report(number, self._open.pop(number))
 
     def run_ended(self, end: RunEnd) -> None:
         for number, rounds in self._open.items():
             if len(rounds.walls) >= FEWEST:
-                self._tell(number, rounds)
+                self._report(number, rounds)
 
-    def _ask_device(self, rounds: _Rounds) -> None:
+    def _query_device(self, rounds: _Rounds) -> None:
         if self._device is None:
             self._device = self._trained_on()
         if self._device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
@@ -106,8 +106,8 @@ class DataWaitObserver(Observer):
         devices = [first.device for first in firsts if first is not None]
         return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
 
-    def _tell(self, number: int, rounds: _Rounds) -> None:
-        self._told.add(number)
+    def _report(self, number: int, rounds: _Rounds) -> None:
+        self._reported.add(number)
         rounds.forget()
         steps = len(rounds.walls)
         self.emit(

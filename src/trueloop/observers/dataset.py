@@ -81,7 +81,7 @@ class DatasetObserver(Observer):
         self._asked.add(question)
         answer, refused = _Answer(), ""
         try:
-            answer = run_in_fork(lambda: _Rehearsal(loader).answer(), SECONDS, with_cuda=_forks(loader))
+            answer = run_in_fork(lambda: _Redraw(loader).answer(), SECONDS, with_cuda=_forks(loader))
         except CannotFork as error:
             refused = str(error)
         self.emit(
@@ -130,7 +130,7 @@ class _Drawn:
     generators: list[int] = field(default_factory=list)  # indices of the stored generators that were used
 
 
-class _Rehearsal:
+class _Redraw:
     """Runs in a forked copy. Tests that change the dataset run in a further copy each."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -146,8 +146,8 @@ class _Rehearsal:
         if self.loader.num_workers:
             self._compare_workers(answer)
         if not answer.alike and len(self.keys) > 1:
-            self._look_for_constant_seed(answer)
-        self._look_for_rewriting(answer)
+            self._find_constant_seed(answer)
+        self._find_rewriting(answer)
         return answer
 
     def _timed(self) -> float:
@@ -223,25 +223,25 @@ class _Rehearsal:
 
     # -- a constant seed --
 
-    def _look_for_constant_seed(self, answer: _Answer) -> None:
-        seeding: SeedRecorder = run_in_fork(self._listen_for_seeds, SECONDS)
+    def _find_constant_seed(self, answer: _Answer) -> None:
+        seeding: SeedRecorder = run_in_fork(self._record_seeds, SECONDS)
         if seeding.notes and run_in_fork(self._is_random_without_seeds, SECONDS):
             answer.alike, answer.cause, answer.cause_place = "samples", "seed", seeding.place
             answer.cause_name = "{}({})".format(*seeding.notes[0])
 
-    def _listen_for_seeds(self) -> SeedRecorder:
+    def _record_seeds(self) -> SeedRecorder:
         """The seedings of a sample, if every sample makes the same and uses no global generator otherwise."""
         heard = SeedRecorder()
         heard.install()
-        told, samples = [], []
+        reported, samples = [], []
         for base in (SEED, NEXT_SEED):
             for key in self.keys[:2]:
                 seed_all(base)
                 heard.notes.clear()
                 samples.append(_digest(self.dataset[key]))
-                told.append(list(heard.notes))
-        steady = all(notes == told[0] for notes in told) and samples[:2] == samples[2:]
-        heard.notes = told[0] if steady else []
+                reported.append(list(heard.notes))
+        steady = all(notes == reported[0] for notes in reported) and samples[:2] == samples[2:]
+        heard.notes = reported[0] if steady else []
         return heard
 
     def _is_random_without_seeds(self) -> bool:
@@ -252,7 +252,7 @@ class _Rehearsal:
 
     # -- stored data that a draw changes --
 
-    def _look_for_rewriting(self, answer: _Answer) -> None:
+    def _find_rewriting(self, answer: _Answer) -> None:
         seed_all(SEED)
         rows = _stored_keys(self.dataset, self.keys)
         for key in self.keys:

@@ -127,7 +127,7 @@ class DDPBypassObserver(Observer):
             if wrapped.alone and not wrapped.together and not wrapped.by_hand:
                 self._count_alone(wrapped)
             elif chosen and call.index and not wrapped.by_hand:
-                self._look_for_strangers(wrapped, inner, {id(p) for p in parameters_of(call.optimizer)})
+                self._find_unknown_parameters(wrapped, inner, {id(p) for p in parameters_of(call.optimizer)})
             wrapped.alone = wrapped.together = wrapped.by_hand = False
 
     def _moves(self, call: StepCall, wrapped: _Wrapped, inner: nn.Module, *, anew: bool) -> bool:
@@ -144,7 +144,7 @@ class DDPBypassObserver(Observer):
             step, place = self.bus.step, wrapped.place_inside
             self.bus.emit(GradientsNotExchanged(step, place, wrapped.name, "called", (), wrapped.steps, wrapped.ranks))
 
-    def _look_for_strangers(self, wrapped: _Wrapped, inner: nn.Module, held: set[int]) -> None:
+    def _find_unknown_parameters(self, wrapped: _Wrapped, inner: nn.Module, held: set[int]) -> None:
         """Parameters with a gradient that the wrapper did not see when it was built, or saw frozen."""
         strange = [
             (name, _is(wrapped.frozen, p))

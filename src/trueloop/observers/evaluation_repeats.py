@@ -102,9 +102,9 @@ class Draws(Trace):
         described = [arg for arg in described if arg is not output and bool((arg != arg.reshape(-1)[0]).any())]
         frames = list(_outwards(sys._getframe(2)))
         self.sampling = (
-            self.sampling or name in _SAMPLES or bool(described) or any(_says_chance(frame) for frame in frames)
+            self.sampling or name in _SAMPLES or bool(described) or any(_names_randomness(frame) for frame in frames)
         )
-        self.sampling = self.sampling or any(_means_chance(layer) for layer in self._running)
+        self.sampling = self.sampling or any(_means_randomness(layer) for layer in self._running)
         frame = frame_here(2)
         if self.place is None and frame is not None:
             self.place = place_in(frame)
@@ -154,7 +154,7 @@ class EvaluationRepeatsObserver(Observer):
         if not call.training and case.labelled and case.scored and self.bus.step and not call.compiled:
             case.asked = True
             if perf_counter() - self._began < SLOWEST:
-                self._ask(call, known, case, inputs)
+                self._test(call, known, case, inputs)
             return
         case.inputs = [weakref.ref(tensor) for tensor in inputs]
         case.outputs = [weakref.ref(tensor) for tensor in tensors_in(call.output, limit=OUTPUTS)]
@@ -177,7 +177,7 @@ class EvaluationRepeatsObserver(Observer):
 
     # -- the question --
 
-    def _ask(self, call: ModuleCall, known: KnownModel, case: _Case, inputs: list[Tensor]) -> None:
+    def _test(self, call: ModuleCall, known: KnownModel, case: _Case, inputs: list[Tensor]) -> None:
         size = inputs[0].shape[0] if inputs and inputs[0].dim() else 0
         if not size:
             return
@@ -204,7 +204,7 @@ class EvaluationRepeatsObserver(Observer):
             change=change,
             drawn=tuple(draws.names),
             drawn_at=draws.place or (_line_drawing(model) if change else None),
-            sampling=draws.sampling or case.repeats or _means_chance(f"{named} {known.name}"),
+            sampling=draws.sampling or case.repeats or _means_randomness(f"{named} {known.name}"),
         )
 
 
@@ -243,17 +243,17 @@ def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
 # -- what names say --
 
 
-def _means_chance(name: str) -> bool:
+def _means_randomness(name: str) -> bool:
     words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
     return says_monte_carlo(name) or any(word.lower().startswith(_WORDS) for word in words)
 
 
-def _says_chance(frame: FrameType) -> bool:
+def _names_randomness(frame: FrameType) -> bool:
     """A function of torch.distributions, or one of the user's with a telling name."""
     code = frame.f_code
     if "distributions" in code.co_filename or code.co_name == "gumbel_softmax":
         return True
-    return is_users(code.co_filename) and _means_chance(code.co_qualname)
+    return is_users(code.co_filename) and _means_randomness(code.co_qualname)
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

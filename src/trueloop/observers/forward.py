@@ -45,7 +45,7 @@ IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")  # inactive i
 REMEMBERED: Final = 64  # calls of a model remembered from one step to the next, for their modes
 
 
-class _Life:
+class _Marker:
     """Stored in a graph node; freed with it."""
 
     __slots__ = ("__weakref__",)
@@ -62,7 +62,7 @@ class _Pending:
         self.hooked = hooked
         self.trained = False
         self.scored = False
-        self.lives: list[weakref.ref[_Life]] = []
+        self.lives: list[weakref.ref[_Marker]] = []
         self.sizes: list[int] = []  # numbers of elements of the outputs
         made = (
             [output]
@@ -74,7 +74,7 @@ class _Pending:
             if len(self.sizes) < OUTPUTS:
                 self.sizes.append(tensor.numel())
             if (node := tensor.grad_fn) is not None and len(self.lives) < OUTPUTS:
-                life = _Life()
+                life = _Marker()
                 write_note(tensor, FORWARD, life)
                 if hooked:
                     node.register_prehook(self._backward_came)
@@ -92,7 +92,7 @@ class _Pending:
         return "" if any(life() is not None for life in self.lives) else "dropped"
 
 
-class _Moody:
+class _ModeLayers:
     """The layers of a model that behave differently in train and eval mode."""
 
     __slots__ = ("dropouts", "functions", "noises", "norms")
@@ -147,7 +147,7 @@ class ForwardObserver(Observer):
         self._pending: dict[int, deque[_Pending]] = {}
         self._latest: _Pending | None = None
         self._scored_inside = False  # a loss function was called inside the running model
-        self._moody: dict[int, _Moody] = {}
+        self._mode_layers: dict[int, _ModeLayers] = {}
         self._inputs: dict[int, list[weakref.ref[Tensor]]] = {}
         self._eval_place: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()
         self._backwards = 0
@@ -202,7 +202,7 @@ class ForwardObserver(Observer):
     def module_call_started(self, call: ModuleCall) -> None:
         self._scored_inside = False
         if self.objects.model(call.module) is not None:
-            self._settle()
+            self._emit_known()
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
@@ -213,7 +213,7 @@ class ForwardObserver(Observer):
                 self._score(call.output)
             return
         model, number = unwrapped(call.module), known.number
-        moody = self._layers_with_a_mode(call, model, number)
+        mode_layers = self._layers_with_a_mode(call, model, number)
         alone = len(call.args) == 1 and not call.kwargs and isinstance(call.args[0], Tensor)
         inputs = list(call.args) if alone else list(tensors_in((call.args, call.kwargs), limit=16))
         facts = {
@@ -231,7 +231,7 @@ class ForwardObserver(Observer):
             "backwards": self._backwards,
             "passes": self._passes,
             "optimized": call.training and not call.grad and self._is_moved(model),
-            **moody.count(call),
+            **mode_layers.count(call),
         }
         usual = call.training and call.grad and self._habits[number, call.place] >= HABIT and not self.bus.deep
         pending = self._latest = _Pending(facts, call.output, hooked=not usual)
@@ -240,10 +240,10 @@ class ForwardObserver(Observer):
         if pending.lives:
             self._since_step[number].append(pending)
 
-    def _layers_with_a_mode(self, call: ModuleCall, model: nn.Module, number: int) -> _Moody:
-        known = self._moody.get(number)
+    def _layers_with_a_mode(self, call: ModuleCall, model: nn.Module, number: int) -> _ModeLayers:
+        known = self._mode_layers.get(number)
         if known is None or self.bus.deep:
-            known = self._moody[number] = _Moody(model, 0 if known is None else known.functions)
+            known = self._mode_layers[number] = _ModeLayers(model, 0 if known is None else known.functions)
         if number not in self._pending:
             self._pending[number], self._since_step[number] = deque(), deque(maxlen=REMEMBERED)
             self.bus.emit(model_seen(model, self.bus.step, call.place, number, compiled=call.compiled))
@@ -262,18 +262,18 @@ class ForwardObserver(Observer):
     # -- fates --
 
     def step_ended(self, call: StepCall) -> None:
-        self._settle()
+        self._emit_known()
         number = self.objects.optimizer(call.optimizer).number
         if number not in self._moving and any(
             parameter.grad is not None for parameter in parameters_of(call.optimizer)
         ):
             self._moving.add(number)
-        self._look_at_modes(call.optimizer)
+        self._check_modes(call.optimizer)
 
     def run_ended(self, end: RunEnd) -> None:
-        self._settle(at_the_end=True)
+        self._emit_known(at_the_end=True)
 
-    def _settle(self, *, at_the_end: bool = False) -> None:
+    def _emit_known(self, *, at_the_end: bool = False) -> None:
         """Emit, in the order of the calls, those whose fate is known."""
         for waiting in self._pending.values():
             while waiting:
@@ -287,7 +287,7 @@ class ForwardObserver(Observer):
                     self._habits[line] = self._habits[line] + 1 if fate == "trained" else 0
                 self.bus.emit(Forward(**pending.facts, fate=fate, scored=pending.scored))  # type: ignore[arg-type]
 
-    def _look_at_modes(self, optimizer: Optimizer) -> None:
+    def _check_modes(self, optimizer: Optimizer) -> None:
         """Were all forwards behind this step's gradients in eval mode?"""
         known = self.objects.optimizer(optimizer)
         held = self._held.get(known.number)
@@ -306,9 +306,9 @@ class ForwardObserver(Observer):
         if root is not None and not any(
             layer.training for layer in root.modules()
         ):  # a head may be left in train mode on purpose
-            self._tell_mode(idle[-1], known.number, len(used), held)
+            self._report_mode(idle[-1], known.number, len(used), held)
 
-    def _tell_mode(self, facts: dict[str, Any], optimizer: int, forwards: int, held: _Held) -> None:
+    def _report_mode(self, facts: dict[str, Any], optimizer: int, forwards: int, held: _Held) -> None:
         same = ("step", "place", "model", "name", "eval_place", *IDLE)
         self.bus.emit(
             SteppedWhileEvaluating(

@@ -52,7 +52,7 @@ class FrozenParametersObserver(Observer):
         self._marks: dict[int, dict[int, _Mark]] = {}
         """Per optimizer: gradients of its frozen parameters after its last step."""
         self._looks: dict[int, list[_Look]] = {}
-        self._looked: Counter[int] = Counter()  # per optimizer: steps on which values were compared
+        self._checked: Counter[int] = Counter()  # per optimizer: steps on which values were compared
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
         number = self.bus.ordinal("optimizer", built.optimizer)
@@ -69,10 +69,10 @@ class FrozenParametersObserver(Observer):
         if number not in self._trained:  # it was built before the watch began
             self._trained[number] = {id(p) for p in parameters_of(call.optimizer) if p.requires_grad}
         marks = self._marks.pop(number, None)
-        if self._looked[number] >= LOOKS:
+        if self._checked[number] >= LOOKS:
             return
         if marks:
-            self._looked[number] += 1
+            self._checked[number] += 1
             self._looks[number] = _looks(call.optimizer, marks)
         if self._frozen(call.optimizer, number):
             self._marks[number] = {}  # filled when the step has ended

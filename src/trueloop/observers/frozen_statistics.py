@@ -38,7 +38,7 @@ class FrozenStatisticsObserver(Observer):
     def prepare(self) -> None:
         self._looks: dict[tuple[int, int], tuple[int, list[_Look]]] = {}
         """By the numbers of model and optimizer: the optimizer's step, and its frozen layers then."""
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def step_ended(self, call: StepCall) -> None:
         taken = call.index + 1
@@ -46,7 +46,7 @@ class FrozenStatisticsObserver(Observer):
             return
         number = self.bus.ordinal("optimizer", call.optimizer)
         for known, model in self.objects.living_models():
-            if known.number not in self._told and _trains(model, call.optimizer):
+            if known.number not in self._reported and _trains(model, call.optimizer):
                 self._look(call, known, model, (known.number, number))
 
     def _look(self, call: StepCall, known: KnownModel, model: nn.Module, key: tuple[int, int]) -> None:
@@ -63,7 +63,7 @@ class FrozenStatisticsObserver(Observer):
                 )
                 moved += [(look.name, change)] if change else []
         if before is not None and moved:
-            self._told.add(known.number)
+            self._reported.add(known.number)
             names = tuple(name for name, _ in moved[:NAMED])
             steps, change = call.index - before[0], max(change for _, change in moved)
             self.emit(FrozenStatisticsMoved, call.place, known.name, names, len(moved), steps, change)

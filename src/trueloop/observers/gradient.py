@@ -142,7 +142,7 @@ class GradientObserver(Observer):
 
     # -- looks --
 
-    def _look_for_reset(self, ledger: _Ledger) -> None:
+    def _find_reset(self, ledger: _Ledger) -> None:
         """Between the last look and now only the user (or a library) can have changed the gradients."""
         touched = bool(ledger.backwards) and (not ledger.unchanged_since(ledger.marks) or ledger.length_changed())
         if not touched and (ledger.cleared or not ledger.stepped):
@@ -155,7 +155,7 @@ class GradientObserver(Observer):
 
     def backward_started(self, call: BackwardCall) -> None:
         for ledger in self._all():
-            self._look_for_reset(ledger)
+            self._find_reset(ledger)
             if ledger.emptied:
                 ledger.thrown_away = True
                 ledger.forget_backwards()
@@ -174,7 +174,7 @@ class GradientObserver(Observer):
     def clip_started(self, call: ClipCall) -> None:
         holders = self._holders(call.parameters)
         for ledger in holders:
-            self._look_for_reset(ledger)
+            self._find_reset(ledger)
             ledger.late = self._used_up(ledger)
             ledger.clipped = ledger.clipped or not ledger.late
         stale = bool(holders) and all(ledger.late for ledger in holders)
@@ -201,7 +201,7 @@ class GradientObserver(Observer):
         return self._may_read(ledger) and not ledger.any_nonzero()
 
     def unscale_started(self, call: UnscaleCall) -> None:
-        self._look_for_reset(self._of(call.optimizer))
+        self._find_reset(self._of(call.optimizer))
 
     def unscale_ended(self, call: UnscaleCall) -> None:
         self._remember(self._of(call.optimizer))  # a GradScaler's own division is not the user's
@@ -216,12 +216,12 @@ class GradientObserver(Observer):
 
     def step_started(self, call: StepCall) -> None:
         if not call.closure:
-            self._found = self._what_the_step_finds(call.optimizer)
+            self._found = self._state_at_step(call.optimizer)
 
     def step_ended(self, call: StepCall) -> None:
         ledger = self._of(call.optimizer)
         found = ("new" if ledger.backwards else "none") if call.closure else self._found
-        self._tell(call, ledger, found)
+        self._report(call, ledger, found)
         ledger.start_over()
         ledger.stepped = True
         ledger.marks = ledger.after_step = ledger.look()
@@ -236,10 +236,10 @@ class GradientObserver(Observer):
         optimizer = ledger.optimizer()
         return optimizer is not None and self.objects.optimizer(optimizer).steps < CAREFUL_STEPS
 
-    def _what_the_step_finds(self, optimizer: Optimizer) -> Literal["new", "same", "none", "cleared"]:
+    def _state_at_step(self, optimizer: Optimizer) -> Literal["new", "same", "none", "cleared"]:
         ledger = self._of(optimizer)
         ledger.refresh(optimizer)
-        self._look_for_reset(ledger)
+        self._find_reset(ledger)
         if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
             return "cleared" if ledger.backwards or ledger.thrown_away else "none"
         if ledger.backwards:
@@ -253,7 +253,7 @@ class GradientObserver(Observer):
             ledger.everything = True  # the sample may have missed the change: check all of them from now on
         return "new"
 
-    def _tell(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
+    def _report(self, call: StepCall, ledger: _Ledger, found: Literal["new", "same", "none", "cleared"]) -> None:
         places = [place for place in ledger.backwards if place is not None]
         busiest, most = ledger.backwards.most_common(1)[0] if ledger.backwards else (None, 0)
         name = type(call.optimizer).__name__

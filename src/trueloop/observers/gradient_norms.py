@@ -78,18 +78,18 @@ class GradientNormsObserver(Observer):
         gradients = [p.grad for p in with_gradient if p.grad is not None]
         if not gradients or any(type(g) is not Tensor or g.layout is not torch.strided for g in gradients):
             return
-        lengths = dict(zip(map(id, with_gradient), norms_read(gradients), strict=True))
-        total = math.hypot(*lengths.values())
+        norms = dict(zip(map(id, with_gradient), norms_read(gradients), strict=True))
+        total = math.hypot(*norms.values())
         first = self._first_total.setdefault(number, total)
         if call.index < FIRST:
             self._first_total[number] = max(first, total)
         elif first < total / SUSPICIOUS and not self._follow[number] and call.index % EVERY == 0:
             self._follow[number] = FOLLOWED
-        models = [(known.name, self._layers(model, lengths)) for known, model in self.objects.living_models()]
+        models = [(known.name, self._layers(model, norms)) for known, model in self.objects.living_models()]
         for name, layers in [(name, layers) for name, layers in models if layers] or [("", ())]:
-            self._tell(call, number, name, layers, total, clipped)
+            self._report(call, number, name, layers, total, clipped)
 
-    def _tell(
+    def _report(
         self, call: StepCall, number: int, name: str, layers: tuple[LayerGradient, ...], total: float, clipped: bool
     ) -> None:
         rates = [float(group.get("lr", 0.0)) for group in call.optimizer.param_groups]
@@ -105,11 +105,11 @@ class GradientNormsObserver(Observer):
             learning_rate=max(rates, default=0.0),
         )
 
-    def _layers(self, model: nn.Module, lengths: dict[int, float]) -> tuple[LayerGradient, ...]:
+    def _layers(self, model: nn.Module, norms: dict[int, float]) -> tuple[LayerGradient, ...]:
         """Weights with a gradient, in the order in which their layers ran, or were registered where that is not
         known."""
-        found = [entry for entry in weights_of(model) if id(entry[2]) in lengths]
+        found = [entry for entry in weights_of(model) if id(entry[2]) in norms]
         found = in_running_order(found, self._order)
         weights = [weight for _, _, weight in found]
         named = [(name, weight.numel()) for name, _, weight in found]
-        return layer_gradients(named, [lengths[id(weight)] for weight in weights], norms_read(weights))
+        return layer_gradients(named, [norms[id(weight)] for weight in weights], norms_read(weights))

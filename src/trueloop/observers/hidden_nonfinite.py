@@ -46,7 +46,7 @@ class HiddenNonfiniteObserver(Observer):
         """The latest loss of each line, and the number of backwards before it."""
         self._suspect: _Suspect | None = None
         self._deciding: dict[Place, bool] = {}
-        self._looked = False  # for a framework's filter, once
+        self._checked = False  # for a framework's filter, once
 
     # -- left out --
 
@@ -67,8 +67,8 @@ class HiddenNonfiniteObserver(Observer):
             self._suspect = _Suspect(loss.place, "loss")
 
     def backward_started(self, call: BackwardCall) -> None:
-        if not self._looked and "transformers" in sys.modules:
-            self._look_for_filter(call.place)
+        if not self._checked and "transformers" in sys.modules:
+            self._find_filter(call.place)
         self._backwards += 1
         suspect, self._suspect = self._suspect, None
         if (
@@ -115,9 +115,9 @@ class HiddenNonfiniteObserver(Observer):
 
     # -- filtered --
 
-    def _look_for_filter(self, place: Place | None) -> None:
+    def _find_filter(self, place: Place | None) -> None:
         """Transformers' Trainer runs this backward, and removes such losses from the mean it logs."""
-        self._looked = True
+        self._checked = True
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_globals.get("__name__") == "transformers.trainer":

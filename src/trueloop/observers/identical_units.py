@@ -33,13 +33,13 @@ class IdenticalUnitsObserver(Observer):
     # -- what the layers are fed --
 
     def inner_call_ended(self, call: InnerCall) -> None:
-        self._taste(call.module, call.args)
+        self._check_input(call.module, call.args)
 
     def module_call_ended(self, call: ModuleCall) -> None:
         if self.bus.deep:
-            self._taste(call.module, call.args)
+            self._check_input(call.module, call.args)
 
-    def _taste(self, module: nn.Module, args: tuple[object, ...]) -> None:
+    def _check_input(self, module: nn.Module, args: tuple[object, ...]) -> None:
         if self._fed.get(module) or not isinstance(module, LAYERS) or not args or not isinstance(args[0], Tensor):
             return
         # `module.weight` may be computed, and computing it may change it: spectral_norm

@@ -41,7 +41,7 @@ class InputScaleObserver(Observer):
     emits = (FirstLayerInput,)
 
     def prepare(self) -> None:
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._looks: dict[int, _Look] = {}  # by model
         self._open: int | None = None  # the running model, while its first layer has not run
         self._after: _Look | None = None  # the first layer has just run
@@ -52,7 +52,7 @@ class InputScaleObserver(Observer):
             return
         known = self.objects.model(call.module) if call.grad else None
         self._open = (
-            None if known is None or known.number in self._told or known.number in self._looks else known.number
+            None if known is None or known.number in self._reported or known.number in self._looks else known.number
         )
         self._after = None
 
@@ -79,7 +79,7 @@ class InputScaleObserver(Observer):
         for number, look in tuple(self._looks.items()):
             del self._looks[number]
             if look.weight in held:
-                self._told.add(number)
+                self._reported.add(number)
                 self.bus.emit(FirstLayerInput(**look.facts))
 
     def _look(self, call: ModuleCall | None, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:

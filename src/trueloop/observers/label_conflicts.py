@@ -28,7 +28,7 @@ _CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
 
 
 @dataclass(slots=True)
-class _Book:
+class _Record:
     """The first pass over one loader."""
 
     place: Place | None
@@ -44,64 +44,66 @@ class LabelConflictsObserver(Observer):
     emits = (LabelsCompared,)
 
     def prepare(self) -> None:
-        self._books: dict[int, _Book | None] = {}  # none once it is emitted, or not worth counting
-        self._latest: tuple[_Book, tuple[int, ...]] | None = None  # labels of the latest batch, until a loss uses them
+        self._records: dict[int, _Record | None] = {}  # none once it is emitted, or not worth counting
+        self._latest: tuple[_Record, tuple[int, ...]] | None = (
+            None  # labels of the latest batch, until a loss uses them
+        )
 
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
-        if number in self._books:
-            self._tell(number)
+        if number in self._records:
+            self._report(number)
         else:
-            self._books[number] = _Book(start.place) if _draws_each_once(start.loader) else None
+            self._records[number] = _Record(start.place) if _draws_each_once(start.loader) else None
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
-        book = None if drawn.number is None else self._books.get(drawn.number)
-        if book is None or book.batches == BATCHES:
+        record = None if drawn.number is None else self._records.get(drawn.number)
+        if record is None or record.batches == BATCHES:
             return
-        book.batches += 1
+        record.batches += 1
         self._latest = None
         pair = _inputs_and_labels(drawn)
-        if pair is None or len(book.known) > SAMPLES:
+        if pair is None or len(record.known) > SAMPLES:
             return
         with torch.no_grad():
             inputs, labels = pair
             found = digests([inputs]) if len(inputs) == len(labels) else ()
             rich = _rich(inputs) if len(found) == len(labels) else []
-        if not book.confirmed:
-            self._latest = (book, labels)
+        if not record.confirmed:
+            self._latest = (record, labels)
         for digest, label, enough in zip(found, labels, rich, strict=False):
             if enough:
-                book.labels[label] += 1
-                before = book.known.get(digest)
-                book.known.setdefault(digest, label)
-                book.repeated += before is not None
-                book.agreed += before == label
+                record.labels[label] += 1
+                before = record.known.get(digest)
+                record.known.setdefault(digest, label)
+                record.repeated += before is not None
+                record.agreed += before == label
 
     def loss_called(self, loss: LossCall) -> None:
         if self._latest is not None and loss.output.requires_grad:
-            book, labels = self._latest
+            record, labels = self._latest
             if loss.function in _CLASSES and loss.target.dim() == 1 and integers(loss.target) == labels:
-                book.confirmed = True
+                record.confirmed = True
             self._latest = None
 
     def run_ended(self, end: RunEnd) -> None:
-        for number in tuple(self._books):
-            self._tell(number)
+        for number in tuple(self._records):
+            self._report(number)
 
-    def _tell(self, number: int) -> None:
-        book, self._books[number] = self._books[number], None
-        if book is None or not book.confirmed:
+    def _report(self, number: int) -> None:
+        record, self._records[number] = self._records[number], None
+        if record is None or not record.confirmed:
             return
-        total = book.labels.total()
+        total = record.labels.total()
         self.emit(
             LabelsCompared,
-            book.place,
+            record.place,
             loader=number,
             samples=total,
-            repeated=book.repeated,
-            agreed=book.agreed,
-            expected=sum((count / total) ** 2 for count in book.labels.values()) if total else 0.0,
-            classes=len(book.labels),
+            repeated=record.repeated,
+            agreed=record.agreed,
+            expected=sum((count / total) ** 2 for count in record.labels.values()) if total else 0.0,
+            classes=len(record.labels),
         )
 
 

@@ -29,17 +29,17 @@ class _Tally:
         self.living: dict[int, int] = {}  # number of the loss -> its step, oldest first
         self.next_told = SMALLEST
 
-    def add(self, step: int) -> _Life:
+    def add(self, step: int) -> _Marker:
         self.made += 1
         self.living[self.made] = step
-        return _Life(self, self.made)
+        return _Marker(self, self.made)
 
     def of_earlier_steps(self, step: int) -> list[int]:
         """The earlier steps whose losses are alive."""
         return [made_at for made_at in self.living.values() if made_at < step]
 
 
-class _Life:
+class _Marker:
     """Stored in a graph node; freed with it."""
 
     __slots__ = ("_number", "_tally")
@@ -70,11 +70,11 @@ class LiveGraphsObserver(Observer):
         life = self._new_life(call.place, training=True)
         for node in through_factors(loss):
             computed = read_note(node, KEPT)
-            if isinstance(computed, _Life):  # from here on it counts as a loss with a backward
+            if isinstance(computed, _Marker):  # from here on it counts as a loss with a backward
                 computed.end()
             node.metadata[KEPT] = life
 
-    def _new_life(self, place: Place | None, *, training: bool) -> _Life:
+    def _new_life(self, place: Place | None, *, training: bool) -> _Marker:
         key = (training, place)
         tally = self._tallies.get(key)
         if tally is None:

@@ -22,7 +22,7 @@ PAIRS: Final = 2  # such batches before it is reported: one may be a warm-up
 
 
 @dataclass(slots=True)
-class _Half:
+class _SingleTensorLoader:
     """A shuffling loader that yields one tensor at a time, and its latest batch."""
 
     order: bytes  # state of the generator behind its order, when its pass began
@@ -35,49 +35,49 @@ class LoaderPairsObserver(Observer):
     emits = (LoadersOutOfSync,)
 
     def prepare(self) -> None:
-        self._halves: dict[int, _Half] = {}
+        self._loaders: dict[int, _SingleTensorLoader] = {}
         self._input: int | None = None  # the loader behind the latest input of a model
         self._pairs: Counter[tuple[int, int]] = Counter()
 
     def loader_started(self, start: LoaderStart) -> None:
         loader = start.loader
         if type(loader.sampler) is RandomSampler and not loader.sampler.replacement:
-            half = _Half(_order(loader), len(loader.sampler), start.place)
-            self._halves[self.bus.ordinal("loader", loader)] = half
+            loader_state = _SingleTensorLoader(_order(loader), len(loader.sampler), start.place)
+            self._loaders[self.bus.ordinal("loader", loader)] = loader_state
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
-        if not self.bus.deep or drawn.number is None or len(self._halves) < 2:
+        if not self.bus.deep or drawn.number is None or len(self._loaders) < 2:
             return
-        half = self._halves.get(drawn.number)
+        loader_state = self._loaders.get(drawn.number)
         tensors = list(tensors_in(drawn.batch, limit=2))
-        if half is not None:
-            half.latest = weakref.ref(tensors[0]) if len(tensors) == 1 else None
+        if loader_state is not None:
+            loader_state.latest = weakref.ref(tensors[0]) if len(tensors) == 1 else None
 
     def module_call_started(self, call: ModuleCall) -> None:
-        if self.bus.deep and len(self._halves) > 1:
+        if self.bus.deep and len(self._loaders) > 1:
             given = next(tensors_in((call.args, call.kwargs), limit=4), None)
             known = given is not None and self.objects.model(call.module) is not None
-            self._input = self._giver(given) if given is not None and known else self._input
+            self._input = self._loader_of(given) if given is not None and known else self._input
 
     def loss_called(self, loss: LossCall) -> None:
         if not self.bus.deep or self._input is None or not loss.output.requires_grad:
             return
         giver, self._input = self._input, None
-        target = self._giver(loss.target)
+        target = self._loader_of(loss.target)
         if target is None or target == giver:
             return
-        inputs, targets = self._halves[giver], self._halves[target]
+        inputs, targets = self._loaders[giver], self._loaders[target]
         if inputs.samples != targets.samples or inputs.order == targets.order:
             return
         self._pairs[giver, target] += 1
         if self._pairs[giver, target] == PAIRS:
             self.emit(LoadersOutOfSync, loss.place, giver, target, inputs.samples, PAIRS, inputs.place)
 
-    def _giver(self, tensor: Tensor) -> int | None:
+    def _loader_of(self, tensor: Tensor) -> int | None:
         """The loader whose latest batch this is, or was copied or viewed from."""
-        for number, half in self._halves.items():
-            latest = half.latest() if half.latest is not None else None
-            if latest is not None and (latest is tensor or _holds_the_same(latest, tensor)):
+        for number, loader_state in self._loaders.items():
+            latest = loader_state.latest() if loader_state.latest is not None else None
+            if latest is not None and (latest is tensor or _same_elements(latest, tensor)):
                 return number
         return None
 
@@ -88,7 +88,7 @@ def _order(loader: DataLoader[Any]) -> bytes:
     return blake2b(state.numpy().tobytes(), digest_size=16).digest()
 
 
-def _holds_the_same(latest: Tensor, tensor: Tensor) -> bool:
+def _same_elements(latest: Tensor, tensor: Tensor) -> bool:
     if (
         latest.numel() != tensor.numel()
         or not latest.numel()

@@ -19,16 +19,16 @@ class LoaderSettingsObserver(Observer):
 
     def prepare(self) -> None:
         self._built: dict[int, Place | None] = {}  # where each was built, by its number
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def loader_built(self, built: BuiltLoader) -> None:
         self._built[self.bus.ordinal("built loader", built.loader)] = built.place
 
     def loader_started(self, start: LoaderStart) -> None:
         loader, number = start.loader, self.bus.ordinal("loader", start.loader)
-        if number in self._told:
+        if number in self._reported:
             return
-        self._told.add(number)
+        self._reported.add(number)
         self.emit(
             LoaderSeen,
             self._built.get(self.bus.ordinal("built loader", loader)) or start.place,

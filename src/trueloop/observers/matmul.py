@@ -37,7 +37,7 @@ class MatmulObserver(Observer):
     def prepare(self) -> None:
         self._works: dict[int, _Work] = {}
         self._layers = self._flops = 0  # counts of the running call
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def inner_call_ended(self, call: InnerCall) -> None:
         self._count(call.module, call.args, call.output)
@@ -48,7 +48,7 @@ class MatmulObserver(Observer):
         self._count(call.module, call.args, call.output)
         layers, flops, self._layers, self._flops = self._layers, self._flops, 0, 0
         known = self.objects.model(call.module) if flops and call.grad and call.training else None
-        if known is not None and known.number not in self._told:
+        if known is not None and known.number not in self._reported:
             device = next(call.module.parameters()).device
             self._works[known.number] = _Work(
                 known.name, call.place, torch.cuda.get_device_capability(device), layers, flops
@@ -58,7 +58,7 @@ class MatmulObserver(Observer):
         if not self._works or self.bus.step < TOLD_AT:
             return
         for number, work in self._works.items():
-            self._told.add(number)
+            self._reported.add(number)
             self.emit(
                 Matmuls,
                 work.place,
@@ -68,7 +68,7 @@ class MatmulObserver(Observer):
                 precision=_precision(),
                 layers=work.layers,
                 gigaflops=work.flops / 1e9,
-                set_by_user=_said(work.place),
+                set_by_user=_names_setting(work.place),
             )
         self._works.clear()
 
@@ -91,7 +91,7 @@ def _precision() -> str:
     return "ieee" if precision == "none" else str(precision)
 
 
-def _said(place: Place | None) -> bool:
+def _names_setting(place: Place | None) -> bool:
     """Does the script, or the file of this place, name the setting?"""
     paths = {getattr(sys.modules.get("__main__"), "__file__", None), place.path if place else None}
     return any(word in line for path in paths if path for line in source_of(path).lines for word in WORDS)

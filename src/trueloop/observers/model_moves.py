@@ -47,7 +47,7 @@ class ModelMovesObserver(Observer):
         row.step, row.passes, row.moves = step, passes, row.moves + 1
         row.changed = row.changed or move.changed
         if row.moves == IN_A_ROW and self._is_trained(move.module):
-            self._tell(move, row, key[1])
+            self._report(move, row, key[1])
 
     def _follows(self, row: _Row) -> bool:
         """At most one round of the optimizers since, and no new pass: a move at the start of an epoch is fine."""
@@ -58,7 +58,7 @@ class ModelMovesObserver(Observer):
         held = self.objects.held_ids()
         return any(id(parameter) in held for parameter in module.parameters())
 
-    def _tell(self, move: ModuleMove, row: _Row, number: int) -> None:
+    def _report(self, move: ModuleMove, row: _Row, number: int) -> None:
         self.emit(
             ModelMoved,
             move.place,

@@ -71,7 +71,7 @@ class ModelStructureObserver(Observer):
         known = self.objects.model(call.module)
         if known is not None and known.number not in self._examined:
             self._places.setdefault(known.number, call.place)
-            self._look_at_loose(unwrapped(call.module))
+            self._check_unregistered(unwrapped(call.module))
 
     def step_started(self, call: StepCall) -> None:
         if len(self._examined) == len(self.objects.models):
@@ -82,14 +82,14 @@ class ModelStructureObserver(Observer):
                 self._examine(known, model)
 
     def _examine(self, known: KnownModel, model: nn.Module) -> None:
-        self._look_at_loose(model)
+        self._check_unregistered(model)
         event = ModelExamined(
             step=self.bus.step,
             place=self._places.get(known.number),
             model=known.number,
             name=known.name,
             hidden=tuple(self._hidden(model)),
-            loose=tuple(self._loose(model)),
+            loose=tuple(self._unregistered(model)),
         )
         self.bus.emit(event)
 
@@ -105,12 +105,12 @@ class ModelStructureObserver(Observer):
                     continue
                 part = _hidden_in(value, registered)
                 place = assigned_place(owner, attribute) if part.tensors() else None
-                if place is not None and not _kept_apart(owner, attribute, part, place):
-                    yield _told(owner, attribute, value, part, held, place)
+                if place is not None and not _is_hidden_on_purpose(owner, attribute, part, place):
+                    yield _hidden_part(owner, attribute, value, part, held, place)
 
     # -- tensors that belong to nobody --
 
-    def _look_at_loose(self, root: nn.Module) -> None:
+    def _check_unregistered(self, root: nn.Module) -> None:
         for module in root.modules():
             for attribute, value in vars(module).items():
                 if type(value) is Tensor:
@@ -120,7 +120,7 @@ class ModelStructureObserver(Observer):
                     if mark[0]() is not value or mark[1] != tensor_version(value):
                         self._rebuilt.setdefault(module, set()).add(attribute)
 
-    def _loose(self, root: nn.Module) -> Iterator[LooseTensor]:
+    def _unregistered(self, root: nn.Module) -> Iterator[LooseTensor]:
         storages = {_storage(tensor) for tensor in (*root.parameters(), *root.buffers())}
         held = self.objects.held_ids()
         trains = any(id(p) in held for p in root.parameters())
@@ -186,7 +186,7 @@ def _hidden_in(value: object, registered: set[int]) -> _Part:
     return part
 
 
-def _kept_apart(owner: nn.Module, attribute: str, part: _Part, place: Place) -> bool:
+def _is_hidden_on_purpose(owner: nn.Module, attribute: str, part: _Part, place: Place) -> bool:
     """Hidden on purpose: in eval mode while its owner trains, or one existing module wrapped in a list."""
     if part.modules and owner.training and not any(module.training for module in part.modules):
         return True
@@ -199,7 +199,9 @@ def _kept_apart(owner: nn.Module, attribute: str, part: _Part, place: Place) -> 
     return len(items) == 1 and len(part.modules) == 1 and isinstance(items[0], (ast.Name, ast.Attribute))
 
 
-def _told(owner: nn.Module, attribute: str, value: object, part: _Part, held: set[int], place: Place) -> HiddenPart:
+def _hidden_part(
+    owner: nn.Module, attribute: str, value: object, part: _Part, held: set[int], place: Place
+) -> HiddenPart:
     trainable = [p for p in part.tensors() if p.requires_grad]
     kind = next(
         (base.__name__ for base in (dict, list, tuple, set, frozenset, deque) if isinstance(value, base)), "mapping"
@@ -230,7 +232,7 @@ def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None,
     for source, method, node in _mentions(module, attribute):
         if isinstance(node.ctx, ast.Store):
             statement = source.statement(node.lineno)
-            if method.name != "__init__" or statement is None or _moved_by_hand(statement):
+            if method.name != "__init__" or statement is None or _names_device(statement):
                 return None, False
             made = made or source.place(statement, method.name)
         elif method.name != "__init__":
@@ -255,7 +257,7 @@ def _mentions(module: nn.Module, attribute: str) -> Iterator[tuple[Source, ast.F
                         yield source, method, node
 
 
-def _moved_by_hand(statement: ast.stmt) -> bool:
+def _names_device(statement: ast.stmt) -> bool:
     """The constructor names the device of the tensor."""
     return any(
         (isinstance(node, ast.keyword) and node.arg == "device")

@@ -67,7 +67,7 @@ class _Loss:
     place: Place | None
 
 
-class _Gone(Exception):
+class _Freed(Exception):
     """An input of a remembered call was freed."""
 
 
@@ -75,7 +75,7 @@ class NonfiniteObserver(Observer):
     emits = (NotFinite,)
 
     def prepare(self) -> None:
-        self._told = False
+        self._reported = False
         self._forwards: deque[_Forward] = deque(maxlen=CALLS)
         self._losses: deque[_Loss] = deque(maxlen=CALLS)
         self._watched: WeakKeyDictionary[Optimizer, weakref.ref[Tensor]] = WeakKeyDictionary()
@@ -100,14 +100,14 @@ class NonfiniteObserver(Observer):
     # -- what is remembered of a step: weak references only --
 
     def module_call_ended(self, call: ModuleCall) -> None:
-        if self._told or call.failed or not call.grad:
+        if self._reported or call.failed or not call.grad:
             return
         made = call.output.shape if type(call.output) is Tensor else None
-        given = _weakened(call.args), _weakened(call.kwargs)
+        given = _weak_copy(call.args), _weak_copy(call.kwargs)
         self._forwards.append(_Forward(weakref.ref(call.module), *given, autocast_now(), call.place, made))
 
     def loss_called(self, loss: LossCall) -> None:
-        if not self._told:
+        if not self._reported:
             references = weakref.ref(loss.input), weakref.ref(loss.target), weakref.ref(loss.output)
             self._losses.append(_Loss(loss.function, *references, loss.place))
 
@@ -120,7 +120,7 @@ class NonfiniteObserver(Observer):
     def backward_started(self, call: BackwardCall) -> None:
         self._backward_place, self._steep = call.place, None
         loss = call.tensors[0] if call.tensors else None
-        if self._told or type(loss) is not Tensor or not self._may_read(loss):
+        if self._reported or type(loss) is not Tensor or not self._may_read(loss):
             return
         self._loss = weakref.ref(loss)
         value = loss.item() if loss.numel() == 1 else float(loss.detach().sum())
@@ -129,9 +129,9 @@ class NonfiniteObserver(Observer):
                 with torch.no_grad():
                     self._steep = _steep_node(loss, call.place)
         elif not self._passes(call, loss, value):
-            self._told = True
+            self._reported = True
             with torch.no_grad():
-                self._tell("loss", "nan" if math.isnan(value) else "inf", *self._origin_of_loss(loss, call.place))
+                self._report("loss", "nan" if math.isnan(value) else "inf", *self._origin_of_loss(loss, call.place))
 
     def _passes(self, call: BackwardCall, loss: Tensor, value: float) -> bool:
         """Inf at a trial point of a line search, or by a scale too large for the dtype, is discarded; a sum alone may
@@ -142,7 +142,7 @@ class NonfiniteObserver(Observer):
     def step_started(self, call: StepCall) -> None:
         """A gradient can be non-finite though the loss is finite: the slope of sqrt at zero."""
         if (
-            self._told
+            self._reported
             or self.bus.scaler_used
             or call.closure
             or (self.bus.step > FIRST_STEPS and self.bus.step % GRADIENTS_EVERY)
@@ -154,9 +154,9 @@ class NonfiniteObserver(Observer):
             return
         if math.isfinite(gradient.sum().item()) or not not_finite(gradient.detach()):
             return
-        self._told = True
+        self._reported = True
         with torch.no_grad():
-            self._tell("gradient", nan_or_inf(gradient), *self._origin_of_gradient(parameter))
+            self._report("gradient", nan_or_inf(gradient), *self._origin_of_gradient(parameter))
 
     def _may_read(self, tensor: Tensor) -> bool:
         if tensor.is_cpu:
@@ -195,7 +195,7 @@ class NonfiniteObserver(Observer):
         """A batch with NaN or +Inf; -Inf alone is a mask. An output of an earlier call is not a batch."""
         made: set[torch.Size | None] = set()
         for forward in self._forwards:
-            given = tensors_in(_alive(forward))
+            given = tensors_in(_strong_copy(forward))
             inputs = [t for t in given if t.is_floating_point() and t.grad_fn is None and t.shape not in made]
             made.add(forward.made)
             bad = [t for t in inputs if is_bad_input(t)]
@@ -215,7 +215,7 @@ class NonfiniteObserver(Observer):
 
     def _layers(self, question: Literal["origin", "steep"]) -> tuple[Source, Origin] | None:
         for forward in self._forwards:
-            module, given = forward.module(), _alive(forward)
+            module, given = forward.module(), _strong_copy(forward)
             if module is None or given is None:
                 continue
             replay = Replay(unwrapped(module))
@@ -237,7 +237,7 @@ class NonfiniteObserver(Observer):
                 return "loss", Origin("", loss.function, loss.place, bounds([scores]), nan_or_inf(output))
         return None
 
-    def _tell(self, what: Literal["loss", "gradient"], value: str, source: Source, origin: Origin) -> None:
+    def _report(self, what: Literal["loss", "gradient"], value: str, source: Source, origin: Origin) -> None:
         self.emit(
             NotFinite,
             origin.place or self._backward_place,
@@ -261,39 +261,39 @@ class NonfiniteObserver(Observer):
 # -- weak copies of arguments --
 
 
-def _weakened(value: Any) -> Rebuild:
-    """A function that returns the value, with weak references to its tensors; raises _Gone when one was freed."""
+def _weak_copy(value: Any) -> Rebuild:
+    """A function that returns the value, with weak references to its tensors; raises _Freed when one was freed."""
     if isinstance(value, Tensor):
         reference = weakref.ref(value)
 
         def tensor() -> Tensor:
             living = reference()
             if living is None:
-                raise _Gone
+                raise _Freed
             return living
 
         return tensor
     if value is None or (type(value) in (tuple, list, dict) and not value):
         return lambda: value
     if isinstance(value, Mapping):
-        items = {key: _weakened(item) for key, item in value.items()}
+        items = {key: _weak_copy(item) for key, item in value.items()}
         return lambda: {key: rebuild() for key, rebuild in items.items()}
     if type(value) in (tuple, list):
-        parts, kind = [_weakened(item) for item in value], type(value)
+        parts, kind = [_weak_copy(item) for item in value], type(value)
         return lambda: kind(rebuild() for rebuild in parts)
     if isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
         return lambda: value
-    return _gone
+    return _freed
 
 
-def _gone() -> Any:
-    raise _Gone
+def _freed() -> Any:
+    raise _Freed
 
 
-def _alive(forward: _Forward) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
+def _strong_copy(forward: _Forward) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
     try:
         return forward.args(), forward.kwargs()
-    except _Gone:
+    except _Freed:
         return None
 
 

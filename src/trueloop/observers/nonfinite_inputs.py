@@ -78,22 +78,22 @@ class NonfiniteInputsObserver(Observer):
         if self._bad is None or loss.output.requires_grad or loss.output.dim() or not not_finite(loss.output):
             return
         if not_finite(loss.target):
-            self._tell(loss.place, f"{loss.function}, target", evaluating=True)
+            self._report(loss.place, f"{loss.function}, target", evaluating=True)
         elif self._into and not_finite(loss.input):
-            self._tell(self._place, self._into, evaluating=True)
+            self._report(self._place, self._into, evaluating=True)
 
     def decision_made(self, decision: DecisionCall) -> None:
         if self._bad is not None and self._into and not decision.input.requires_grad and not_finite(decision.input):
-            self._tell(self._place, self._into, evaluating=True)
+            self._report(self._place, self._into, evaluating=True)
 
     def backward_started(self, call: BackwardCall) -> None:
         if self._bad is None or not self._into or not call.tensors:
             return
         loss = call.tensors[0]
         if type(loss) is Tensor and not_finite(loss.detach()):
-            self._tell(self._place, self._into, evaluating=False)
+            self._report(self._place, self._into, evaluating=False)
 
-    def _tell(self, place: Place | None, into: str, *, evaluating: bool) -> None:
+    def _report(self, place: Place | None, into: str, *, evaluating: bool) -> None:
         facts, self._bad = self._bad, None
         if facts is not None:
             self.emit(InputNotFinite, place, **facts, into=into, evaluating=evaluating)

@@ -39,7 +39,7 @@ class _Weight:
 
 
 @dataclass(slots=True)
-class _Left:
+class _AfterStep:
     index: int
     step: int
     weights: list[_Weight]
@@ -49,26 +49,26 @@ class OutsideWritesObserver(Observer):
     emits = (WeightsCompared,)
 
     def prepare(self) -> None:
-        self._left: dict[int, _Left] = {}  # by the number of the optimizer
+        self._after_step: dict[int, _AfterStep] = {}  # by the number of the optimizer
 
     def watching_resumed(self, nothing: None) -> None:
-        self._left.clear()
+        self._after_step.clear()
 
     def step_ended(self, call: StepCall) -> None:
         taken = call.index + 1
         if taken > FIRST and taken & (taken - 1):
             return
         number = self.bus.ordinal("optimizer", call.optimizer)
-        self._left[number] = _Left(call.index, self.bus.step + 1, _chosen(call.optimizer))
+        self._after_step[number] = _AfterStep(call.index, self.bus.step + 1, _chosen(call.optimizer))
 
     def step_started(self, call: StepCall) -> None:
-        if not self._left:
+        if not self._after_step:
             return
         number = self.bus.ordinal("optimizer", call.optimizer)
-        left = self._left.pop(number, None)
-        if left is None or not left.weights or (self.bus.step > left.step and self._shared(number, left)):
+        after = self._after_step.pop(number, None)
+        if after is None or not after.weights or (self.bus.step > after.step and self._shared(number, after)):
             return
-        found = [(weight, parameter) for weight in left.weights if (parameter := weight.parameter()) is not None]
+        found = [(weight, parameter) for weight in after.weights if (parameter := weight.parameter()) is not None]
         present = _numbers([parameter for _, parameter in found])
         written = [
             self._compare(weight, parameter, now) for (weight, parameter), now in zip(found, present, strict=True)
@@ -78,14 +78,14 @@ class OutsideWritesObserver(Observer):
             call.place,
             optimizer=number,
             name=type(call.optimizer).__name__,
-            index=left.index,
+            index=after.index,
             compared=len(found),
             changed=tuple(weight for weight in written if weight is not None),
         )
 
-    def _shared(self, number: int, left: _Left) -> bool:
+    def _shared(self, number: int, after: _AfterStep) -> bool:
         """Does another optimizer, which may have stepped in between, hold some of these weights?"""
-        ids = {id(parameter) for weight in left.weights if (parameter := weight.parameter()) is not None}
+        ids = {id(parameter) for weight in after.weights if (parameter := weight.parameter()) is not None}
         return any(known.ids & ids for known in self.objects.optimizers.values() if known.number != number)
 
     def _compare(self, weight: _Weight, parameter: Tensor, now: Tensor) -> ChangedWeight | None:

@@ -32,7 +32,7 @@ _UNHEARD: Final = ("argmax", "argmin", "round", "sign", "one_hot")
 """Calls whose result has no graph, and that no tap publishes."""
 
 
-class _Book:
+class _Record:
     """What is known of one model."""
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class ParametersObserver(Observer):
     emits = (ParametersAccounted,)
 
     def prepare(self) -> None:
-        self._books: dict[int, _Book] = {}
-        self._closed = 0  # number of closed books
+        self._records: dict[int, _Record] = {}
+        self._closed = 0  # number of closed records
         self._runs = ModuleRuns(_UNHEARD)
         self._cuts_left = CUTS
-        self._graded: dict[int, weakref.ref[Tensor]] = {}
+        self._with_gradient: dict[int, weakref.ref[Tensor]] = {}
         """Tensors of optimizers that belong to no model and have had a gradient."""
 
     # -- what runs, and what is cut --
@@ -65,11 +65,11 @@ class ParametersObserver(Observer):
         if known is None:
             return
         self._runs.saw(unwrapped(call.module), call.output)
-        book = self._books.setdefault(known.number, _Book())
-        book.gradients.compiled = book.gradients.compiled or call.compiled
-        if book.walks < WALKS and call.grad:
-            book.walks += 1
-            book.gradients.walk(call.output)
+        record = self._records.setdefault(known.number, _Record())
+        record.gradients.compiled = record.gradients.compiled or call.compiled
+        if record.walks < WALKS and call.grad:
+            record.walks += 1
+            record.gradients.walk(call.output)
 
     def tensor_detached(self, cut: DetachCall) -> None:
         if self._cuts_left > 0:
@@ -80,9 +80,9 @@ class ParametersObserver(Observer):
 
     def backward_ended(self, call: BackwardCall) -> None:
         if self.bus.deep:
-            for _, model, book in self._open_models():
+            for _, model, record in self._open_models():
                 reached = (name for name, parameter in model.named_parameters() if parameter.grad is not None)
-                book.gradients.reached.update(reached)
+                record.gradients.reached.update(reached)
 
     def step_started(self, call: StepCall) -> None:
         if not call.closure and self._closed < len(self.objects.models):
@@ -93,50 +93,50 @@ class ParametersObserver(Observer):
             return
         if call.closure:
             self._look(call.optimizer)
-        for known, model, book in self._open_models():
-            self._account(known, model, book, call)
-            if book.emitted >= MILESTONES[-1] or self.bus.step - known.first_step > LONGEST:
-                book.closed = True
-        self._closed = sum(book.closed or self._is_gone(number) for number, book in self._books.items())
+        for known, model, record in self._open_models():
+            self._account(known, model, record, call)
+            if record.emitted >= MILESTONES[-1] or self.bus.step - known.first_step > LONGEST:
+                record.closed = True
+        self._closed = sum(record.closed or self._is_freed(number) for number, record in self._records.items())
 
-    def _open_models(self) -> Iterator[tuple[KnownModel, nn.Module, _Book]]:
+    def _open_models(self) -> Iterator[tuple[KnownModel, nn.Module, _Record]]:
         for known, model in self.objects.living_models():
-            book = self._books.setdefault(known.number, _Book())
-            if not book.closed:
-                yield known, model, book
+            record = self._records.setdefault(known.number, _Record())
+            if not record.closed:
+                yield known, model, record
 
-    def _is_gone(self, number: int) -> bool:
+    def _is_freed(self, number: int) -> bool:
         return self.objects.models[number].ref() is None
 
     def run_ended(self, end: RunEnd) -> None:
-        for book in self._books.values():
-            if book.draft is not None and book.draft.steps > book.emitted:
-                self.bus.emit(book.draft)
+        for record in self._records.values():
+            if record.draft is not None and record.draft.steps > record.emitted:
+                self.bus.emit(record.draft)
 
     def _look(self, optimizer: Optimizer) -> None:
         open_models = list(self._open_models())
         held = self.objects.held_ids() if open_models else set()
-        for _, model, book in open_models:
-            book.gradients.look(model, held)
+        for _, model, record in open_models:
+            record.gradients.look(model, held)
         mine = {id(p) for _, model, _ in open_models for p in model.parameters()}
         for tensor in parameters_of(optimizer):
             if id(tensor) not in mine and tensor.grad is not None:
-                self._graded[id(tensor)] = weakref.ref(tensor)
+                self._with_gradient[id(tensor)] = weakref.ref(tensor)
 
     # -- the account --
 
-    def _account(self, known: KnownModel, model: nn.Module, book: _Book, call: StepCall) -> None:
+    def _account(self, known: KnownModel, model: nn.Module, record: _Record, call: StepCall) -> None:
         holders, orphans = self._holders(model)
         steps = max((holder.steps for holder in holders), default=0)
         if steps < MILESTONES[0]:
             return
         patient = {number for holder in holders if holder.steps >= min(steps - 1, PATIENCE) for number in holder.ids}
-        accounts, in_order = book.gradients.accounts(
+        accounts, in_order = record.gradients.accounts(
             model, self.objects.held_ids(), self._runs, lambda parameter: id(parameter) in patient
         )
         mine = {id(p) for p in model.parameters()}
         built = next((holder.place for holder in holders if holder.place is not None), None)
-        book.draft = ParametersAccounted(
+        record.draft = ParametersAccounted(
             step=self.bus.step,
             place=call.place,
             model=known.number,
@@ -149,9 +149,9 @@ class ParametersObserver(Observer):
             optimizer_place=built,
             cuts=self._runs.cuts_behind(mine),
         )
-        if any(book.emitted < milestone <= steps for milestone in MILESTONES):
-            book.emitted = steps
-            self.bus.emit(book.draft)
+        if any(record.emitted < milestone <= steps for milestone in MILESTONES):
+            record.emitted = steps
+            self.bus.emit(record.draft)
 
     def _holders(self, model: nn.Module) -> tuple[list[KnownOptimizer], list[Tensor]]:
         """The optimizers of a model, and the tensors they hold that belong to no model and never had a gradient."""
@@ -161,12 +161,12 @@ class ParametersObserver(Observer):
         orphans: list[Tensor] = []
         for known, optimizer in self.objects.living_optimizers():
             tensors = list(parameters_of(optimizer))
-            lost = [t for t in tensors if id(t) not in everybodys and not self._was_graded(t)]
+            lost = [t for t in tensors if id(t) not in everybodys and not self._had_gradient(t)]
             of_a_twin = len(lost) == len(tensors) and Counter(tuple(t.shape) for t in lost) == Counter(mine.values())
             if of_a_twin or any(id(t) in mine for t in tensors):
                 holders.append(known)
                 orphans += lost
         return holders, orphans
 
-    def _was_graded(self, tensor: Tensor) -> bool:
-        return tensor.grad is not None or ((ref := self._graded.get(id(tensor))) is not None and ref() is tensor)
+    def _had_gradient(self, tensor: Tensor) -> bool:
+        return tensor.grad is not None or ((ref := self._with_gradient.get(id(tensor))) is not None and ref() is tensor)

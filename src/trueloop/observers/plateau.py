@@ -19,7 +19,7 @@ class PlateauObserver(Observer):
 
     def prepare(self) -> None:
         self._built: weakref.WeakKeyDictionary[LRScheduler, Place | None] = weakref.WeakKeyDictionary()
-        self._told: weakref.WeakKeyDictionary[LRScheduler, int] = weakref.WeakKeyDictionary()
+        self._reported: weakref.WeakKeyDictionary[LRScheduler, int] = weakref.WeakKeyDictionary()
 
     def schedule_built(self, built: BuiltSchedule) -> None:
         if isinstance(built.scheduler, ReduceLROnPlateau):
@@ -32,8 +32,8 @@ class PlateauObserver(Observer):
         value = call.args[0] if call.args else call.kwargs.get("metrics")
         if value is None:
             return
-        index = self._told.get(schedule, 0)
-        self._told[schedule] = index + 1
+        index = self._reported.get(schedule, 0)
+        self._reported[schedule] = index + 1
         rates = [group.get("lr", 0.0) for group in schedule.optimizer.param_groups]
         self.emit(
             PlateauStepped,

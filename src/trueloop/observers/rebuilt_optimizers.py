@@ -33,7 +33,7 @@ class _Line:
     kept: int = 0
     closure: bool = False
     left: Tensor | None = None  # some elements of the first parameter after the last step
-    told: int = 0
+    reported: int = 0
 
 
 class RebuiltOptimizersObserver(Observer):
@@ -50,7 +50,7 @@ class RebuiltOptimizersObserver(Observer):
         ids = frozenset(map(id, parameters))
         line = self._line_of(parameters[0])
         if line is not None and line.ids == ids:
-            self._tell(built, line, parameters[0])
+            self._report(built, line, parameters[0])
         else:
             self._count += 1
             line = _Line(self._count, weakref.ref(parameters[0]), ids, -1, "")
@@ -71,11 +71,11 @@ class RebuiltOptimizersObserver(Observer):
         line = self._lines.get(id(first))
         return line if line is not None and line.first() is first else None
 
-    def _tell(self, built: BuiltOptimizer, line: _Line, first: Tensor) -> None:
+    def _report(self, built: BuiltOptimizer, line: _Line, first: Tensor) -> None:
         steps = self.bus.steps_taken[line.optimizer]
-        if not steps or line.told >= TOLD:
+        if not steps or line.reported >= TOLD:
             return
-        line.told += 1
+        line.reported += 1
         goes_on = steps <= LIFE and line.left is not None and torch.equal(line.left, _numbers(first))
         event = OptimizerRebuilt(
             self.bus.step, built.place, line.number, line.name, steps, line.kept, line.closure, goes_on

@@ -64,11 +64,11 @@ class ReplicaObserver(Observer):
         elif call.name in HANDED_OUT and self.bus.step and not any(t.data_ptr() in self._weights for t in _given(call)):
             self._broadcasts += 1
         elif self._fresh and self.bus.deep:
-            self._look_for_gradients(call)
+            self._find_gradients(call)
         elif not self._fresh and self.bus.step and self._is_weight(call):
             self._averaged = True
 
-    def _look_for_gradients(self, call: CollectiveCall) -> None:
+    def _find_gradients(self, call: CollectiveCall) -> None:
         held = [p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer)]
         given = _given(call)
         sent = {tensor.data_ptr() for tensor in given}

@@ -50,7 +50,7 @@ class RunObjects:
         self.models: dict[int, KnownModel] = {}
         self.optimizers: dict[int, KnownOptimizer] = {}
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
-        self._asked: tuple[weakref.ref[nn.Module], KnownModel | None] | None = None
+        self._last_lookup: tuple[weakref.ref[nn.Module], KnownModel | None] | None = None
         """The last lookup of a model: several observers make the same one at every call."""
 
     # -- moments --
@@ -60,9 +60,9 @@ class RunObjects:
         number = self.bus.ordinal("model", module)
         if number not in self.models and next(module.parameters(), None) is not None:
             self.models[number] = KnownModel(weakref.ref(module), number, type(module).__name__, self.bus.step)
-            self._asked = None
+            self._last_lookup = None
             self.bus.allow_deep_steps()
-            self._look_for_shards(module.parameters())
+            self._find_shards(module.parameters())
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
         self._know(built.optimizer, built.place)
@@ -79,11 +79,11 @@ class RunObjects:
         if number not in self.optimizers:
             ids = frozenset(map(id, parameters_of(optimizer)))
             name = type(optimizer).__name__
-            self._look_for_shards(parameters_of(optimizer))
+            self._find_shards(parameters_of(optimizer))
             self.optimizers[number] = KnownOptimizer(weakref.ref(optimizer), number, name, place, ids=ids)
         return self.optimizers[number]
 
-    def _look_for_shards(self, parameters: Iterator[Tensor]) -> None:
+    def _find_shards(self, parameters: Iterator[Tensor]) -> None:
         if "torch.distributed.tensor" in sys.modules and any(is_shard(parameter) for parameter in parameters):
             self.bus.skip_shard_readers()
 
@@ -91,9 +91,9 @@ class RunObjects:
 
     def model(self, module: nn.Module) -> KnownModel | None:
         """The entry of a module; None for one without parameters (a criterion)."""
-        if self._asked is None or self._asked[0]() is not module:
-            self._asked = (weakref.ref(module), self.models.get(self.bus.ordinal("model", unwrapped(module))))
-        return self._asked[1]
+        if self._last_lookup is None or self._last_lookup[0]() is not module:
+            self._last_lookup = (weakref.ref(module), self.models.get(self.bus.ordinal("model", unwrapped(module))))
+        return self._last_lookup[1]
 
     def optimizer(self, optimizer: Optimizer) -> KnownOptimizer:
         return self._know(optimizer, None)

@@ -71,7 +71,7 @@ class ScalerObserver(Observer):
             count.fused = True
             count.on_host = all(parameter.is_cpu for parameter in parameters_of(call.optimizer))
         if count.steps >= FIRST_COUNT and not count.steps & (count.steps - 1):
-            self._tell(call.scaler, count, ended=False)
+            self._report(call.scaler, count, ended=False)
 
     def scaler_updated(self, call: ScalerUpdate) -> None:
         count = self._counts.get(call.scaler)
@@ -89,9 +89,9 @@ class ScalerObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         for scaler, count in list(self._counts.items()):
-            self._tell(scaler, count, ended=True)
+            self._report(scaler, count, ended=True)
 
-    def _tell(self, scaler: GradScaler, count: _Count, *, ended: bool) -> None:
+    def _report(self, scaler: GradScaler, count: _Count, *, ended: bool) -> None:
         self.emit(
             ScalerCounted,
             count.place,

@@ -88,7 +88,7 @@ class ScheduleObserver(Observer):
             seen_from_start=record.in_view,
             learning_rates=_rates(call.scheduler),
             optimizer=record.optimizer,
-            explicit=_told_the_epoch(call),
+            explicit=_epoch_was_set(call),
         )
 
     def run_ended(self, end: RunEnd) -> None:
@@ -107,7 +107,7 @@ class ScheduleObserver(Observer):
             if optimizer is not None:
                 record.optimizer = self.bus.ordinal("optimizer", optimizer)
             record.taken_before, record.passes_before = self.bus.steps_taken[record.optimizer], self._passes
-            weakref.finalize(scheduler, self._thrown_away, record).atexit = False
+            weakref.finalize(scheduler, self._was_discarded, record).atexit = False
         record.length = _length(scheduler)
         return record
 
@@ -118,7 +118,7 @@ class ScheduleObserver(Observer):
     def _taken(self, record: _Record) -> int:
         return self.bus.steps_taken[record.optimizer] - record.taken_before
 
-    def _thrown_away(self, record: _Record) -> None:
+    def _was_discarded(self, record: _Record) -> None:
         record.ended = self._end_of(record)
 
     def _end_of(self, record: _Record) -> ScheduleEnded:
@@ -158,7 +158,7 @@ def _rates(scheduler: LRScheduler) -> tuple[float, ...]:
     return tuple(float(rate) for rate in rates if not isinstance(rate, Tensor) or rate.device.type == "cpu")
 
 
-def _told_the_epoch(call: ScheduleCall) -> bool:
+def _epoch_was_set(call: ScheduleCall) -> bool:
     """`step(epoch)`; of ReduceLROnPlateau the first argument is the metric."""
     given = call.args[1:] if isinstance(call.scheduler, ReduceLROnPlateau) else call.args
     return any(value is not None for value in given) or call.kwargs.get("epoch") is not None

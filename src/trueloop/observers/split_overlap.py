@@ -56,9 +56,9 @@ class SplitOverlapObserver(Observer):
         for n, loader in of_same:
             others = _numbers(loader)
             if own is not None and others is not None and own != others and (shared := len(own & others)):
-                self._tell(start, number, len(own), n, len(others), shared)
+                self._report(start, number, len(own), n, len(others), shared)
 
-    def _tell(self, start: LoaderStart, number: int, size: int, other: int, other_size: int, shared: int) -> None:
+    def _report(self, start: LoaderStart, number: int, size: int, other: int, other_size: int, shared: int) -> None:
         self.emit(
             RowsShared,
             start.place,

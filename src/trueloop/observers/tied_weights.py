@@ -78,7 +78,7 @@ class TiedWeightsObserver(Observer):
         if is_lazy(given.parameter) or not given.parameter.numel():
             return
         if self._ties:
-            self._look_at_ties_of(given)
+            self._check_ties_of(given)
         slot, key, known = _Slot(given.module, given.name), _address(given.parameter), self._at
         there = known.get(key)
         if (
@@ -94,18 +94,18 @@ class TiedWeightsObserver(Observer):
         if not any(_is_same_slot(tie.first, first) and _is_same_slot(tie.second, second) for tie in self._ties):
             self._ties.append(_Tie(first, second, place, self.bus.step))
 
-    def _look_at_ties_of(self, given: ParameterSet) -> None:
+    def _check_ties_of(self, given: ParameterSet) -> None:
         """A slot of a tie was assigned: the shared parameter, or a different one."""
         for tie in self._ties:
             for slot in (tie.first, tie.second):
                 if slot.is_in(given.module, given.name) and (other := tie.other(slot).holds()) is not None:
-                    apart = not _are_one(other, given.parameter)
+                    apart = not _share_memory(other, given.parameter)
                     by: _By = "unknown" if not apart else "loading" if given.loading else "assignment"
                     tie.part(by, given.place if apart else None, copied=apart and _are_equal(other, given.parameter))
 
     def module_moved(self, move: ModuleMove) -> None:
         for tie in self._ties:
-            if tie.by == "unknown" and _are_apart(tie):
+            if tie.by == "unknown" and _are_separate(tie):
                 tie.part("moving", move.place)
 
     def module_call_ended(self, call: ModuleCall) -> None:
@@ -123,20 +123,20 @@ class TiedWeightsObserver(Observer):
     def step_started(self, call: StepCall) -> None:
         if not self._ties:
             return
-        broken = [tie for tie in self._ties if tie.first.holds() is not tie.second.holds() and _are_apart(tie)]
+        broken = [tie for tie in self._ties if tie.first.holds() is not tie.second.holds() and _are_separate(tie)]
         for tie in broken:
             self._ties.remove(tie)
-            self._tell(tie)
+            self._report(tie)
 
-    def _tell(self, tie: _Tie) -> None:
+    def _report(self, tie: _Tie) -> None:
         first, second = tie.first.holds(), tie.second.holds()
-        home = next(self._homes(tie), None)
+        home = next(self._models_of(tie), None)
         if home is None or first is None or second is None or first.numel() != second.numel():
             return
         held = self.objects.held_ids()
         trained = [parameter for parameter in (first, second) if id(parameter) in held]
         steps = self.bus.step - tie.step
-        if not trained or (len(trained) == 2 and _is_meant(tie, steps)):
+        if not trained or (len(trained) == 2 and _is_intended(tie, steps)):
             return
         known, names = home
         self.emit(
@@ -152,7 +152,7 @@ class TiedWeightsObserver(Observer):
             by=tie.by,
         )
 
-    def _homes(self, tie: _Tie) -> Iterator[tuple[KnownModel, tuple[str, str]]]:
+    def _models_of(self, tie: _Tie) -> Iterator[tuple[KnownModel, tuple[str, str]]]:
         """Models that contain both modules, with the names of the parameters there."""
         modules = (tie.first.module(), tie.second.module())
         for known, model in self.objects.living_models():
@@ -194,14 +194,19 @@ def _address(tensor: Tensor) -> int:
         return id(tensor)
 
 
-def _are_one(one: Tensor, other: Tensor) -> bool:
+def _share_memory(one: Tensor, other: Tensor) -> bool:
     return one is other or _address(one) == _address(other)
 
 
-def _are_apart(tie: _Tie) -> bool:
+def _are_separate(tie: _Tie) -> bool:
     """Both slots hold parameters of one size at different addresses."""
     first, second = tie.first.holds(), tie.second.holds()
-    return first is not None and second is not None and first.numel() == second.numel() and not _are_one(first, second)
+    return (
+        first is not None
+        and second is not None
+        and first.numel() == second.numel()
+        and not _share_memory(first, second)
+    )
 
 
 def _are_equal(one: Tensor, other: Tensor) -> bool:
@@ -215,7 +220,7 @@ def _are_equal(one: Tensor, other: Tensor) -> bool:
         return alike and torch.equal(one, other)
 
 
-def _is_meant(tie: _Tie, steps: int) -> bool:
+def _is_intended(tie: _Tie, steps: int) -> bool:
     """An assignment that copies the shared weight, or names the layer before training has begun; both are known to
     train."""
     place = tie.parted_at

@@ -68,15 +68,15 @@ class ReadsObserver(Observer):
         if not self._device and (first := _first_parameter(call)) is not None and not first.is_cpu:
             self._device = first.device.type
         if step in self._last:
-            self._tell()
+            self._report()
 
     def watching_resumed(self, nothing: None) -> None:
         self._begin()
 
     def run_ended(self, end: RunEnd) -> None:
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         rounds = self._row.rounds()
         if self._device and len(rounds) >= ROUNDS:
             lines = [
@@ -117,12 +117,12 @@ class CopiesObserver(Observer):
         """Tensors of the last batch, with the number of their loader."""
         self._copied: defaultdict[int, list[int]] = defaultdict(list)  # bytes of each copy, by loader, in this step
         self._row: dict[int, list[tuple[int, int, int]]] = {}  # (number of the step, bytes, copies), by loader
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
         if self.bus.step > TRANSFER_WINDOWS[0][-1]:
             return
-        if drawn.number is not None and drawn.number not in self._told:
+        if drawn.number is not None and drawn.number not in self._reported:
             self._drawn = {
                 id(tensor): (weakref.ref(tensor), drawn.number) for tensor in tensors_in(drawn.batch) if tensor.is_cpu
             }
@@ -141,11 +141,11 @@ class CopiesObserver(Observer):
             if row and self.bus.step - row[-1][0] > max(1, len(self.objects.optimizers)):
                 row.clear()  # a step without a copy was between
             row.append((self.bus.step, sum(sizes), len(sizes)))
-            if len(row) == ROUNDS and loader not in self._told:
-                self._tell(loader, row)
+            if len(row) == ROUNDS and loader not in self._reported:
+                self._report(loader, row)
         self._copied.clear()
 
-    def _tell(self, loader: int, row: list[tuple[int, int, int]]) -> None:
-        self._told.add(loader)
+    def _report(self, loader: int, row: list[tuple[int, int, int]]) -> None:
+        self._reported.add(loader)
         megabytes = median(size for _, size, _ in row) / 1e6
         self.emit(BatchesCopied, None, loader, len(row), megabytes, round(median(copies for _, _, copies in row)))

@@ -49,7 +49,7 @@ class UnscaleObserver(Observer):
         self._before: dict[int, _Marks] = {}
         self._scaler: weakref.ref[GradScaler] | None = None  # of the running backward
         self._suspected = False
-        self._told = 0
+        self._reported = 0
 
     def watching_resumed(self, nothing: None) -> None:
         self._scaled.clear()
@@ -61,7 +61,7 @@ class UnscaleObserver(Observer):
         if (
             not self.bus.scaler_used
             or not call.tensors
-            or self._told >= TOLD
+            or self._reported >= TOLD
             or not isinstance(call.tensors[0], Tensor)
         ):
             return
@@ -102,15 +102,15 @@ class UnscaleObserver(Observer):
                 if p.grad is not None and id(p) in known.ids and not any(id(p) in ids for ids in clean)
             ]
             if mine:
-                self._tell(call, known, scaled)
+                self._report(call, known, scaled)
                 return
 
-    def _tell(self, call: ClipCall, known: KnownOptimizer, scaled: _Scaled) -> None:
+    def _report(self, call: ClipCall, known: KnownOptimizer, scaled: _Scaled) -> None:
         self._suspected = True
         scaler = scaled.scaler()
         if scaler is None or scaled.length is None or scaled.length != _length(known):
             return
-        self._told += 1
+        self._reported += 1
         self.emit(
             ClippedScaled,
             call.place,

@@ -56,7 +56,7 @@ class _Record:
     began: int  # steps it had taken then
     weights: list[_Weight]
     due: int  # steps since then at which to measure next
-    told: int = 0  # steps at the latest measurement
+    reported: int = 0  # steps at the latest measurement
 
 
 class WeightUpdatesObserver(Observer):
@@ -77,7 +77,7 @@ class WeightUpdatesObserver(Observer):
             return
         held = sum(1 for _ in parameters_of(call.optimizer))
         if record is None or record.held != held:
-            self._forget_the_dead()
+            self._forget_freed()
             weights = self._chosen(call.optimizer)
             self._records[number] = _Record(weakref.ref(call.optimizer), held, call.index, weights, FIRST)
             return
@@ -92,15 +92,15 @@ class WeightUpdatesObserver(Observer):
         if self._before[0] == number:
             before, self._before = self._before[1], None
             record = self._records[number]
-            self._tell(call.optimizer, number, record, call.index + 1 - record.began, before)
+            self._report(call.optimizer, number, record, call.index + 1 - record.began, before)
 
     def run_ended(self, end: RunEnd) -> None:
         for number, record in self._records.items():
             optimizer, steps = record.optimizer(), self.bus.steps_taken[number] - record.began
-            if optimizer is not None and steps > record.told:
-                self._tell(optimizer, number, record, steps, None)
+            if optimizer is not None and steps > record.reported:
+                self._report(optimizer, number, record, steps, None)
 
-    def _forget_the_dead(self) -> None:
+    def _forget_freed(self) -> None:
         for number in [number for number, record in self._records.items() if record.optimizer() is None]:
             del self._records[number]
 
@@ -111,7 +111,7 @@ class WeightUpdatesObserver(Observer):
             for module in model.modules()
             if isinstance(module, (nn.Embedding, nn.EmbeddingBag))
         }
-        fit = [p for p in parameters_of(optimizer) if _can_be_looked_at(p) and id(p) not in embeddings]
+        fit = [p for p in parameters_of(optimizer) if _is_measurable(p) and id(p) not in embeddings]
         chosen = fit[:: max(1, -(-len(fit) // WEIGHTS))]
         copies = [_numbers(p).clone() for p in chosen]
         lengths = read_numbers([copy.square().mean().sqrt() for copy in copies])
@@ -120,10 +120,10 @@ class WeightUpdatesObserver(Observer):
             for p, copy, length in zip(chosen, copies, lengths, strict=True)
         ]
 
-    def _tell(
+    def _report(
         self, optimizer: Optimizer, number: int, record: _Record, steps: int, before: list[_Before | None] | None
     ) -> None:
-        record.told = steps
+        record.reported = steps
         moves = tuple(_moves(record.weights, before))
         if not moves:
             return
@@ -137,7 +137,7 @@ def _after(due: int) -> int:
     return due * 3 // 2 if due & (due - 1) == 0 else due * 4 // 3
 
 
-def _can_be_looked_at(parameter: object) -> bool:
+def _is_measurable(parameter: object) -> bool:
     """A dense floating-point matrix, or more, complete on this machine."""
     if type(parameter) not in (Tensor, nn.Parameter) or not isinstance(parameter, Tensor):
         return False
@@ -147,11 +147,11 @@ def _can_be_looked_at(parameter: object) -> bool:
         and parameter.requires_grad
         and parameter.dim() >= 2
         and parameter.numel() >= SMALLEST
-        and _lies_whole(parameter)
+        and _is_contiguous(parameter)
     )
 
 
-def _lies_whole(parameter: Tensor) -> bool:
+def _is_contiguous(parameter: Tensor) -> bool:
     """Its elements are contiguous in memory, so that some can be picked without a copy of all."""
     return parameter.is_contiguous() or (
         parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
@@ -168,10 +168,10 @@ def _numbers(parameter: Tensor) -> Tensor:
 def _before(parameter: Tensor | None) -> _Before | None:
     """None for a weight that this step does not change."""
     gradient = None if parameter is None else parameter.grad
-    if parameter is None or gradient is None or gradient.layout is not torch.strided or not _lies_whole(parameter):
+    if parameter is None or gradient is None or gradient.layout is not torch.strided or not _is_contiguous(parameter):
         return None
     numbers = _numbers(parameter).clone()
-    pull = _numbers(gradient).norm() * numbers.norm() if _lies_whole(gradient) else numbers.new_zeros(())
+    pull = _numbers(gradient).norm() * numbers.norm() if _is_contiguous(gradient) else numbers.new_zeros(())
     return _Before(numbers, pull * (parameter.numel() / numbers.numel()))
 
 
@@ -182,7 +182,7 @@ def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Itera
     with torch.no_grad():
         for weight, earlier in zip(weights, before or [None] * len(weights), strict=True):
             parameter = weight.ref()
-            if parameter is None or (before is not None and earlier is None) or not _lies_whole(parameter):
+            if parameter is None or (before is not None and earlier is None) or not _is_contiguous(parameter):
                 continue
             now = _numbers(parameter)
             if now.shape != weight.first.shape or now.device != weight.first.device:  # moved to a device since
@@ -192,15 +192,13 @@ def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Itera
             numbers += [(now - base).norm() / base.norm(), (now - weight.first).norm() / weight.first.norm()]
             numbers.append(now.new_zeros(()) if earlier is None else earlier.pull)
     values = read_numbers(numbers)
-    for (weight, parameter), update, travelled, pull in zip(
-        found, values[::3], values[1::3], values[2::3], strict=True
-    ):
+    for (weight, parameter), update, traveled, pull in zip(found, values[::3], values[1::3], values[2::3], strict=True):
         stepped = before is not None
         yield WeightMove(
             weight.name,
             parameter.numel(),
             weight.length,
             update if stepped else None,
-            travelled,
+            traveled,
             pull if stepped else None,
         )
