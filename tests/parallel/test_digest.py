@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from trueloop.parallel.digest import APART, Drift, _camps, _distance, _number, _shadows, drift
+from trueloop.event.thresholds import PARAMETER_DRIFT
+from trueloop.parallel.digest import Drift, _camps, _distance, _number, _shadows, drift
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Strategy
 
@@ -123,7 +124,7 @@ def test_a_model_without_parameters_cannot_drift() -> None:
     assert asked([nn.ReLU(), nn.ReLU()]) is None
 
 
-@pytest.mark.parametrize(("by", "apart"), [(APART / 3, False), (APART * 3, True), (1.0, True)])
+@pytest.mark.parametrize(("by", "apart"), [(PARAMETER_DRIFT / 3, False), (PARAMETER_DRIFT * 3, True), (1.0, True)])
 def test_rounding_is_no_drift_and_a_step_is_one(by: float, apart: bool) -> None:
     found = asked([model(), model(louder(by))])
     assert (found is not None) is apart

@@ -17,8 +17,9 @@ from tests.engine.small import SMALL, ran
 from tests.parallel.ranks import on_ranks
 from trueloop.engine.schedule import lr_note, peak_lr
 from trueloop.errors import BadRecipe
+from trueloop.event.thresholds import PARAMETER_DRIFT
 from trueloop.parallel.choose import choose
-from trueloop.parallel.digest import APART, Drift, drift
+from trueloop.parallel.digest import Drift, drift
 from trueloop.parallel.gradient import norm_of
 from trueloop.parallel.parts import (
     clip_parts,
@@ -254,7 +255,7 @@ def pushed(by: float, rank: int) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("by", "apart"), [(0.0, False), (APART / 3, False), (APART * 3, True)])
+@pytest.mark.parametrize(("by", "apart"), [(0.0, False), (PARAMETER_DRIFT / 3, False), (PARAMETER_DRIFT * 3, True)])
 def test_copies_that_differ_by_more_than_rounding_have_drifted_apart(by: float, apart: bool) -> None:
     found = on_ranks(lambda rank: pushed(by, rank), 3)
     assert found[0] == found[1] == found[2]

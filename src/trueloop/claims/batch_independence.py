@@ -20,6 +20,7 @@ from trueloop.data.source import size_of, tensors_in
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
 from trueloop.event import BatchIndependenceTested
+from trueloop.event.thresholds import BATCH_CHANGE, BATCH_REPEAT
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.mixing import MixingPoint, find_sample_mixing
 from trueloop.taps.replay_copy import CannotReplay, ReplayCopy
@@ -29,8 +30,6 @@ __all__ = ["BatchIndependence"]
 
 SIZES: Final = (7, 5, 8, 6, 4, 3)  # batch sizes to try: small, and different from all other dimensions
 TOLERANCE: Final = 1e-4  # of the output scale; a batch of a different size changes float32 sums by about 1e-6
-SCRIPT_CHANGE: Final = 1e-3  # the limits of rule MDL108, also for half precision
-SCRIPT_REPEAT: Final = 1e-6
 
 OVER_BATCH: Final = Cause(
     "an operation runs over dimension 0", "count dimensions from the end: `softmax(x, dim=-1)`, `mean(dim=-1)`"
@@ -100,9 +99,9 @@ class BatchIndependence(Claim):
         worst = max(tested, key=lambda event: event.change)
         facts: dict[str, object] = {"model": worst.name, "batch": worst.batch}
         facts |= {"change": worst.change, "repeat": worst.repeat}
-        if worst.repeat > SCRIPT_REPEAT:
+        if worst.repeat > BATCH_REPEAT:
             return self.unproved(f"in eval mode {worst.name} gives different outputs for the same batch", facts)
-        if worst.change <= SCRIPT_CHANGE:
+        if worst.change <= BATCH_CHANGE:
             said = f"{worst.name} gives a sample the same output with the other {worst.batch - 1} samples replaced"
             return self.holds(f"{said} (largest difference {worst.change:.1g} of the output spread)", facts)
         if not subject.checked.findings("MDL108"):

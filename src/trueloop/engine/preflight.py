@@ -21,6 +21,7 @@ from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.measure.model import buffers_restored
 from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
@@ -247,15 +248,11 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
     Not inference mode: what a model keeps from its first forward (a table of positions) is used in training.
     """
     modes = [(module, module.training) for module in model.modules()]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     model.eval()
     try:
-        with fence(), torch.no_grad():
+        with fence(), buffers_restored(model), torch.no_grad():
             yield
     finally:
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
         for module, training in modes:
             module.training = training
 

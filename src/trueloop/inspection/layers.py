@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from trueloop.engine.evaluate import evaluating
 from trueloop.inspection.numbers import dtype_of
+from trueloop.measure.model import buffers_restored
 from trueloop.results.document import Column, Table
 
 __all__ = ["layers_of", "shape_in_words"]
@@ -48,12 +49,9 @@ def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
 
     handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in names]
     handles += [module.register_forward_hook(leave) for module in names]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
-        with evaluating(model):
+        with evaluating(model), buffers_restored(model):
             model(inputs)
-            for buffer, before in buffers:
-                buffer.copy_(before)
     finally:
         for handle in handles:
             handle.remove()

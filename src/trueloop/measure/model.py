@@ -1,14 +1,18 @@
-"""Layers of a model that behave differently in train and eval mode, and the event that introduces a model."""
+"""Layers of a model that behave differently in train and eval mode, its buffers, and the event that introduces it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 from torch import nn
 
 from trueloop.event import ModelSeen, Place
 from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import class_place
 
-__all__ = ["drops", "keeps_statistics", "model_seen"]
+__all__ = ["buffers_restored", "drops", "keeps_statistics", "model_seen"]
 
 
 def drops(layer: nn.Module) -> bool:
@@ -37,3 +41,15 @@ def model_seen(model: nn.Module, step: int, place: Place | None, number: int, *,
         compiled=compiled,
         defined=class_place(type(model)),
     )
+
+
+@contextmanager
+def buffers_restored(model: nn.Module) -> Iterator[None]:
+    """A forward in train mode changes running statistics: afterwards they are what they were."""
+    before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)

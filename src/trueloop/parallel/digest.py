@@ -14,13 +14,11 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from trueloop.event.thresholds import PARAMETER_DRIFT
 from trueloop.parallel.strategy import Strategy
 
-__all__ = ["APART", "Drift", "drift"]
+__all__ = ["Drift", "drift"]
 
-APART: Final = 1e-4
-"""Relative difference of a weight, as in the rule PAR103: a thousand times what rounding leaves, less than what one
-step does."""
 _SHADOWS: Final = 16
 """Numbers by which the distance of two copies is estimated (to about a fifth of it) without sending them."""
 _AS_NUMBERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -70,7 +68,7 @@ def drift(model: nn.Module, strategy: Strategy) -> Drift | None:
         Drift(named[place][0], camps, _distance([shadows[camp[0]][place] for camp in camps]))
         for place, camps in apart.items()
     ]
-    found = [each for each in found if each.distance > APART]
+    found = [each for each in found if each.distance > PARAMETER_DRIFT]
     return max(found, key=lambda each: each.distance)._replace(others=len(found) - 1) if found else None
 
 

@@ -25,6 +25,7 @@ from trueloop.engine.programs.eager import Eager
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
+from trueloop.measure.model import buffers_restored
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import DropoutNd
@@ -153,18 +154,14 @@ def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
 def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
     """Of one batch, computed by the loop's own program; the loop is restored."""
     micros = loop.parts.batches.micros(batch)
-    buffers = [(buffer, buffer.clone()) for buffer in loop.parts.model.buffers()]
     state = loop.parts.precision.state()
     loop.parts.into_training_mode()
     try:
-        with fence(seed), torch_settings(loop.parts.precision, loop.parts.recipe):
+        with fence(seed), buffers_restored(loop.parts.model), torch_settings(loop.parts.precision, loop.parts.recipe):
             return _scaled_gradients(loop, Window(micros, 0, False))
     finally:
         clear_gradients(loop.parts.parameters)
         loop.parts.precision.restore(state)
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
 
 
 def _scaled_gradients(loop: Loop, window: Window) -> dict[str, Tensor]:

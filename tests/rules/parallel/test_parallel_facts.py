@@ -25,11 +25,12 @@ from trueloop.event import (
     SamplerPass,
     StateWritten,
 )
+from trueloop.event.thresholds import PARAMETER_DRIFT
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
 from trueloop.rules.parallel.collectives_disagree import WAITING, CollectivesDisagree
 from trueloop.rules.parallel.every_rank_saves import EveryRankSaves
-from trueloop.rules.parallel.parameters_drift_apart import APART, ParametersDriftApart
+from trueloop.rules.parallel.parameters_drift_apart import ParametersDriftApart
 from trueloop.rules.parallel.prefix_in_checkpoint import PrefixInCheckpoint
 from trueloop.rules.parallel.ranks_see_same_batches import RanksSeeSameBatches
 from trueloop.rules.parallel.sampler_epoch_never_set import SamplerEpochNeverSet
@@ -162,8 +163,8 @@ def looks(*distances: float, exchanged: bool = True) -> list[Event]:
         ((0, 0.1, 0.1), True),
         ((0.1, 0.1, 0.1), True),
         ((0, 0.1, 0, 0.1, 0.1), False),
-        ((0, 2 * APART, 2 * APART), True),
-        ((0, APART / 2, APART / 2), False),
+        ((0, 2 * PARAMETER_DRIFT, 2 * PARAMETER_DRIFT), True),
+        ((0, PARAMETER_DRIFT / 2, PARAMETER_DRIFT / 2), False),
     ],
 )
 def test_weights_differ_in_the_last_looks_and_were_never_equal_again(

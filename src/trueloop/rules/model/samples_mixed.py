@@ -33,18 +33,14 @@ allow[samples-mixed]`.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from trueloop.event import BatchIndependenceTested
+from trueloop.event.thresholds import BATCH_CHANGE, BATCH_REPEAT
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["SamplesMixed"]
-
-CHANGE: Final = 1e-3
-"""Relative change of the kept sample's output that rounding, at half precision too, does not make."""
-REPEAT: Final = 1e-6
-"""Relative change when nothing was replaced: above it the model is random, or has a state, and nothing is said."""
 
 
 @final
@@ -58,7 +54,7 @@ class SamplesMixed(Rule):
     explained_by = ("future-visible",)
 
     def on_batch_independence_tested(self, event: BatchIndependenceTested) -> Findings:
-        if event.change <= CHANGE or event.repeat > REPEAT:
+        if event.change <= BATCH_CHANGE or event.repeat > BATCH_REPEAT:
             return
         where = f", in {event.layer}" if event.layer else ""
         yield self.finding(

@@ -37,14 +37,12 @@ from itertools import combinations
 from typing import Final, final
 
 from trueloop.event import GradientsShared, ParametersSampled, RunEnded, SampledParameter
+from trueloop.event.thresholds import PARAMETER_DRIFT
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["ParametersDriftApart"]
 
-APART: Final = 1e-4
-"""Relative difference of a weight's elements: a thousand times what float32 rounding leaves, less than what one step
-does."""
 LOOKS: Final = 2
 """Looks in a row, up to the last one, that must show a difference."""
 
@@ -138,7 +136,7 @@ def _pairs(mine: ParametersSampled, theirs: ParametersSampled) -> list[_Pair]:
 def _alike(mine: ParametersSampled, theirs: ParametersSampled) -> set[str]:
     """Weights that were equal at the first look: they are meant to be copies, whether or not their gradients are
     exchanged."""
-    return {one.name for one, other in _pairs(mine, theirs) if one.distance(other) <= APART}
+    return {one.name for one, other in _pairs(mine, theirs) if one.distance(other) <= PARAMETER_DRIFT}
 
 
 def _worst(mine: ParametersSampled, theirs: ParametersSampled, alike: set[str]) -> _Pair | None:
@@ -147,7 +145,7 @@ def _worst(mine: ParametersSampled, theirs: ParametersSampled, alike: set[str]) 
         (one, other) for one, other in _pairs(mine, theirs) if (one.exchanged and other.exchanged) or one.name in alike
     ]
     worst = max(meant, key=lambda pair: pair[0].distance(pair[1]), default=None)
-    return worst if worst is not None and worst[0].distance(worst[1]) > APART else None
+    return worst if worst is not None and worst[0].distance(worst[1]) > PARAMETER_DRIFT else None
 
 
 def _distance(pair: _Pair | None) -> float:
