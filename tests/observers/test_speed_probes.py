@@ -18,9 +18,9 @@ from trueloop.observers import data_wait, transfers
 from trueloop.observers.data_wait import ENOUGH, FIRST_STEP, DataWaitObserver
 from trueloop.observers.device_work import DeviceWorkObserver
 from trueloop.observers.observer import Observer
+from trueloop.observers.optimizer_settings import UpdatePathObserver
 from trueloop.observers.run_objects import RunObjects
 from trueloop.observers.transfers import CopiesObserver, ReadsObserver
-from trueloop.observers.update_path import UpdatePathObserver
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import TRANSFER_WINDOWS, BatchDrawn, DeviceCopy, DeviceRead, LoaderStart, RunEnd, StepCall
 

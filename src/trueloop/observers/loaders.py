@@ -1,16 +1,45 @@
-"""The settings of each loader, emitted once, at its first pass."""
+"""Passes over loaders, the mode changes between them, and the settings of each loader, once, at its first pass."""
 
 from __future__ import annotations
 
 import os
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
-from trueloop.event import LoaderSeen, Place
+from trueloop.event import EpochStarted, LoaderSeen, ModeSet, Place
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import BuiltLoader, LoaderStart
+from trueloop.taps.calls import BuiltLoader, LoaderStart, ModeChange
 
-__all__ = ["LoaderSettingsObserver"]
+__all__ = ["LoaderObserver", "LoaderSettingsObserver", "ModeObserver"]
+
+
+class LoaderObserver(Observer):
+    emits = (EpochStarted,)
+    safe_on_shards = True
+
+    def prepare(self) -> None:
+        self._passes: dict[int, int] = {}
+
+    def loader_started(self, start: LoaderStart) -> None:
+        number = self.bus.ordinal("loader", start.loader)
+        self._passes[number] = self._passes.get(number, 0) + 1
+        self.emit(EpochStarted, start.place, loader=number, batches=_length(start.loader), passes=self._passes[number])
+
+
+class ModeObserver(Observer):
+    emits = (ModeSet,)
+    safe_on_shards = True
+
+    def mode_set(self, change: ModeChange) -> None:
+        number = self.bus.ordinal("model", change.module)
+        self.emit(ModeSet, change.place, number, type(change.module).__name__, change.training)
+
+
+def _length(loader: DataLoader[object]) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:  # a stream has no length
+        return None
 
 
 class LoaderSettingsObserver(Observer):
