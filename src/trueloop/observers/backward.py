@@ -51,11 +51,7 @@ class BackwardObserver(Observer):
     def backward_started(self, call: BackwardCall) -> None:
         only = call.tensors[0] if len(call.tensors) == 1 and isinstance(call.tensors[0], Tensor) else None
         shape = _UNKNOWN if only is None else reduction_of(only)
-        root = (
-            only.grad_fn
-            if only is not None
-            else next((node for tensor in call.tensors if (node := _made_by(tensor))), None)
-        )
+        root = only.grad_fn if only is not None else next((node for t in call.tensors if (node := _made_by(t))), None)
         site = self._sites.get(call.place) or self._new_site(call.place)
         walked = self._walk(call) if self._walk_is_due(site) else (None, None, None)
         broadcast = broadcast_in(only) if only is not None and self.bus.deep else None

@@ -114,9 +114,7 @@ class ConstantOutputsObserver(Observer):
 
 
 def _inputs(call: ModuleCall) -> list[Tensor]:
-    named = {
-        key: value for key, value in call.kwargs.items() if not any(word in key for word in ("label", "target", "mask"))
-    }
+    named = {key: v for key, v in call.kwargs.items() if not any(word in key for word in ("label", "target", "mask"))}
     return list(tensors_in((call.args, named), limit=8))
 
 

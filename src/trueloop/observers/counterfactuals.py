@@ -80,11 +80,7 @@ class CounterfactualsObserver(Observer):
     def batch_drawn(self, drawn: BatchDrawn) -> None:
         if self._cases and all(case.samples_asked and case.future_asked for case in self._cases.values()):
             return
-        self._drawn = (
-            [(tensor.shape, weakref.ref(tensor)) for tensor in tensors_in(drawn.batch, limit=8)]
-            if drawn.stacked
-            else []
-        )
+        self._drawn = [(t.shape, weakref.ref(t)) for t in tensors_in(drawn.batch, limit=8)] if drawn.stacked else []
 
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
@@ -122,9 +118,7 @@ class CounterfactualsObserver(Observer):
         """The inputs are tensors of the latest batch, or copies of the same shape."""
         size = inputs[0].shape[0] if inputs[0].dim() else 0
         counted = [given for given in inputs if given.dim() and given.shape[0] == size]
-        return size > 0 and all(
-            any(_is_made_of(given, shape, ref()) for shape, ref in self._drawn) for given in counted
-        )
+        return size > 0 and all(any(_is_made_of(g, shape, ref()) for shape, ref in self._drawn) for g in counted)
 
     def loss_called(self, loss: LossCall) -> None:
         case = self._latest
@@ -133,9 +127,7 @@ class CounterfactualsObserver(Observer):
         case.looks += 1
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
-            times = [
-                _shifted_along(given, loss.target.detach(), loss.options.get("ignore_index", -100)) for given in inputs
-            ]
+            times = [_shifted_along(g, loss.target.detach(), loss.options.get("ignore_index", -100)) for g in inputs]
             found = [(number, time) for number, time in enumerate(times) if time is not None]
             case.shifted, case.time = (
                 found[-1] if found else (0, None)

@@ -315,9 +315,7 @@ class _Sample:
         self.digest = _digest(sample)
         arrays = [leaf for leaf in _leaves(sample) if isinstance(leaf, (Tensor, numpy.ndarray))]
         self.sizes = {int(numpy.prod(array.shape)) for array in arrays} - {1}
-        numbers = [
-            float(array.max()) for array in arrays if array.shape and _is_real(array) and int(numpy.prod(array.shape))
-        ]
+        numbers = [float(a.max()) for a in arrays if a.shape and _is_real(a) and int(numpy.prod(a.shape))]
         self.largest = numbers[0] if numbers else 0.0
 
 
@@ -328,11 +326,7 @@ def _is_real(array: Any) -> bool:
 def _keys(loader: DataLoader[Any]) -> list[Any]:
     """A few keys that the loader would use."""
     sampler = loader.sampler
-    if all(
-        type(part).__module__.startswith("torch.utils.data")
-        for part in (sampler, loader.batch_sampler)
-        if part is not None
-    ):
+    if all(type(p).__module__.startswith("torch.utils.data") for p in (sampler, loader.batch_sampler) if p is not None):
         length = len(loader.dataset)  # type: ignore[arg-type]
         return sorted({0, length // 2, length - 1} if length else ())[:KEYS]
     keys: list[Any] = []

@@ -66,9 +66,7 @@ class DatasetWritesObserver(Observer):
 
     def module_call_started(self, call: ModuleCall) -> None:
         if self._seen:
-            self._used |= {
-                tensor.data_ptr() for tensor in tensors_in((call.args, call.kwargs), limit=16) if _is_plain(tensor)
-            }
+            self._used |= {t.data_ptr() for t in tensors_in((call.args, call.kwargs), limit=16) if _is_plain(t)}
 
     def step_ended(self, call: StepCall) -> None:
         for seen in self._seen:

@@ -105,11 +105,7 @@ class DDPBypassObserver(Observer):
             if inner is None or (not wrapped.alone and not wrapped.strange_steps and not self.bus.deep):
                 continue
             gradients = {p.grad.data_ptr() for p in inner.parameters() if p.grad is not None and type(p.grad) is Tensor}
-            given = [
-                tensor
-                for tensor in tensors_in((call.args, dict(call.kwargs)))
-                if type(tensor) in (Tensor, nn.Parameter)
-            ]
+            given = [t for t in tensors_in((call.args, dict(call.kwargs))) if type(t) in (Tensor, nn.Parameter)]
             total = sum(p.numel() for p in inner.parameters())
             if any(t.data_ptr() in gradients for t in given) or 2 * sum(t.numel() for t in given) >= total > 1:
                 wrapped.by_hand = True

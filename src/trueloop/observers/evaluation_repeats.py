@@ -215,17 +215,11 @@ def _is_made_of(target: Tensor, case: _Case) -> bool:
         return True  # it is freed: unknown
     several = target.is_floating_point() and target.dim() > 0 and target.numel() > target.shape[0]
     outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
-    return any(target is other for other in outputs) or (
-        several and any(given.numel() == target.numel() for given in inputs)
-    )
+    return any(target is other for other in outputs) or (several and any(g.numel() == target.numel() for g in inputs))
 
 
 def _numbers(output: Any) -> list[Tensor]:
-    return [
-        tensor.double()
-        for tensor in list(tensors_in(output))[:OUTPUTS]
-        if tensor.is_floating_point() and tensor.numel()
-    ]
+    return [t.double() for t in list(tensors_in(output))[:OUTPUTS] if t.is_floating_point() and t.numel()]
 
 
 def _distance(one: list[Tensor], other: list[Tensor]) -> float:

@@ -264,9 +264,7 @@ class ForwardObserver(Observer):
     def step_ended(self, call: StepCall) -> None:
         self._emit_known()
         number = self.objects.optimizer(call.optimizer).number
-        if number not in self._moving and any(
-            parameter.grad is not None for parameter in parameters_of(call.optimizer)
-        ):
+        if number not in self._moving and any(p.grad is not None for p in parameters_of(call.optimizer)):
             self._moving.add(number)
         self._check_modes(call.optimizer)
 

@@ -86,12 +86,7 @@ def _trains(model: nn.Module, optimizer: Optimizer) -> bool:
 def _is_frozen(layer: BatchNorm) -> bool:
     """It has weights, all frozen, and updates its running statistics from the batches."""
     weights = [weight for weight in (layer.weight, layer.bias) if weight is not None]
-    return (
-        bool(weights)
-        and layer.training
-        and layer.track_running_stats
-        and not any(weight.requires_grad for weight in weights)
-    )
+    return bool(weights) and layer.training and layer.track_running_stats and not any(w.requires_grad for w in weights)
 
 
 def _weights(layer: BatchNorm) -> Tensor:

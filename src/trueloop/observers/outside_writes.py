@@ -70,9 +70,7 @@ class OutsideWritesObserver(Observer):
             return
         found = [(weight, parameter) for weight in after.weights if (parameter := weight.parameter()) is not None]
         present = _numbers([parameter for _, parameter in found])
-        written = [
-            self._compare(weight, parameter, now) for (weight, parameter), now in zip(found, present, strict=True)
-        ]
+        written = [self._compare(w, p, now) for (w, p), now in zip(found, present, strict=True)]
         self.emit(
             WeightsCompared,
             call.place,

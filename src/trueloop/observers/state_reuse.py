@@ -101,7 +101,5 @@ def _address(tensor: Tensor) -> int:
 
 def _shared(given: list[Tensor], module: nn.Module) -> int:
     """How many of the tensors are in the memory of the module's own weights."""
-    own = {
-        _address(tensor) for tensor in (*module.parameters(), *module.buffers()) if _is_plain(tensor) and tensor.numel()
-    }
+    own = {_address(t) for t in (*module.parameters(), *module.buffers()) if _is_plain(t) and t.numel()}
     return sum(_address(tensor) in own for tensor in given)

@@ -231,6 +231,4 @@ def _is_intended(tie: _Tie, steps: int) -> bool:
     if any(word in text for word in _WORDS) or tie.copied:
         return True
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return steps == 0 and any(
-        isinstance(target, ast.Attribute) and isinstance(target.value, ast.Attribute) for target in targets
-    )
+    return steps == 0 and any(isinstance(t, ast.Attribute) and isinstance(t.value, ast.Attribute) for t in targets)

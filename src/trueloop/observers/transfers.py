@@ -123,9 +123,7 @@ class CopiesObserver(Observer):
         if self.bus.step > TRANSFER_WINDOWS[0][-1]:
             return
         if drawn.number is not None and drawn.number not in self._reported:
-            self._drawn = {
-                id(tensor): (weakref.ref(tensor), drawn.number) for tensor in tensors_in(drawn.batch) if tensor.is_cpu
-            }
+            self._drawn = {id(t): (weakref.ref(t), drawn.number) for t in tensors_in(drawn.batch) if t.is_cpu}
 
     def device_copied(self, copy: DeviceCopy) -> None:
         ref, loader = self._drawn.get(id(copy.tensor), (None, -1))

@@ -138,8 +138,6 @@ def _marks(known: KnownOptimizer) -> _Marks:
 
 
 def _length(known: KnownOptimizer) -> float | None:
-    gradients = [
-        gradient for gradient in _sample(known) if type(gradient) is Tensor and gradient.layout is torch.strided
-    ]
+    gradients = [g for g in _sample(known) if type(g) is Tensor and g.layout is torch.strided]
     with torch.no_grad():
         return min(gradients, key=Tensor.numel).float().norm().item() if gradients else None

@@ -80,7 +80,5 @@ class UnusedOptimizersObserver(Observer):
             )
 
     def _is_trained(self, parameter: Tensor) -> bool:
-        owners = [
-            module for _, module in self.objects.living_models() if any(p is parameter for p in module.parameters())
-        ]
+        owners = [m for _, m in self.objects.living_models() if any(p is parameter for p in m.parameters())]
         return any(module.training for module in owners)
