@@ -91,12 +91,8 @@ class BackwardDtypesObserver(Observer):
 
     def _underflow(self, leaves: frozenset[int]) -> tuple[float, float] | None:
         """Shares of entries that are zero, and that are subnormal in float16."""
-        found = {
-            id(p): p.grad
-            for _, optimizer in self.objects.living_optimizers()
-            for p in parameters_of(optimizer)
-            if id(p) in leaves
-        }
+        held = (p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer))
+        found = {id(p): p.grad for p in held if id(p) in leaves}
         gradients = [
             g for g in found.values() if type(g) is Tensor and g.layout is torch.strided and g.is_floating_point()
         ]
@@ -108,11 +104,8 @@ class BackwardDtypesObserver(Observer):
             for gradient in gradients:
                 part = gradient.flatten()[:ENTRIES].abs()
                 empty = int((part == 0).sum())
-                entries, zeros, small = (
-                    entries + part.numel(),
-                    zeros + empty,
-                    small + int((part < smallest).sum()) - empty,
-                )
+                entries, zeros = entries + part.numel(), zeros + empty
+                small += int((part < smallest).sum()) - empty
         return (zeros / entries, small / entries) if entries else None
 
 

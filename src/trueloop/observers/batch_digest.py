@@ -53,11 +53,8 @@ class BatchDigestObserver(Observer):
 
 def _digest(call: ModuleCall) -> str:
     """A digest of the input tensors; empty if none can be read."""
-    given = [
-        t
-        for t in tensors_in((call.args, dict(call.kwargs)), limit=8)
-        if type(t) is Tensor and t.layout is torch.strided and t.numel()
-    ]
+    tensors = tensors_in((call.args, dict(call.kwargs)), limit=8)
+    given = [t for t in tensors if type(t) is Tensor and t.layout is torch.strided and t.numel()]
     if not given or any(tensor.is_meta or tensor.is_quantized for tensor in given):
         return ""
     made = blake2b(digest_size=8)

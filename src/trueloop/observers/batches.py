@@ -252,12 +252,8 @@ class BatchesObserver(Observer):
             return
         wanted = [look for look in self._recent if look is not None and not look.labels and look.columns]
         target = loss.target
-        if (
-            not wanted
-            or loss.function not in _CLASSES + _TWO_CLASSES
-            or not target.dim()
-            or target.shape[0] != target.numel()
-        ):
+        known = loss.function in _CLASSES + _TWO_CLASSES
+        if not wanted or not known or not target.dim() or target.shape[0] != target.numel():
             return
         for look in wanted:
             labels = _labels(look, target) if target.shape[0] == look.facts["size"] else None

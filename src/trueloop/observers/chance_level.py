@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LossAgainstChance, Place
+from trueloop.measure.tensors import is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, LossCall, RunEnd
 from trueloop.taps.graph import through_factors
@@ -136,12 +137,8 @@ class ChanceLevelObserver(Observer):
 def _look_at(loss: LossCall) -> _Look | None:
     """None where the chance level is not known."""
     target, options = loss.target.detach(), loss.options
-    if (
-        loss.output.numel() != 1
-        or options.get("reduction", "mean") != "mean"
-        or not _is_plain(target)
-        or loss.target.requires_grad
-    ):
+    mean = loss.output.numel() == 1 and options.get("reduction", "mean") == "mean"
+    if not mean or type(target) is not Tensor or not is_readable(target) or loss.target.requires_grad:
         return None
     if any(
         options.get(name) not in (None, 0, 0.0) for name in _OTHER_CHANCE if not isinstance(options.get(name), Tensor)
@@ -158,16 +155,6 @@ def _look_at(loss: LossCall) -> _Look | None:
         if loss.function in _OF_TWO:
             return _of_classes(value, target, None) if target.is_floating_point() else None
         return _of_numbers(value, target) if loss.function == "mse_loss" and loss.input.shape == target.shape else None
-
-
-def _is_plain(target: Tensor) -> bool:
-    real = target.layout is torch.strided and not target.is_meta and not target.is_complex()
-    return (
-        type(target) is Tensor
-        and real
-        and target.numel() > 0
-        and not (target.is_cuda and torch.cuda.is_current_stream_capturing())
-    )
 
 
 def _of_classes(loss: float, target: Tensor, ignored: int | None) -> _Look | None:
@@ -188,11 +175,8 @@ def _of_classes(loss: float, target: Tensor, ignored: int | None) -> _Look | Non
 def _of_numbers(loss: float, target: Tensor) -> _Look | None:
     if not target.is_floating_point():
         return None
-    table = (
-        target.reshape(-1, target.shape[-1])
-        if target.dim() == 2 and target.shape[1] <= COLUMNS
-        else target.reshape(-1, 1)
-    )
+    columns = target.shape[1] if target.dim() == 2 and target.shape[1] <= COLUMNS else 1
+    table = target.reshape(-1, columns)
     table = _thinned(table).double()
     sums, squares = torch.stack([table.sum(0), table.square().sum(0)]).tolist()
     return _Look(loss, table.shape[0], sums=tuple(sums), squares=tuple(squares))

@@ -82,10 +82,7 @@ def _in_one_line(reason: str) -> str:
     if reason.startswith("generic_jump"):
         return "a branch on the value of a tensor"
     lines = reason.strip().splitlines()
-    explained = [
-        line.strip().removeprefix("Explanation:").strip()
-        for line in lines[1:]
-        if line.strip().startswith("Explanation:")
-    ]
+    stripped = (line.strip() for line in lines[1:])
+    explained = [x.removeprefix("Explanation:").strip() for x in stripped if x.startswith("Explanation:")]
     said = " ".join(": ".join([*lines[:1], *explained[:1]]).split())
     return said if len(said) <= LENGTH else said[: LENGTH - 1] + "…"

@@ -266,19 +266,13 @@ def _few(inputs: list[Tensor], size: int) -> int:
 
 def _pairs(output: Any, size: int) -> set[int]:
     """Which outputs may be scores of each sample against each (CLIP): there samples mix on purpose."""
-    return {
-        number
-        for number, t in enumerate(tensors_in(output, limit=4))
-        if t.dim() > 1 and t.shape[0] == size and size in t.shape[1:]
-    }
+    outputs = enumerate(tensors_in(output, limit=4))
+    return {n for n, t in outputs if t.dim() > 1 and t.shape[0] == size and size in t.shape[1:]}
 
 
 def _of_sample(output: Any, kept: int, few: int, pairs: set[int]) -> list[Tensor]:
-    rows = [
-        (number, t)
-        for number, t in enumerate(tensors_in(output, limit=4))
-        if t.is_floating_point() and t.dim() and t.shape[0] == few
-    ]
+    outputs = enumerate(tensors_in(output, limit=4))
+    rows = [(n, t) for n, t in outputs if t.is_floating_point() and t.dim() and t.shape[0] == few]
     return [t[kept] for number, t in rows if number not in pairs or few not in t.shape[1:]]
 
 
@@ -323,12 +317,9 @@ def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:
     """By shape; by values too if the transposed tensor has the same shape."""
     if drawn is given or shape != given.shape or given.shape[0] not in given.shape[1:]:
         return shape == given.shape
-    return (
-        drawn is not None
-        and drawn.dtype == given.dtype
-        and drawn.device == given.device
-        and torch.equal(drawn[-1], given[-1])
-    )
+    if drawn is None or drawn.dtype != given.dtype or drawn.device != given.device:
+        return False
+    return torch.equal(drawn[-1], given[-1])
 
 
 def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
@@ -417,8 +408,5 @@ def _lines_building(layer: str, model: nn.Module) -> Iterator[Place]:
     files |= dict.fromkeys(path for path in [getattr(__main__, "__file__", None)] if path)
     for file in files:
         source = source_of(file)
-        yield from (
-            source.place(call)
-            for call in calls_in(source.tree)
-            if isinstance(call, ast.Call) and called_name(call) == layer
-        )
+        calls = (call for call in calls_in(source.tree) if isinstance(call, ast.Call) and called_name(call) == layer)
+        yield from map(source.place, calls)

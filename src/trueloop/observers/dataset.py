@@ -197,12 +197,8 @@ class _Redraw:
             self._blame_init(answer, "workers")
         elif drawn.generators and self._worker(0, SEED, other=True) != drawn:
             part = self.generators[drawn.generators[0]]
-            answer.alike, answer.cause, answer.cause_name, answer.cause_place = (
-                "workers",
-                "generator",
-                _shown(part),
-                _place_of(part),
-            )
+            answer.alike, answer.cause = "workers", "generator"
+            answer.cause_name, answer.cause_place = _shown(part), _place_of(part)
 
     def _blame_for_epochs(self, answer: _Answer) -> None:
         alone = self._worker(0, SEED, init=False)
@@ -214,11 +210,8 @@ class _Redraw:
 
     def _blame_init(self, answer: _Answer, alike: Alike) -> None:
         function = unwrap(self.loader.worker_init_fn)  # type: ignore[arg-type]
-        answer.alike, answer.cause, answer.cause_name = (
-            alike,
-            "worker_init_fn",
-            getattr(function, "__name__", "worker_init_fn"),
-        )
+        answer.alike, answer.cause = alike, "worker_init_fn"
+        answer.cause_name = getattr(function, "__name__", "worker_init_fn")
         answer.cause_place = run_in_fork(lambda: _seeding_line(function), SECONDS) or _place_of_function(function)
 
     # -- a constant seed --
@@ -364,11 +357,9 @@ def _bytes(leaf: Any) -> bytes:
     if isinstance(leaf, Tensor):
         if leaf.layout != torch.strided or leaf.device.type != "cpu":
             return str(leaf.shape).encode()
-        return (
-            leaf.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-            if leaf.dim()
-            else repr(leaf.item()).encode()
-        )
+        if not leaf.dim():
+            return repr(leaf.item()).encode()
+        return leaf.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(leaf, (numpy.ndarray, numpy.generic)) or type(leaf).__module__.startswith("PIL."):
         return bytes(leaf.tobytes())
     return repr(leaf).encode() if isinstance(leaf, (int, float, str, bytes, bool)) else type(leaf).__name__.encode()
@@ -413,11 +404,9 @@ def _getitem_place(dataset: Any) -> Place | None:
 
 def _place_of_function(function: Any) -> Place | None:
     code = getattr(function, "__code__", None) or getattr(getattr(function, "func", None), "__code__", None)
-    return (
-        None
-        if code is None or not is_users(code.co_filename)
-        else Place(code.co_filename, code.co_firstlineno, code.co_qualname)
-    )
+    if code is None or not is_users(code.co_filename):
+        return None
+    return Place(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 def _seeding_line(init: Callable[[int], object]) -> Place | None:

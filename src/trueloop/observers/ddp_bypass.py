@@ -51,11 +51,8 @@ class _Wrapped:
     def gradients(self) -> list[tuple[int, int]]:
         """Identity and version of each gradient: a backward changes them."""
         inner = self.inner()
-        return (
-            []
-            if inner is None
-            else [(id(p.grad), -1 if p.grad is None else tensor_version(p.grad)) for p in inner.parameters()]
-        )
+        gradients = () if inner is None else (p.grad for p in inner.parameters())
+        return [(id(g), -1 if g is None else tensor_version(g)) for g in gradients]
 
 
 class DDPBypassObserver(Observer):

@@ -55,12 +55,8 @@ class EvaluationMeansObserver(Observer):
 
     def loss_called(self, loss: LossCall) -> None:
         current, output = self._pass, loss.output
-        if (
-            current is None
-            or output.requires_grad
-            or output.dim()
-            or str(loss.options.get("reduction", "mean")) != "mean"
-        ):
+        mean = str(loss.options.get("reduction", "mean")) == "mean"
+        if current is None or output.requires_grad or output.dim() or not mean:
             return
         current.loss_place = loss.place
         if (

@@ -301,9 +301,8 @@ class ForwardObserver(Observer):
             return
         idle = [pending.facts for pending in used if any(pending.facts[name] for name in IDLE)]
         root = self.objects.models[idle[-1]["model"]].ref() if idle else None
-        if root is not None and not any(
-            layer.training for layer in root.modules()
-        ):  # a head may be left in train mode on purpose
+        # a head may be left in train mode on purpose
+        if root is not None and not any(layer.training for layer in root.modules()):
             self._report_mode(idle[-1], known.number, len(used), held)
 
     def _report_mode(self, facts: dict[str, Any], optimizer: int, forwards: int, held: _Held) -> None:
@@ -324,6 +323,5 @@ def _active(layers: list[weakref.ref[nn.Module]]) -> int:
 
 
 def _identical(before: list[weakref.ref[Tensor]] | None, inputs: list[Tensor]) -> bool:
-    return (
-        before is not None and len(before) == len(inputs) and all(r() is t for r, t in zip(before, inputs, strict=True))
-    )
+    same = before is not None and len(before) == len(inputs)
+    return same and all(ref() is tensor for ref, tensor in zip(before or (), inputs, strict=True))

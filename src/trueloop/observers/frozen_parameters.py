@@ -125,18 +125,14 @@ def _looks(optimizer: Optimizer, marks: dict[int, _Mark]) -> list[_Look]:
     found: list[_Look] = []
     for parameter in parameters_of(optimizer):
         mark, gradient = marks.get(id(parameter)), parameter.grad
-        if (
-            len(found) >= MOST
-            or mark is None
-            or parameter.requires_grad
-            or gradient is None
-            or mark[0]() is not gradient
-        ):
+        if mark is None or gradient is None or mark[0]() is not gradient or parameter.requires_grad:
             continue
         with torch.no_grad():
             zero = not gradient.is_sparse and not bool(gradient.any())
         if zero or mark[1] == tensor_version(gradient):
             found.append(_Look(weakref.ref(parameter), _numbers(parameter), "zero" if zero else "stale"))
+        if len(found) == MOST:
+            break
     return found
 
 

@@ -56,11 +56,8 @@ class FrozenStatisticsObserver(Observer):
             layer = look.layer()
             if isinstance(layer, BatchNorm) and _is_frozen(layer) and layer.running_mean is not None:
                 # Weights that change anyway belong to an average of another network, or to another optimizer.
-                change = (
-                    (layer.running_mean - look.mean).abs().max().item()
-                    if torch.equal(_weights(layer), look.weights)
-                    else 0.0
-                )
+                same = torch.equal(_weights(layer), look.weights)
+                change = (layer.running_mean - look.mean).abs().max().item() if same else 0.0
                 moved += [(look.name, change)] if change else []
         if before is not None and moved:
             self._reported.add(known.number)

@@ -71,12 +71,8 @@ class HiddenNonfiniteObserver(Observer):
             self._find_filter(call.place)
         self._backwards += 1
         suspect, self._suspect = self._suspect, None
-        if (
-            suspect is not None
-            and call.tensors
-            and isinstance(call.tensors[0], Tensor)
-            and not _not_finite(call.tensors[0])
-        ):
+        first = call.tensors[0] if call.tensors else None
+        if suspect is not None and isinstance(first, Tensor) and not _not_finite(first):
             self.emit(LossHidden, suspect.place, suspect.what, "left out")
 
     def gradients_taken(self, call: BackwardCall) -> None:
@@ -88,12 +84,8 @@ class HiddenNonfiniteObserver(Observer):
     def nan_replaced(self, replaced: NanReplaced) -> None:
         tensor = replaced.tensor
         loss = tensor.numel() == 1 and tensor.grad_fn is not None
-        if (
-            not tensor.is_floating_point()
-            or not (loss or tensor.grad_fn is None)
-            or not self._may_read(tensor)
-            or not _not_finite(tensor)
-        ):
+        candidate = tensor.is_floating_point() and (loss or tensor.grad_fn is None)
+        if not candidate or not self._may_read(tensor) or not _not_finite(tensor):
             return
         if loss or self._is_gradient(tensor):
             self.emit(LossHidden, replaced.place, "loss" if loss else "gradient", "replaced")

@@ -51,9 +51,8 @@ class InputScaleObserver(Observer):
             self._open = None
             return
         known = self.objects.model(call.module) if call.grad else None
-        self._open = (
-            None if known is None or known.number in self._reported or known.number in self._looks else known.number
-        )
+        seen = known is None or known.number in self._reported or known.number in self._looks
+        self._open = None if seen or known is None else known.number
         self._after = None
 
     def inner_call_ended(self, inner: InnerCall) -> None:
@@ -84,16 +83,15 @@ class InputScaleObserver(Observer):
 
     def _look(self, call: ModuleCall | None, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         fed = args[0] if args else None
-        if (
-            call is None
-            or self._open is None
-            or not isinstance(fed, Tensor)
-            or not isinstance(output, Tensor)
-            or not _is_data(fed)
-        ):
+        if call is None or self._open is None or not isinstance(fed, Tensor) or not isinstance(output, Tensor):
             return
         weight = getattr(module, "weight", None)
-        if not isinstance(module, (nn.Linear, ConvNd)) or weight is None or not weight.requires_grad:
+        if (
+            not _is_data(fed)
+            or not isinstance(module, (nn.Linear, ConvNd))
+            or weight is None
+            or not weight.requires_grad
+        ):
             return
         with torch.no_grad():
             facts = _facts(fed.detach(), _is_image(module, fed, call))

@@ -45,9 +45,7 @@ class LabelConflictsObserver(Observer):
 
     def prepare(self) -> None:
         self._records: dict[int, _Record | None] = {}  # none once it is emitted, or not worth counting
-        self._latest: tuple[_Record, tuple[int, ...]] | None = (
-            None  # labels of the latest batch, until a loss uses them
-        )
+        self._latest: tuple[_Record, tuple[int, ...]] | None = None  # labels of the latest batch, until used
 
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)

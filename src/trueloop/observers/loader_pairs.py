@@ -89,13 +89,8 @@ def _order(loader: DataLoader[Any]) -> bytes:
 
 
 def _same_elements(latest: Tensor, tensor: Tensor) -> bool:
-    if (
-        latest.numel() != tensor.numel()
-        or not latest.numel()
-        or tensor.layout != torch.strided
-        or tensor.is_meta
-        or latest.is_meta
-    ):
+    readable = tensor.layout == torch.strided and not tensor.is_meta and not latest.is_meta
+    if latest.numel() != tensor.numel() or not latest.numel() or not readable:
         return False
     if latest.device == tensor.device and latest.dtype == tensor.dtype:
         return latest.data_ptr() == tensor.data_ptr()

@@ -107,12 +107,8 @@ def _activation_of(node: Any) -> Activation | None:
 
 def _may_be_classes(event: LossComputed) -> bool:
     """A distance to several integers, from 0 or 1 on: worth checking what predictions are compared with."""
-    if (
-        event.function not in _DISTANCES
-        or not event.target_integral
-        or event.target_distinct < 2
-        or event.target_range is None
-    ):
+    integral = event.target_integral and event.target_distinct > 1
+    if event.function not in _DISTANCES or not integral or event.target_range is None:
         return False
     return event.target_range[0] >= 0 and event.target_range[1] < MOST_CLASSES
 

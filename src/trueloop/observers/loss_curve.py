@@ -9,9 +9,10 @@ from statistics import median
 from typing import Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trueloop.event import LossCurve, Place
+from trueloop.measure.tensors import is_plain
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, ModuleCall, RunEnd
 from trueloop.taps.graph import scaler_of
@@ -107,12 +108,7 @@ class LossCurveObserver(Observer):
         """Without a GradScaler's factor; None if it is not a single number, or if reading it makes the host wait too
         often."""
         loss = call.tensors[0] if len(call.tensors) == 1 else None
-        if (
-            type(loss) not in (Tensor, nn.Parameter)
-            or not isinstance(loss, Tensor)
-            or loss.numel() != 1
-            or loss.is_meta
-        ):
+        if not isinstance(loss, Tensor) or not is_plain(loss) or loss.numel() != 1 or loss.is_meta:
             return None
         if not loss.is_cpu and index % ON_DEVICE and not self.bus.deep:
             return None

@@ -92,12 +92,8 @@ class LostUpdatesObserver(Observer):
 
 def _is_plain(parameter: Tensor) -> bool:
     gradient = parameter.grad
-    return (
-        parameter.dtype in HALVES
-        and type(gradient) is Tensor
-        and gradient.layout is torch.strided
-        and not parameter.is_meta
-    )
+    dense = type(gradient) is Tensor and gradient.layout is torch.strided
+    return dense and parameter.dtype in HALVES and not parameter.is_meta
 
 
 def _part(tensor: Tensor) -> Tensor:

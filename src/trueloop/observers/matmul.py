@@ -78,9 +78,8 @@ class MatmulObserver(Observer):
             return
         made = output[0] if isinstance(output, tuple) and output else output
         if isinstance(made, Tensor) and made.is_cuda and made.dtype == torch.float32:
-            width = (
-                module.out_features if isinstance(module, nn.Linear) else 4 * module.embed_dim
-            )  # query, key, value and output
+            # attention: query, key, value and output
+            width = module.out_features if isinstance(module, nn.Linear) else 4 * module.embed_dim
             self._layers += 1
             self._flops += 2 * args[0].numel() * width
 

@@ -238,11 +238,8 @@ def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None,
         elif method.name != "__init__":
             above = next(source.parents(node), None)
             used = used or not (isinstance(above, ast.Attribute) and above.attr in _TAKEN_ALONG)
-    return (
-        (None, False)
-        if any(name in vars(cls) for cls, _ in users_classes(module) for name in _BY_HAND)
-        else (made, used)
-    )
+    handled = any(name in vars(cls) for cls, _ in users_classes(module) for name in _BY_HAND)
+    return (None, False) if handled else (made, used)
 
 
 def _mentions(module: nn.Module, attribute: str) -> Iterator[tuple[Source, ast.FunctionDef, ast.Attribute]]:

@@ -141,12 +141,8 @@ class NonfiniteObserver(Observer):
 
     def step_started(self, call: StepCall) -> None:
         """A gradient can be non-finite though the loss is finite: the slope of sqrt at zero."""
-        if (
-            self._reported
-            or self.bus.scaler_used
-            or call.closure
-            or (self.bus.step > FIRST_STEPS and self.bus.step % GRADIENTS_EVERY)
-        ):
+        skipped = self.bus.step > FIRST_STEPS and self.bus.step % GRADIENTS_EVERY
+        if self._reported or self.bus.scaler_used or call.closure or skipped:
             return
         parameter = self._nearest_to_input(call.optimizer)
         gradient = None if parameter is None else parameter.grad

@@ -55,13 +55,8 @@ class NonfiniteInputsObserver(Observer):
             for where, tensor in _named(drawn.batch):
                 if tensor.is_cpu and (found := bad_rows(tensor)) is not None:
                     counts = {"loader": number, "passes": self._passes[number], "index": self._drawn[number] - 1}
-                    self._bad = {
-                        **counts,
-                        "tensor": where,
-                        "sample": found[0],
-                        "bad_samples": found[1],
-                        "value": found[2],
-                    }
+                    facts = {"tensor": where, "sample": found[0], "bad_samples": found[1], "value": found[2]}
+                    self._bad = counts | facts
                     self._bad["size"] = tensor.shape[0]
                     self._place, self._into = None, ""
                     return

@@ -28,9 +28,7 @@ class WeightDecayObserver(Observer):
             return
         known = self.objects.optimizer(call.optimizer)
         # AdamW inherits from Adam, and a user's subclass may decay in its own way
-        folded = type(call.optimizer) is Adam and not any(
-            group.get("decoupled_weight_decay", False) for group in groups
-        )
+        folded = type(call.optimizer) is Adam and not any(g.get("decoupled_weight_decay", False) for g in groups)
         rates = tuple(_number(group.get("lr")) for group in groups)
         self.emit(DecaySeen, known.place, known.number, known.name, decays, folded, rates)
 
@@ -51,11 +49,8 @@ class UpdatePathObserver(Observer):
         tensors = [parameter for group in moved for parameter in group]
         if not tensors:
             return
-        alone = [
-            len(held)
-            for held, group in zip(moved, groups, strict=True)
-            if group.get("foreach") is False and not group.get("fused")
-        ]
+        pairs = zip(moved, groups, strict=True)
+        alone = [len(held) for held, g in pairs if g.get("foreach") is False and not g.get("fused")]
         known = self.objects.optimizer(call.optimizer)
         self.emit(
             UpdatePath,

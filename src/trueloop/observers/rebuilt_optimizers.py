@@ -77,10 +77,8 @@ class RebuiltOptimizersObserver(Observer):
             return
         line.reported += 1
         goes_on = steps <= LIFE and line.left is not None and torch.equal(line.left, _numbers(first))
-        event = OptimizerRebuilt(
-            self.bus.step, built.place, line.number, line.name, steps, line.kept, line.closure, goes_on
-        )
-        self.bus.emit(event)
+        facts = (line.number, line.name, steps, line.kept, line.closure, goes_on)
+        self.emit(OptimizerRebuilt, built.place, *facts)
 
 
 def _numbers(tensor: Tensor) -> Tensor:

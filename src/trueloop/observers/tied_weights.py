@@ -81,12 +81,8 @@ class TiedWeightsObserver(Observer):
             self._check_ties_of(given)
         slot, key, known = _Slot(given.module, given.name), _address(given.parameter), self._at
         there = known.get(key)
-        if (
-            there is not None
-            and (held := there[1].holds()) is not None
-            and held is there[0]()
-            and not _is_same_slot(there[1], slot)
-        ):
+        held = None if there is None else there[1].holds()
+        if there is not None and held is not None and held is there[0]() and not _is_same_slot(there[1], slot):
             self._tie(there[1], slot, given.place)
         known[key] = (weakref.ref(given.parameter, lambda _: known.pop(key, None)), slot)
 
@@ -201,21 +197,13 @@ def _share_memory(one: Tensor, other: Tensor) -> bool:
 def _are_separate(tie: _Tie) -> bool:
     """Both slots hold parameters of one size at different addresses."""
     first, second = tie.first.holds(), tie.second.holds()
-    return (
-        first is not None
-        and second is not None
-        and first.numel() == second.numel()
-        and not _share_memory(first, second)
-    )
+    if first is None or second is None:
+        return False
+    return first.numel() == second.numel() and not _share_memory(first, second)
 
 
 def _are_equal(one: Tensor, other: Tensor) -> bool:
-    alike = (
-        one.shape == other.shape
-        and one.dtype == other.dtype
-        and one.device == other.device
-        and one.device.type != "meta"
-    )
+    alike = one.shape == other.shape and one.dtype == other.dtype and one.device == other.device and not one.is_meta
     with torch.no_grad():
         return alike and torch.equal(one, other)
 

@@ -58,12 +58,8 @@ class UnscaleObserver(Observer):
 
     def backward_started(self, call: BackwardCall) -> None:
         self._scaler = None
-        if (
-            not self.bus.scaler_used
-            or not call.tensors
-            or self._reported >= TOLD
-            or not isinstance(call.tensors[0], Tensor)
-        ):
+        loss = call.tensors[0] if call.tensors else None
+        if not self.bus.scaler_used or self._reported >= TOLD or not isinstance(loss, Tensor):
             return
         scaler = scaler_of(call.tensors[0])
         if scaler is not None:
@@ -96,12 +92,8 @@ class UnscaleObserver(Observer):
             if scaled is None or scaled.marks != _marks(known):
                 continue
             clean = [other.ids for other, state in holders if state is None]
-            mine = [
-                p
-                for p in call.parameters
-                if p.grad is not None and id(p) in known.ids and not any(id(p) in ids for ids in clean)
-            ]
-            if mine:
+            own = known.ids.difference(*clean)
+            if any(p.grad is not None and id(p) in own for p in call.parameters):
                 self._report(call, known, scaled)
                 return
 

@@ -142,13 +142,8 @@ def _is_measurable(parameter: object) -> bool:
     if type(parameter) not in (Tensor, nn.Parameter) or not isinstance(parameter, Tensor):
         return False
     dense = parameter.layout is torch.strided and not parameter.is_meta and parameter.is_floating_point()
-    return (
-        dense
-        and parameter.requires_grad
-        and parameter.dim() >= 2
-        and parameter.numel() >= SMALLEST
-        and _is_contiguous(parameter)
-    )
+    matrix = parameter.requires_grad and parameter.dim() >= 2 and parameter.numel() >= SMALLEST
+    return dense and matrix and _is_contiguous(parameter)
 
 
 def _is_contiguous(parameter: Tensor) -> bool:
