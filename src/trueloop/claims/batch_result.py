@@ -11,9 +11,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.claims.training_step import restored_buffers
 from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.task import Task
+from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
 from trueloop.torch_private.modules import DropoutNd
 

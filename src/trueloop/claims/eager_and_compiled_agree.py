@@ -30,10 +30,11 @@ from trueloop.claims.batch_result import (
 )
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
-from trueloop.claims.training_step import first_samples, map_tensors, restored_buffers
+from trueloop.claims.training_step import first_samples, map_tensors
 from trueloop.data.source import Batch, tensors_in
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
+from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import is_users

@@ -24,7 +24,6 @@ __all__ = [
     "first_samples",
     "map_tensors",
     "micro_batches_at",
-    "restored_buffers",
     "select_samples",
     "without_dropout",
 ]
@@ -89,18 +88,6 @@ def select_samples(value: Any, rows: Sequence[int], of: int) -> Any:
 def first_samples(batch: Batch, samples: int) -> Batch:
     size = size_of(batch.inputs)
     return Batch(*select_samples(tuple(batch), range(min(samples, size)), size))
-
-
-@contextmanager
-def restored_buffers(model: nn.Module) -> Iterator[None]:
-    """A forward in train mode updates running statistics; they are restored afterwards."""
-    before = [buffer.detach().clone() for buffer in model.buffers()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for buffer, value in zip(model.buffers(), before, strict=True):
-                buffer.copy_(value)
 
 
 # -- without dropout --

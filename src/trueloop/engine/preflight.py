@@ -21,7 +21,7 @@ from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
-from trueloop.measure.model import buffers_restored
+from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
@@ -250,7 +250,7 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with fence(), buffers_restored(model), torch.no_grad():
+        with fence(), restored_buffers(model), torch.no_grad():
             yield
     finally:
         for module, training in modes:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trueloop.engine.evaluate import evaluating
 from trueloop.inspection.numbers import dtype_of
-from trueloop.measure.model import buffers_restored
+from trueloop.measure.model import restored_buffers
 from trueloop.results.document import Column, Table
 
 __all__ = ["layers_of", "shape_in_words"]
@@ -50,7 +50,7 @@ def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
     handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in names]
     handles += [module.register_forward_hook(leave) for module in names]
     try:
-        with evaluating(model), buffers_restored(model):
+        with evaluating(model), restored_buffers(model):
             model(inputs)
     finally:
         for handle in handles:

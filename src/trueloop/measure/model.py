@@ -12,7 +12,7 @@ from trueloop.event import ModelSeen, Place
 from trueloop.torch_private.modules import DropoutNd, NormBase
 from trueloop.usercode.ownership import class_place
 
-__all__ = ["buffers_restored", "drops", "keeps_statistics", "model_seen"]
+__all__ = ["drops", "keeps_statistics", "model_seen", "restored_buffers"]
 
 
 def drops(layer: nn.Module) -> bool:
@@ -44,7 +44,7 @@ def model_seen(model: nn.Module, step: int, place: Place | None, number: int, *,
 
 
 @contextmanager
-def buffers_restored(model: nn.Module) -> Iterator[None]:
+def restored_buffers(model: nn.Module) -> Iterator[None]:
     """A forward in train mode changes running statistics: afterwards they are what they were."""
     before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     try:

@@ -25,7 +25,7 @@ from trueloop.engine.programs.eager import Eager
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.hook import Hook, Row
-from trueloop.measure.model import buffers_restored
+from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import DropoutNd
@@ -157,7 +157,7 @@ def _gradients(loop: Loop, batch: Batch, seed: int) -> dict[str, Tensor]:
     state = loop.parts.precision.state()
     loop.parts.into_training_mode()
     try:
-        with fence(seed), buffers_restored(loop.parts.model), torch_settings(loop.parts.precision, loop.parts.recipe):
+        with fence(seed), restored_buffers(loop.parts.model), torch_settings(loop.parts.precision, loop.parts.recipe):
             return _scaled_gradients(loop, Window(micros, 0, False))
     finally:
         clear_gradients(loop.parts.parameters)
