@@ -1,4 +1,4 @@
-"""A script is run under watch, and what a observer told of it comes back."""
+"""A script is run under watch, and what an observer emitted of it comes back."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
             yield from tensors_in(item, limit)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> TypeGuard[Tensor]:
     """A tensor with its own storage: not a shard, not a fake tensor."""
     return type(value) in (Tensor, nn.Parameter)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LossAgainstChance, Place
-from trueloop.measure.tensors import is_readable
+from trueloop.measure.tensors import evenly_spaced, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, LossCall, RunEnd
 from trueloop.taps.graph import through_factors
@@ -159,7 +159,7 @@ def _look_at(loss: LossCall) -> _Look | None:
 
 def _of_classes(loss: float, target: Tensor, ignored: int | None) -> _Look | None:
     """Integers, each a class; with two classes also floats."""
-    values = _thinned(target.flatten()).cpu()
+    values = evenly_spaced(target.flatten(), NUMBERS).cpu()
     if target.is_floating_point():
         if ignored is not None or not bool(((values == 0) | (values == 1)).all()):
             return None  # soft targets
@@ -177,13 +177,9 @@ def _of_numbers(loss: float, target: Tensor) -> _Look | None:
         return None
     columns = target.shape[1] if target.dim() == 2 and target.shape[1] <= COLUMNS else 1
     table = target.reshape(-1, columns)
-    table = _thinned(table).double()
+    table = evenly_spaced(table, NUMBERS).double()
     sums, squares = torch.stack([table.sum(0), table.square().sum(0)]).tolist()
     return _Look(loss, table.shape[0], sums=tuple(sums), squares=tuple(squares))
-
-
-def _thinned(values: Tensor) -> Tensor:
-    return values[:: -(-values.shape[0] // NUMBERS)]
 
 
 # -- all calls --

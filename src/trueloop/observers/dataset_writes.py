@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import BatchRewritten, Place
+from trueloop.measure.tensors import evenly_spaced
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, StepCall, tensors_in
 from trueloop.taps.random_sources import parts_of
@@ -88,8 +89,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _spaced(tensor: Tensor) -> Tensor:
-    flat = tensor.detach().reshape(-1)
-    return flat[:: -(-flat.numel() // SPACED)]
+    return evenly_spaced(tensor.detach().reshape(-1), SPACED)
 
 
 def _span(part: Any) -> tuple[str, range | None]:

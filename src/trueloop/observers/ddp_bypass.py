@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trueloop.event import GradientsNotExchanged, Place
 from trueloop.measure.parameters import parameters_of
+from trueloop.measure.tensors import is_plain
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, ModuleCall, StepCall, tensors_in
 from trueloop.torch_private.tensors import tensor_version
@@ -102,7 +103,7 @@ class DDPBypassObserver(Observer):
             if inner is None or (not wrapped.alone and not wrapped.strange_steps and not self.bus.deep):
                 continue
             gradients = {p.grad.data_ptr() for p in inner.parameters() if p.grad is not None and type(p.grad) is Tensor}
-            given = [t for t in tensors_in((call.args, dict(call.kwargs))) if type(t) in (Tensor, nn.Parameter)]
+            given = [t for t in tensors_in((call.args, dict(call.kwargs))) if is_plain(t)]
             total = sum(p.numel() for p in inner.parameters())
             if any(t.data_ptr() in gradients for t in given) or 2 * sum(t.numel() for t in given) >= total > 1:
                 wrapped.by_hand = True

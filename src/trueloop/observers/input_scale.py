@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import FirstLayerInput
+from trueloop.measure.tensors import is_readable
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import unwrapped
 from trueloop.taps.calls import InnerCall, ModuleCall, StepCall, tensors_in
@@ -110,9 +111,7 @@ class InputScaleObserver(Observer):
 
 def _is_data(tensor: Tensor) -> bool:
     """Computed without parameters, and readable."""
-    plain = tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_nested) and tensor.is_floating_point()
-    ready = plain and tensor.numel() > 0 and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
-    return ready and not tensor.requires_grad and tensor.dim() >= 2
+    return is_readable(tensor) and tensor.is_floating_point() and not tensor.requires_grad and tensor.dim() >= 2
 
 
 def _is_image(module: nn.Module, fed: Tensor, call: ModuleCall) -> bool:

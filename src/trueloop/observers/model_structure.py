@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from trueloop.event import HiddenPart, LooseTensor, ModelExamined, Place
+from trueloop.measure.tensors import memory_of
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
 from trueloop.taps.calls import ModuleCall, StepCall
@@ -121,7 +122,7 @@ class ModelStructureObserver(Observer):
                         self._rebuilt.setdefault(module, set()).add(attribute)
 
     def _unregistered(self, root: nn.Module) -> Iterator[LooseTensor]:
-        storages = {_storage(tensor) for tensor in (*root.parameters(), *root.buffers())}
+        storages = {memory_of(tensor) for tensor in (*root.parameters(), *root.buffers())}
         held = self.objects.held_ids()
         trains = any(id(p) in held for p in root.parameters())
         for module in root.modules():
@@ -133,7 +134,7 @@ class ModelStructureObserver(Observer):
                     or value.grad_fn is not None
                 ):
                     continue
-                if id(value) in held or _storage(value) in storages or _is_criterion(module):
+                if id(value) in held or memory_of(value) in storages or _is_criterion(module):
                     continue
                 if value.device.type != "cpu":
                     continue  # the user moved it
@@ -146,13 +147,6 @@ class ModelStructureObserver(Observer):
                     yield LooseTensor(
                         type(module).__name__, attribute, shape, used, rebuilt, value.requires_grad, place
                     )
-
-
-def _storage(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # meta, sparse and opaque tensors have none
-        return id(tensor)
 
 
 def _is_criterion(module: nn.Module) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from trueloop.event import ChangedWeight, WeightsCompared
+from trueloop.measure.tensors import is_plain
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import StepCall
 
@@ -109,7 +110,7 @@ def _chosen(optimizer: Optimizer) -> list[_Weight]:
         for parameter in group["params"]
         if parameter.grad is not None and parameter.numel() >= FEWEST and parameter.dtype.is_floating_point
     ]
-    dense = [(p, decay) for p, decay in moved if type(p) in (Tensor, torch.nn.Parameter) and p.layout is torch.strided]
+    dense = [(p, decay) for p, decay in moved if is_plain(p) and p.layout is torch.strided]
     spread = dense[:: max(1, -(-len(dense) // WEIGHTS))]
     gradients = [p.grad for p, _ in spread if p.grad is not None and not p.grad.is_sparse]
     taken = iter(_numbers([*(p for p, _ in spread), *gradients]))

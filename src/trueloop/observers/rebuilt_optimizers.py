@@ -18,7 +18,7 @@ __all__ = ["RebuiltOptimizersObserver"]
 
 LIFE: Final = 2  # steps of an optimizer after which its weights are compared; longer lives are reported anyway
 SAMPLE: Final = 64  # elements of the first parameter to compare: a reset of the weights changes all
-TOLD: Final = 32  # rebuilds of one set of parameters to emit
+REPORTS: Final = 32  # rebuilds of one set of parameters to emit
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class RebuiltOptimizersObserver(Observer):
 
     def _report(self, built: BuiltOptimizer, line: _Line, first: Tensor) -> None:
         steps = self.bus.steps_taken[line.optimizer]
-        if not steps or line.reported >= TOLD:
+        if not steps or line.reported >= REPORTS:
             return
         line.reported += 1
         goes_on = steps <= LIFE and line.left is not None and torch.equal(line.left, _numbers(first))

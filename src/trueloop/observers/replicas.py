@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trueloop.event import GradientsShared, ParametersSampled, Place, SampledParameter
 from trueloop.measure.parameters import parameters_of
+from trueloop.measure.tensors import is_plain
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, BuiltWrapper, CollectiveCall, Joined, RunEnd, StepCall, tensors_in
 
@@ -121,7 +122,7 @@ def _given(call: CollectiveCall) -> list[Tensor]:
 
 def _is_plain(tensor: Tensor) -> bool:
     """Complete on this rank: not a shard, not a view of one."""
-    return type(tensor) in (Tensor, nn.Parameter) and tensor.layout is torch.strided
+    return is_plain(tensor) and tensor.layout is torch.strided
 
 
 def _is_most_of(given: list[Tensor], total: int) -> bool:

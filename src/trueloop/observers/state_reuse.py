@@ -9,12 +9,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeGuard
+from typing import Final, Literal
 
 from torch import Tensor, nn
 
 from trueloop.event import Place, StateReused
-from trueloop.measure.tensors import tensors_in
+from trueloop.measure.tensors import is_plain, memory_of, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import StateLoad, StateSave, StateTaken
 from trueloop.torch_private.tensors import tensor_version
@@ -44,7 +44,7 @@ class StateReuseObserver(Observer):
 
     def state_taken(self, taken: StateTaken) -> None:
         module, known = weakref.ref(taken.module), self._taken
-        floats = (value for value in taken.state.values() if _is_plain(value) and value.is_floating_point())
+        floats = (value for value in taken.state.values() if is_plain(value) and value.is_floating_point())
         for tensor, _ in zip(floats, range(SAMPLE), strict=False):
             key = id(tensor)
             ref = weakref.ref(tensor, lambda _, key=key: known.pop(key, None))  # type: ignore[misc]
@@ -63,7 +63,7 @@ class StateReuseObserver(Observer):
         """Is one of them from an earlier state dict, with a weight that has changed since?"""
         if not self._taken:
             return
-        given = [tensor for tensor in tensors if _is_plain(tensor)]
+        given = [tensor for tensor in tensors if is_plain(tensor)]
         for tensor in given:
             taken = self._taken.get(id(tensor))
             if (
@@ -86,20 +86,11 @@ class StateReuseObserver(Observer):
             return True
         module = taken.module()
         held = self.objects.held_ids()
-        own = {_address(p) for p in module.parameters() if id(p) in held} if module is not None else set()
-        return _address(tensor) in own
-
-
-def _is_plain(value: object) -> TypeGuard[Tensor]:
-    """A tensor with its own storage: not a shard, not a fake tensor."""
-    return type(value) in (Tensor, nn.Parameter)
-
-
-def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+        own = {memory_of(p) for p in module.parameters() if id(p) in held} if module is not None else set()
+        return memory_of(tensor) in own
 
 
 def _shared(given: list[Tensor], module: nn.Module) -> int:
     """How many of the tensors are in the memory of the module's own weights."""
-    own = {_address(t) for t in (*module.parameters(), *module.buffers()) if _is_plain(t) and t.numel()}
-    return sum(_address(tensor) in own for tensor in given)
+    own = {memory_of(t) for t in (*module.parameters(), *module.buffers()) if is_plain(t) and t.numel()}
+    return sum(memory_of(tensor) in own for tensor in given)

@@ -25,7 +25,7 @@ from trueloop.torch_private.tensors import tensor_version
 __all__ = ["UnscaleObserver"]
 
 SAMPLE: Final = 4  # parameters of an optimizer whose gradients are marked
-TOLD: Final = 8  # clips to emit: the rule needs a few, and each one makes the host wait
+REPORTS: Final = 8  # clips to emit: the rule needs a few, and each one makes the host wait
 
 _Marks = tuple[tuple[int, int], ...]  # identity and version of some gradients
 
@@ -59,7 +59,7 @@ class UnscaleObserver(Observer):
     def backward_started(self, call: BackwardCall) -> None:
         self._scaler = None
         loss = call.tensors[0] if call.tensors else None
-        if not self.bus.scaler_used or self._reported >= TOLD or not isinstance(loss, Tensor):
+        if not self.bus.scaler_used or self._reported >= REPORTS or not isinstance(loss, Tensor):
             return
         scaler = scaler_of(call.tensors[0])
         if scaler is not None:

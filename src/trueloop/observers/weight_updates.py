@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from trueloop.event import WeightMove, WeightsMoved
 from trueloop.measure.parameters import parameters_of
-from trueloop.measure.tensors import read_numbers
+from trueloop.measure.tensors import is_plain, read_numbers
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import RunEnd, StepCall
 
@@ -139,7 +139,7 @@ def _after(due: int) -> int:
 
 def _is_measurable(parameter: object) -> bool:
     """A dense floating-point matrix, or more, complete on this machine."""
-    if type(parameter) not in (Tensor, nn.Parameter) or not isinstance(parameter, Tensor):
+    if not is_plain(parameter):
         return False
     dense = parameter.layout is torch.strided and not parameter.is_meta and parameter.is_floating_point()
     matrix = parameter.requires_grad and parameter.dim() >= 2 and parameter.numel() >= SMALLEST

@@ -29,7 +29,7 @@ END = RunEnd("finished")
 
 
 class Bench:
-    """A observer, what it emitted, and the optimizers of a make-believe run."""
+    """An observer, what it emitted, and the optimizers of a make-believe run."""
 
     def __init__(self, kind: Callable[[Bus, RunObjects], Observer], optimizers: int = 1) -> None:
         self.events: list[Event] = []
