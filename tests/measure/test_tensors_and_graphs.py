@@ -75,8 +75,10 @@ def test_memory_and_sparse_gradients() -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        lambda x: x.view(-1), lambda x: x[:, 0], lambda x: x[torch.tensor([0, 1])], lambda x: x.unbind(0)[0], lambda x: x.split(2)[0],
-        lambda x: x.as_strided((2,), (1,)), lambda x: x.t(), lambda x: x.permute(1, 0), lambda x: x.to(torch.float64), lambda x: x.clone(),
+        lambda x: x.view(-1), lambda x: x[:, 0], lambda x: x[torch.tensor([0, 1])],
+        lambda x: x.unbind(0)[0], lambda x: x.split(2)[0],
+        lambda x: x.as_strided((2,), (1,)), lambda x: x.t(), lambda x: x.permute(1, 0),
+        lambda x: x.to(torch.float64), lambda x: x.clone(),
         lambda x: x.expand(2, 4, 3), lambda x: x.unsqueeze(0).squeeze(0),
     ],
 )  # fmt: skip

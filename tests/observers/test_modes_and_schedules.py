@@ -181,7 +181,8 @@ def test_steps_of_an_optimizer_that_holds_nothing_of_the_model_are_not_told(told
 
 
 def test_a_schedule_from_its_building_to_its_end(told: Told[Event]) -> None:
-    text = "train(3)\ns = lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)\nfor _ in range(4):\n    train(2)\n    s.step()\n"
+    text = "train(3)\ns = lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)\n"
+    text += "for _ in range(4):\n    train(2)\n    s.step()\n"
     built, *steps, end = told(text, (ScheduleBuilt, ScheduleStepped, ScheduleEnded))  # type: ignore[arg-type]
     assert isinstance(built, ScheduleBuilt)
     assert (built.length, built.learning_rates) == (7, (0.01,))
@@ -261,7 +262,8 @@ def test_the_watched_run_gives_the_very_numbers_of_the_plain_one(check: Callable
     script = START + (
         "s = lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=30)\n"
         "for i in range(30):\n    model.train()\n    train()\n    s.step()\n    model.eval()\n"
-        "    with torch.no_grad():\n        model(x).argmax(1)\n    kept = model.state_dict()\n    model.load_state_dict(kept)\n"
+        "    with torch.no_grad():\n        model(x).argmax(1)\n"
+        "    kept = model.state_dict()\n    model.load_state_dict(kept)\n"
         "print([p.double().sum().item().hex() for p in model.parameters()], torch.rand(1).item())\n"
     )
     watched = check(script)

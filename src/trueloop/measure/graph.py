@@ -14,8 +14,8 @@ __all__ = ["LEAF", "inputs_of", "is_view", "leaves_behind", "node_name", "nodes"
 
 LEAF: Final = "AccumulateGrad"
 _VIEWS: Final = (
-    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select", "Slice",
-    "Alias", "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split",
+    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select",
+    "Slice", "Alias", "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split",
 )  # fmt: skip
 """Operations that pass values on unchanged, as `operation_name` returns them."""
 _MOST_VIEWS: Final = 12

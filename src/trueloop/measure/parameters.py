@@ -86,7 +86,7 @@ class ModuleRuns:
         self._cuts.setdefault((place, function), set()).update(leaves_behind([tensor]))
 
     def cuts_behind(self, parameters: set[int]) -> tuple[Place, ...]:
-        """Lines that took something computed with these out of the graph. `item()` is mostly a log, so it comes last."""
+        """Lines that took something computed with these out of the graph; `item()`, mostly a log, only if alone."""
         found = [key for key, behind in self._cuts.items() if behind & parameters]
         strong = [place for place, function in found if function != "item"]
         return tuple(dict.fromkeys(strong or [place for place, _ in found]))

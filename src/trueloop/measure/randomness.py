@@ -36,7 +36,8 @@ class GlobalRandomStates:
         # In each library's own form: this may run around every batch, and converting costs more than the batch.
         self.python, self.torch = random.getstate(), torch.get_rng_state()
         self.numpy: Any = np.random.get_state()
-        self.cuda = torch.cuda.get_rng_state_all() if devices and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        in_use = devices and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self.cuda = torch.cuda.get_rng_state_all() if in_use else []
         self.mps = torch.mps.get_rng_state() if devices and torch.backends.mps.is_available() else None
 
     def restore(self) -> None:

@@ -139,7 +139,7 @@ class ModelStructureObserver(Observer):
                 if value.device.type != "cpu":
                     continue  # the user moved it
                 if not trains and not value.requires_grad:
-                    continue  # a fixed network that judges something else: this run saves no weights that go with the tensor
+                    continue  # a fixed critic: this run saves no weights that go with the tensor
                 place, used = _constant_of_class(module, attribute)
                 if place is not None:
                     rebuilt = attribute in self._rebuilt.get(module, ())

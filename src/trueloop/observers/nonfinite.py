@@ -372,8 +372,9 @@ def _only_steep_node(loss: Tensor, place: Place | None) -> Origin | None:
 
 
 _SPELT: Final[dict[str, tuple[str, ...]]] = {
-    "Log": ("log",), "Log2": ("log2",), "Log10": ("log10",), "Sqrt": ("sqrt",), "Rsqrt": ("rsqrt",), "Exp": ("exp",), "Expm1": ("expm1",),
-    "Std": ("std",), "Pow": ("pow",), "Acos": ("acos", "arccos"), "Asin": ("asin", "arcsin"), "Mean": ("mean",), "Cdist": ("cdist",),
+    "Log": ("log",), "Log2": ("log2",), "Log10": ("log10",), "Sqrt": ("sqrt",), "Rsqrt": ("rsqrt",), "Exp": ("exp",),
+    "Expm1": ("expm1",), "Std": ("std",), "Pow": ("pow",), "Mean": ("mean",), "Cdist": ("cdist",),
+    "Acos": ("acos", "arccos"), "Asin": ("asin", "arcsin"),
     "LinalgVectorNorm": ("norm", "vector_norm"), "Reciprocal": ("reciprocal",), "Div": ("div", "divide", "true_divide"),
 }  # fmt: skip
 _SIGNS: Final[dict[str, tuple[type[ast.operator], ...]]] = {

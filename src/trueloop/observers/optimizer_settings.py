@@ -1,4 +1,4 @@
-"""Weight decay of an optimizer at its first step (groups may have been changed since it was built), and how it updates its
+"""Weight decay of an optimizer at its first step (groups may have changed since it was built), and how it updates its
 parameters on a device: all at once, or one by one."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Files that torch.save writes and torch.load reads: their contents, whether this run wrote them, which rank writes them,
-and states whose names start with a wrapper's prefix."""
+"""Files of torch.save and torch.load: their contents, whether this run wrote them, and which rank did; and states whose
+names start with a wrapper's prefix."""
 
 from __future__ import annotations
 
