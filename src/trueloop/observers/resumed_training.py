@@ -126,7 +126,7 @@ class ResumedTrainingObserver(Observer):
         if not mine:
             return
         self._loaded = [entry for entry in self._loaded if entry not in mine]
-        # A new head beside the loaded part is a different task; the optimizer's state of earlier steps is not from a file.
+        # A new head beside the loaded part is a different task; optimizer state of earlier steps is not from a file.
         given = frozenset[int]().union(*(entry.ids for entry in mine))
         if held <= given and len({id(entry.file) for entry in mine}) == 1 and not call.index:
             self._under_way[self.bus.ordinal("optimizer", call.optimizer)] = _First(mine[0], _is_fresh(call.optimizer))

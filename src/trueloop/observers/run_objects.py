@@ -127,7 +127,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
     """The user's model inside a compiled one or a data-parallel wrapper."""
     if type(module).__module__.startswith("torch."):
         for attribute in (WRAPPED_MODULE, "module"):
-            # `getattr` of a missing attribute is slow on a module; TorchScript's replacement of `_modules` has no `get`.
+            # `getattr` of a missing attribute is slow on a module; TorchScript's `_modules` has no `get`.
             children = own_modules(module)
             if attribute in children and (inner := children[attribute]) is not None:
                 return unwrapped(inner)
