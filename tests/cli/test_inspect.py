@@ -61,7 +61,7 @@ def test_the_model_of_a_recipe_with_the_shapes_of_a_real_batch(capsys: Captured)
     out = told(capsys, "model", "digits")
     assert re.search(r"9\.weight +parameter +10x1024 +float32 +cpu +10,240 +yes", out)
     assert re.search(r"3 +MaxPool2d +64x32x8x8 +64x32x4x4", out)
-    assert "29,258 numbers in 10 tensors" in out
+    assert "29,258 elements in 10 tensors" in out
     assert re.search(r"0 +Conv2d +8x1x8x8", told(capsys, "model", "digits", "--set", "batch=8"))
 
 
@@ -137,7 +137,7 @@ def test_a_malicious_checkpoint_is_refused_from_the_command_too(capsys: Captured
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     torch.save({"weight": Trap()}, "model.pt")
-    assert "nothing in it was run" in refused(capsys, "checkpoint", "model.pt")
+    assert "no code was executed" in refused(capsys, "checkpoint", "model.pt")
     assert not (tmp_path / "sprung").exists()
 
 

@@ -42,7 +42,7 @@ def test_grey_images_and_numbers_that_are_none() -> None:
     sheet = inspect_batch(Batch(images, torch.tensor([0, 1])), Facts(), 9, "x")
     assert part(sheet, "The first 2 images").tiles[1].rgb[:6] == b"\xff\xff\xff\x00\x00\x00"
     assert part(sheet, "The first 2 images").tiles[0].rgb == bytes(18)
-    assert sheet.notes == ("The inputs hold 1 nan and 0 inf: no loss will be a number.",)
+    assert sheet.notes == ("The inputs hold 1 NaN and 0 Inf: the loss will be NaN.",)
 
 
 def test_bytes_are_read_as_text_and_other_tokens_as_numbers_or_words() -> None:
@@ -83,7 +83,7 @@ def test_columns_of_a_table_have_their_names() -> None:
     sheet = inspect_batch(Batch(inputs, targets), facts, 2, "x")
     assert [row[0] for row in part(sheet, "Columns of inputs").rows] == ["age", "town=A", "town=B", "town=(other)"]
     assert part(sheet, "Columns of inputs").rows[0][1:4] == (1.0, 3.0, 2.0)
-    assert part(sheet, "How the targets lie").values[0] == 1
+    assert part(sheet, "Distribution of the targets").values[0] == 1
     coded = part(inspect_batch(Batch(inputs[:, :2], targets), facts, 2, "x"), "Columns of inputs")
     assert [row[0] for row in coded.rows] == ["age", "town"]
     unknown = part(inspect_batch(Batch(inputs[:, :3], targets), facts, 2, "x"), "Columns of inputs")
@@ -101,13 +101,13 @@ def test_inputs_of_several_tensors_are_named_by_where_they_are() -> None:
 
 def test_inputs_that_are_all_alike_are_remarked() -> None:
     (note,) = inspect_batch(Batch(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])), Facts(), 4, "x").notes
-    assert note == "All numbers of the inputs are 0."
+    assert note == "All values of the inputs are 0."
 
 
 def test_of_many_classes_the_commonest_have_bars() -> None:
     targets = torch.cat([torch.arange(100), torch.full((5,), 99)])
     labels = part(
         inspect_batch(Batch(torch.zeros(105, 1), targets), Facts(), 1, "x"),
-        "Labels: the 40 that come most often, of 100",
+        "Labels: the 40 most frequent of 100",
     )
     assert (len(labels.values), labels.labels[-1], labels.values[-1]) == (40, "99", 6)

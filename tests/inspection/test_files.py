@@ -65,7 +65,7 @@ def test_a_malicious_pickle_is_refused_and_nothing_in_it_is_run(tmp_path: Path, 
     assert "\n" not in str(refused.value)
     if how != "pickle":
         assert "mkdir" in str(refused.value)
-        assert "nothing in it was run" in str(refused.value)
+        assert "no code was executed" in str(refused.value)
     with open(file, "rb") as opened:  # and it was a real trap
         (torch.load(opened, weights_only=False) if how != "pickle" else pickle.load(opened))
     assert sprung.exists()
@@ -117,11 +117,11 @@ def test_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "notes.md").touch()
     for word, said in {
         "modle.pt": "Did you mean model.pt?",
-        "notes.md": "cannot be inspected",
+        "notes.md": "unknown file type",
         "": "is a folder",
         "model.pt": "Which of the 2 tensors",
         "model.pt:wieght": "Did you mean weight?",
-        "model.pt:step": "no tensor, but a plain value",
+        "model.pt:step": "a plain value, not a tensor",
     }.items():
         with pytest.raises(BadCheckpoint) as refused:
             inspect_tensor(str(tmp_path / word))
@@ -165,8 +165,8 @@ def test_ties_and_numbers_that_are_none_are_counted(tmp_path: Path) -> None:
     assert (rows["state_dict.a"]["nan"], rows["state_dict.a"]["inf"]) == (1, 2)
     assert (rows["state_dict.half"]["nan"], rows["state_dict.half"]["tied with"]) == (None, ())
     assert table(sheet, "Other values")["epoch"]["value"] == "3"
-    assert "state_dict.a holds 1 nan and 2 inf, and 1 more" in sheet.notes[0]
-    assert "several floating-point formats" in sheet.notes[1]
+    assert "state_dict.a holds 1 NaN and 2 Inf, and 1 more" in sheet.notes[0]
+    assert "several floating-point dtypes" in sheet.notes[1]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.bool, torch.complex64, torch.int8])
@@ -198,21 +198,21 @@ def views(tmp_path: Path) -> Path:
 def test_a_view_says_what_it_is_a_view_of(views: Path) -> None:
     sheet = inspect_tensor(f"{views}:row")
     told = facts(sheet)
-    assert (told["shape"], told["stride"], told["storage offset"]) == ((4,), "(1,) numbers", "4 numbers")
+    assert (told["shape"], told["stride"], told["storage offset"]) == ((4,), "(1,) elements", "4 elements")
     assert told["view or copy"] == "a view: 16 of the 48 bytes of its storage, from byte 16 on"
     shared = table(sheet, "In the same storage")
-    assert shared["same"]["meets it"] == "the very same numbers: tied"
-    assert shared["whole"]["meets it"] == "the spans overlap"
-    assert shared["last"]["meets it"] == "another part"
+    assert shared["same"]["overlap"] == "the same elements: tied"
+    assert shared["whole"]["overlap"] == "the spans overlap"
+    assert shared["last"]["overlap"] == "a different part"
     assert "spread" not in shared
-    assert any("save tensor.clone()" in note for note in sheet.notes)
+    assert any("save `tensor.clone()`" in note for note in sheet.notes)
 
 
 @pytest.mark.parametrize(
     ("key", "contiguous", "view"),
     [
-        ("whole", "yes", "owns its storage whole"),
-        ("turned", "no: transposed", "in another order"),
+        ("whole", "yes", "owns its complete storage"),
+        ("turned", "no: transposed", "in a different order"),
         ("spread", "no", "stride 0"),
     ],
 )
@@ -225,7 +225,7 @@ def test_order_in_memory(views: Path, key: str, contiguous: str, view: str) -> N
 def test_the_numbers_and_their_histogram(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.asfortranarray(np.array([[0.0, 1.0, np.nan], [2.0, 3.0, np.inf]])))
     sheet = inspect_tensor(str(tmp_path / "a.npy"))
-    assert facts(sheet)["stride"] == "(1, 2) numbers"
+    assert facts(sheet)["stride"] == "(1, 2) elements"
     told = facts(sheet, 1)
     assert (told["min"], told["max"], told["mean"], told["nan"], told["inf"], told["zeros"]) == (0.0, 3.0, 1.5, 1, 1, 1)
     bars = sheet.parts[-1]
@@ -235,7 +235,7 @@ def test_the_numbers_and_their_histogram(tmp_path: Path) -> None:
 def test_a_safetensors_file_keeps_no_views(tmp_path: Path) -> None:
     safetensors.torch.save_file({"w": torch.tensor([1, 2, 2])}, str(tmp_path / "a.safetensors"))
     sheet = inspect_tensor(str(tmp_path / "a.safetensors"))
-    assert "keep no views" in sheet.notes[0]
+    assert "stores no views" in sheet.notes[0]
     assert getattr(sheet.parts[-1], "labels", ()) == ("1", "2")
 
 

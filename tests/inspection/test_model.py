@@ -50,13 +50,13 @@ def test_every_name_is_listed_with_what_it_shares() -> None:
     assert rows["twice.weight"]["trainable"] is True
     assert rows["mask"]["kind"] == "buffer, not saved"
     assert (rows["norm.running_mean"]["kind"], rows["norm.running_mean"]["trainable"]) == ("buffer", None)
-    assert (rows["twice.weight"]["shape"], rows["twice.weight"]["numbers"]) == ((4, 4), 16)
+    assert (rows["twice.weight"]["shape"], rows["twice.weight"]["elements"]) == ((4, 4), 16)
 
 
 def test_what_is_tied_counts_once() -> None:
     facts = inspect_model(Tied()).parts[0]
     assert isinstance(facts, Facts)
-    assert facts.values["parameters"] == "62 numbers in 7 tensors"
+    assert facts.values["parameters"] == "62 elements in 7 tensors"
     assert facts.values["trainable"] == "56; 6 are frozen"
 
 

@@ -1,2 +1,1 @@
-"""WHAT IS THERE: models, checkpoints, tensors and batches, looked at and told as sheets. Nothing is trained, nothing is
-changed."""
+"""`trueloop inspect`: models, checkpoints, tensors and batches as documents. Nothing is trained or changed."""

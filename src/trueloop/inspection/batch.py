@@ -1,5 +1,4 @@
-"""The first training batch as the model gets it: prepared, augmented, on its device. Numbers, labels, and a picture of
-it."""
+"""The first training batch as the model gets it, prepared and augmented: statistics, labels, and samples."""
 
 from __future__ import annotations
 
@@ -17,28 +16,21 @@ __all__ = ["inspect_batch"]
 
 STATISTICS: Final = ("min", "max", "mean", "std")
 NUMBERS = tuple(Column(name, "real") for name in STATISTICS)
-MOST_CLASSES: Final = 40
-"""Labels that have a bar each; of more, those that come most often."""
-MOST_COLUMNS: Final = 60
-"""Columns of a table that are listed."""
-LETTERS: Final = 100
-"""Of a text that are shown."""
-BYTES: Final = 256
-"""A vocabulary of so many tokens is one of bytes."""
+MOST_CLASSES: Final = 40  # labels with a bar each; of more, the most frequent
+MOST_COLUMNS: Final = 60  # columns of a table that are listed
+CHARACTERS: Final = 100  # of a text that are shown
+BYTES: Final = 256  # the vocabulary size of byte tokens
 
 
 def inspect_batch(batch: Batch, facts: Facts, samples: int, title: str) -> Document:
-    """`samples`: how many are shown one by one."""
+    """`samples`: number of samples that are shown."""
     inputs, targets = dict(_named(batch.inputs, "inputs")), dict(_named(batch.targets, "targets"))
     parts: list[Part] = [_shapes({**inputs, **targets})]
     for name, tensor in inputs.items():
         parts += _of_inputs(name, tensor, facts)
     labels = _labels(targets, facts)
-    parts += (
-        [labels]
-        if labels
-        else [bars for name, each in targets.items() if (bars := histogram(each, f"How the {name} lie"))]
-    )
+    values = (histogram(each, f"Distribution of the {name}") for name, each in targets.items())
+    parts += [labels] if labels else [bars for bars in values if bars]
     first = next(iter(inputs.values()), None)
     captions = [_caption(batch.targets, number, facts) for number in range(samples)]
     if first is not None and (shown := _samples(first, captions, facts)):
@@ -62,19 +54,9 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Table:
     columns += (Column("nan", "count"), Column("inf", "count"))
     rows = []
     for name, tensor in tensors.items():
-        told = statistics_of(tensor)
-        real = tuple(told[each] for each in STATISTICS)
-        rows.append(
-            (
-                name,
-                tuple(tensor.shape),
-                dtype_of(tensor),
-                str(tensor.device),
-                *real,
-                told["nan"] or None,
-                told["inf"] or None,
-            )
-        )
+        statistics = statistics_of(tensor)
+        values = (*(statistics[each] for each in STATISTICS), statistics["nan"] or None, statistics["inf"] or None)
+        rows.append((name, tuple(tensor.shape), dtype_of(tensor), str(tensor.device), *values))
     return Table("The batch", columns, tuple(rows))
 
 
@@ -84,26 +66,24 @@ def _is_image(tensor: Tensor) -> bool:
 
 def _of_inputs(name: str, tensor: Tensor, facts: Facts) -> Iterator[Part]:
     if tensor.dim() == 4:
-        yield _parts_of(
-            f"Channels of {name}", "channel", {str(number): tensor[:, number] for number in range(tensor.shape[1])}
-        )
+        channels = {str(number): tensor[:, number] for number in range(tensor.shape[1])}
+        yield _parts_of(f"Channels of {name}", "channel", channels)
     elif tensor.dim() == 2 and tensor.is_floating_point():
         names = _columns(facts, tensor.shape[1])
         columns = {label: tensor[:, number] for number, label in enumerate(names[:MOST_COLUMNS])}
         yield _parts_of(f"Columns of {name}", "column", columns, tensor.shape[1])
-    if tensor.is_floating_point() and (bars := histogram(tensor, f"How the {name} lie")):
+    if tensor.is_floating_point() and (bars := histogram(tensor, f"Distribution of the {name}")):
         yield bars
 
 
 def _parts_of(title: str, word: str, tensors: Mapping[str, Tensor], of: int = 0) -> Table:
     rows = tuple((name, *(statistics_of(each)[key] for key in STATISTICS)) for name, each in tensors.items())
-    return Table(
-        title, (Column(word, "name"), *NUMBERS), rows, f"The first {len(rows)} of {of}." if of > len(rows) else ""
-    )
+    note = f"The first {len(rows)} of {of}." if of > len(rows) else ""
+    return Table(title, (Column(word, "name"), *NUMBERS), rows, note)
 
 
 def _columns(facts: Facts, width: int) -> list[str]:
-    """Names of a table's columns, where the recipe knows how each became inputs."""
+    """Names of a table's columns, if the recipe knows them."""
     described = [column for column in facts.more.get("columns", ()) if isinstance(column, Mapping) and "name" in column]
     coded = [str(column["name"]) for column in described]
     one_hot = [name for column in described for name in _one_hot(str(column["name"]), column.get("categories"))]
@@ -112,7 +92,7 @@ def _columns(facts: Facts, width: int) -> list[str]:
 
 
 def _one_hot(name: str, categories: Sequence[str] | None) -> list[str]:
-    """An input for each category, and one for those that training never sees."""
+    """One input per category, and one for unseen categories."""
     return [name] if categories is None else [*(f"{name}={each}" for each in categories), f"{name}=(other)"]
 
 
@@ -120,7 +100,7 @@ def _one_hot(name: str, categories: Sequence[str] | None) -> list[str]:
 
 
 def _labels(targets: Mapping[str, Tensor], facts: Facts) -> Bars | None:
-    """How often each class comes; None: the targets are no classes."""
+    """The frequency of each class; None: the targets are not classes."""
     tensors = list(targets.values())
     if len(tensors) != 1 or tensors[0].is_floating_point() or (facts.vocabulary > BYTES and not facts.classes):
         return None
@@ -131,7 +111,7 @@ def _labels(targets: Mapping[str, Tensor], facts: Facts) -> Bars | None:
     every = dict.fromkeys(range(len(facts.classes)), 0) | found
     kept = sorted(sorted(every, key=lambda label: -every[label])[:MOST_CLASSES])
     names = tuple(_name(label, facts) for label in kept)
-    title = "Labels" if len(kept) == len(every) else f"Labels: the {len(kept)} that come most often, of {len(every)}"
+    title = "Labels" if len(kept) == len(every) else f"Labels: the {len(kept)} most frequent of {len(every)}"
     return Bars(title, names, tuple(every[label] for label in kept))
 
 
@@ -159,34 +139,30 @@ def _samples(tensor: Tensor, captions: list[str], facts: Facts) -> Part | None:
         return Picture(f"The first {count} images", tuple(_tiles(tensor[:count], captions)))
     if tensor.dim() == 2 and not tensor.is_floating_point():
         rows = tuple((number, captions[number], _text(tensor[number], facts)) for number in range(count))
-        return Table(
-            f"The first {count} texts", (Column("sample", "count"), Column("label"), Column("text", "name")), rows
-        )
+        columns = (Column("sample", "count"), Column("label"), Column("text", "name"))
+        return Table(f"The first {count} texts", columns, rows)
     return None
 
 
 def _tiles(images: Tensor, captions: list[str]) -> Iterator[Tile]:
-    """From the darkest number to the brightest of all that are shown: so one image can be held against another."""
+    """All images on one brightness scale, so that they can be compared."""
     pixels = images.detach().cpu().double()[:, :3]
     finite = pixels[pixels.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    scaled = (
-        ((pixels.nan_to_num(low, high, low) - low) / ((high - low) or 1.0) * 255).round().clamp(0, 255).to(torch.uint8)
-    )
-    for image, caption in zip(scaled.expand(-1, 3, -1, -1) if scaled.shape[1] == 1 else scaled, captions, strict=False):
+    scaled = (pixels.nan_to_num(low, high, low) - low) / ((high - low) or 1.0) * 255
+    rgb_images = scaled.round().clamp(0, 255).to(torch.uint8)
+    rgb_images = rgb_images.expand(-1, 3, -1, -1) if rgb_images.shape[1] == 1 else rgb_images
+    for image, caption in zip(rgb_images, captions, strict=False):
         rgb = bytes(image.permute(1, 2, 0).contiguous().flatten().tolist())
         yield Tile(image.shape[2], image.shape[1], rgb, caption)
 
 
 def _text(tokens: Tensor, facts: Facts) -> str:
-    """As letters where the tokens are bytes or the recipe names them; else as their numbers."""
+    """As text if the tokens are bytes or the recipe names them; else as numbers."""
     numbers = [int(token) for token in tokens]
     words = facts.more.get("tokens")
-    if (
-        isinstance(words, (list, tuple))
-        and all(isinstance(word, str) for word in words)
-        and len(words) > max(numbers, default=0)
-    ):
+    words = words if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words) else ()
+    if len(words) > max(numbers, default=0):
         return _short(" ".join(words[number] for number in numbers))
     if facts.vocabulary == BYTES:
         return _short(repr(bytes(numbers).decode("utf-8", "replace"))[1:-1])
@@ -194,13 +170,13 @@ def _text(tokens: Tensor, facts: Facts) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LETTERS else f"{text[: LETTERS - 4]} ..."
+    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 4]} ..."
 
 
 def _remarks(tensors: Mapping[str, Tensor]) -> Iterator[str]:
     for name, tensor in tensors.items():
-        told = statistics_of(tensor)
-        if told["nan"] or told["inf"]:
-            yield f"The {name} hold {told['nan']:,} nan and {told['inf']:,} inf: no loss will be a number."
-        elif tensor.numel() > 1 and told["std"] == 0:
-            yield f"All numbers of the {name} are {told['min']:.4g}."
+        statistics = statistics_of(tensor)
+        if statistics["nan"] or statistics["inf"]:
+            yield f"The {name} hold {statistics['nan']:,} NaN and {statistics['inf']:,} Inf: the loss will be NaN."
+        elif tensor.numel() > 1 and statistics["std"] == 0:
+            yield f"All values of the {name} are {statistics['min']:.4g}."

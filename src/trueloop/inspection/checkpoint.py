@@ -1,9 +1,7 @@
-"""What a checkpoint holds, ours or somebody else's file: names, shapes, formats, what is no number, what is tied, whose
-prefix it has."""
+"""The contents of a checkpoint folder or file: names, shapes, dtypes, NaN and Inf, tied tensors, wrapper prefixes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,60 +12,46 @@ from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.find import chosen, find_checkpoints
 from trueloop.checkpoint.sharded import is_sharded
 from trueloop.inspection.files import Opened, leaves_of, open_file
-from trueloop.inspection.numbers import dtype_of, not_finite, same_storage
+from trueloop.inspection.numbers import dtype_counts, dtype_of, not_finite, same_storage
 from trueloop.results.document import Column, Document, Facts, Part, Table
 
 __all__ = ["inspect_checkpoint"]
 
 COLUMNS = (
-    Column("name", "name"),
-    Column("shape", "shape"),
-    Column("dtype"),
-    Column("numbers", "count"),
-    Column("nan", "count"),
-    Column("inf", "count"),
-    Column("tied with", "name"),
+    *(Column("name", "name"), Column("shape", "shape"), Column("dtype"), Column("elements", "count")),
+    *(Column("nan", "count"), Column("inf", "count"), Column("tied with", "name")),
 )
 PREFIXES: Final = {
-    "module.": "nn.DataParallel or DistributedDataParallel: save model.module.state_dict(), or strip it before loading",
-    "_orig_mod.": "torch.compile: save the model that was compiled, or strip it before loading",
+    "module.": "nn.DataParallel or DistributedDataParallel: save `model.module.state_dict()`, or remove it before loading",
+    "_orig_mod.": "torch.compile: save the uncompiled model, or remove it before loading",
     "_fsdp_wrapped_module.": "FSDP: gather the state before saving it",
 }
-"""What names begin with that a wrapper has written, and whose it is."""
-LONGEST: Final = 80
-"""Letters of a plain value that are shown."""
+"""Prefix of names -> the wrapper that writes it."""
+LONGEST: Final = 80  # characters of a plain value that are shown
 
 
 def inspect_checkpoint(path: Path) -> Document:
     """Raises BadCheckpoint."""
-    return _of_ours(path) if path.is_dir() else _of_file(open_file(path))
+    return _of_folder(path) if path.is_dir() else _of_file(open_file(path))
 
 
-def _of_ours(path: Path) -> Document:
+def _of_folder(path: Path) -> Document:
     store, names = find_checkpoints(path)
     name = chosen(store, names)
     contents = read_contents(store, name)
-    about = {
-        key: value for key, value in contents.about.items() if key not in ("recipe", "files") and value is not None
-    }
     kept = "only this one" if len(names) == 1 else f"{len(names)}: {', '.join(names)}"
-    parts: list[Part] = [
-        Facts(
-            "",
-            {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file", **_plain(about)},
-        )
-    ]
+    facts: dict[str, Any] = {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file"}
+    for key, value in contents.about.items():
+        if key not in ("recipe", "files") and value is not None:
+            facts[key] = value if isinstance(value, (bool, int, float, str)) else _short(value)
+    parts: list[Part] = [Facts("", facts)]
     notes: list[str] = []
     for model, tensors in contents.weights.items():
-        parts.append(_table(f"{model}, in pieces" if is_sharded(contents.about) else f"{model}.safetensors", tensors))
+        parts.append(_table(f"{model}, sharded" if is_sharded(contents.about) else f"{model}.safetensors", tensors))
         notes += _remarks(tensors)
     tensors, others = _leaves_of(contents.training)
     parts += [_table("training.pt, tensors", tensors), _values("training.pt, values", others)]
-    return Document(
-        f"checkpoint {store.where(name)}",
-        tuple(part for part in parts if not isinstance(part, Table) or part.rows),
-        tuple(notes),
-    )
+    return Document(f"checkpoint {store.where(name)}", _not_empty(parts), tuple(notes))
 
 
 def _leaves_of(training: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -82,14 +66,15 @@ def _of_file(opened: Opened) -> Document:
         "file": str(opened.path),
         "size": f"{opened.size:,} bytes",
         "format": opened.format,
-        "tensors": f"{len(tensors):,} with {sum(each.numel() for each in tensors.values()):,} numbers",
-        "dtypes": ", ".join(
-            f"{name} ({count})" for name, count in Counter(map(dtype_of, tensors.values())).most_common()
-        ),
+        "tensors": f"{len(tensors):,} with {sum(each.numel() for each in tensors.values()):,} elements",
+        "dtypes": dtype_counts(tensors.values()),
     }
     parts: list[Part] = [Facts("", facts), _table("Tensors", tensors), _values("Other values", opened.others)]
-    shown = tuple(part for part in parts if not isinstance(part, Table) or part.rows)
-    return Document(f"checkpoint {opened.path}", shown, tuple(_remarks(tensors)))
+    return Document(f"checkpoint {opened.path}", _not_empty(parts), tuple(_remarks(tensors)))
+
+
+def _not_empty(parts: list[Part]) -> tuple[Part, ...]:
+    return tuple(part for part in parts if not isinstance(part, Table) or part.rows)
 
 
 def _table(title: str, tensors: Mapping[str, Tensor]) -> Table:
@@ -111,24 +96,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
-def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value if isinstance(value, (bool, int, float, str)) else _short(value) for name, value in about.items()
-    }
-
-
 def _remarks(tensors: Mapping[str, Tensor]) -> Iterator[str]:
     floats = {name: not_finite(each) for name, each in tensors.items()}
     broken = {name: counts for name, counts in floats.items() if any(counts)}
     if broken:
         name, (nan, inf) = next(iter(broken.items()))
         rest = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
-        yield f"Not all numbers are numbers: {name} holds {nan:,} nan and {inf:,} inf{rest}. What was trained from here would be lost."
-    for prefix, whose in PREFIXES.items():
-        having = [name for name in tensors if name.startswith(prefix)]
-        if having and len(having) == len(tensors):
-            yield f"Every name begins with `{prefix}`, which comes from {whose}."
-        elif having:
-            yield f"{len(having)} of {len(tensors)} names begin with `{prefix}`, which comes from {whose}."
+        yield f"{name} holds {nan:,} NaN and {inf:,} Inf{rest}. Training from this checkpoint would give NaN."
+    for prefix, origin in PREFIXES.items():
+        count = sum(name.startswith(prefix) for name in tensors)
+        if count:
+            names = "Every name begins" if count == len(tensors) else f"{count} of {len(tensors)} names begin"
+            yield f"{names} with `{prefix}`, which comes from {origin}."
     if len({dtype_of(each) for each in tensors.values() if each.is_floating_point()}) > 1:
-        yield "The weights are of several floating-point formats."
+        yield "The weights have several floating-point dtypes."

@@ -1,5 +1,4 @@
-"""Files of tensors, opened without trusting them: nothing is ever unpickled into classes, and whatever is wrong is one
-sentence.
+"""Files of tensors, opened safely: no file can execute code, and every error is one sentence.
 
 .safetensors                  names and tensors
 .pt .pth .bin .ckpt           what torch.load(weights_only=True) takes
@@ -36,28 +35,22 @@ class Opened:
     size: int
     format: str
     tensors: Mapping[str, Tensor]
-    others: Mapping[str, Any]
-    """Plain values that are no tensors."""
+    others: Mapping[str, Any]  # plain values
 
     def named(self, key: str | None) -> tuple[str, Tensor]:
         """One tensor; without a key, the only one. Raises BadCheckpoint."""
         if key is None:
             if len(self.tensors) == 1:
                 return next(iter(self.tensors.items()))
+            if not self.tensors:
+                raise BadCheckpoint(f"{self.path} holds no tensor. Nothing was shown.")
             some = ", ".join(list(self.tensors)[:5]) + (" ..." if len(self.tensors) > 5 else "")
-            which = (
-                f"Which of the {len(self.tensors)} tensors of {self.path}?"
-                if self.tensors
-                else f"{self.path} holds no tensor."
-            )
-            raise BadCheckpoint(
-                f"{which} Nothing was shown" + (f": type {self.path}:NAME. There are: {some}." if some else ".")
-            )
+            which = f"Which of the {len(self.tensors)} tensors of {self.path}?"
+            raise BadCheckpoint(f"{which} Nothing was shown: type {self.path}:NAME. Names: {some}.")
         if key not in self.tensors:
-            what = "no tensor, but a plain value" if key in self.others else "not there"
-            raise BadCheckpoint(
-                f"{key!r} in {self.path} is {what}.{did_you_mean(key, self.tensors)} Nothing was shown."
-            )
+            what = "a plain value, not a tensor" if key in self.others else "missing"
+            near = did_you_mean(key, self.tensors)
+            raise BadCheckpoint(f"{key!r} in {self.path} is {what}.{near} Nothing was shown.")
         return key, self.tensors[key]
 
 
@@ -74,7 +67,7 @@ def open_file(path: Path) -> Opened:
         others = {name: value for name, value in leaves.items() if not isinstance(value, Tensor)}
         return Opened(path, len(data), "torch, read with weights_only=True", tensors, others)
     known = ", ".join((".safetensors", *PICKLED, *ARRAYS))
-    raise BadCheckpoint(f"{path} is of a kind that cannot be inspected. Nothing was shown. There are: {known}.")
+    raise BadCheckpoint(f"{path} has an unknown file type. Nothing was shown. Known: {known}.")
 
 
 def _bytes(path: Path) -> bytes:
@@ -92,27 +85,24 @@ def _bytes(path: Path) -> bytes:
 def _loaded(data: bytes, path: Path) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of old formats; the file is somebody else's
+            warnings.simplefilter("ignore")  # torch warns of old formats
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - whatever torch finds wrong with a file, the answer is one sentence
+    except Exception as error:  # noqa: BLE001 - torch may raise anything for a malformed file
         raise BadCheckpoint(_refusal(str(error), path, error)) from None
 
 
 def _refusal(said: str, path: Path, error: Exception) -> str:
     if "TorchScript" in said:
-        return f"{path} is a TorchScript archive: a program, not weights. It was refused; nothing in it was run."
-    unsafe = [
-        line.strip()
-        for line in said.splitlines()
-        if "nsupported" in line or "not allowed" in line or "not an allowed" in line
-    ]
+        return f"{path} is a TorchScript archive: a program, not weights. It was refused; no code was executed."
+    reasons = ("nsupported", "not allowed", "not an allowed")
+    unsafe = [line.strip() for line in said.splitlines() if any(reason in line for reason in reasons)]
     if unsafe:
         named = unsafe[0].partition("Unsupported global: GLOBAL ")[2].split(" ")[0] or unsafe[0][:120]
         return (
-            f"{path} is not safe to read: to load it would run code ({named}). It was refused; nothing in it was run. "
-            "Ask for weights alone: torch.save(model.state_dict(), ...), or safetensors."
+            f"{path} is not safe to read: loading it would execute code ({named}). It was refused; no code was executed. "
+            "Ask for weights only: torch.save(model.state_dict(), ...), or safetensors."
         )
-    return f"{path} is damaged, or no file of torch.save ({type(error).__name__}). Nothing was shown."
+    return f"{path} is damaged, or not a torch.save file ({type(error).__name__}). Nothing was shown."
 
 
 def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
@@ -122,16 +112,14 @@ def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
     except ValueError as error:
         if "allow_pickle" in str(error):
-            raise BadCheckpoint(
-                f"{path} holds Python objects: to load it could run code. It was refused; nothing in it was run."
-            ) from None
-        raise BadCheckpoint(f"{path} is damaged, or no file of numpy. Nothing was shown.") from None
+            unsafe = f"{path} holds Python objects: loading it could execute code."
+            raise BadCheckpoint(f"{unsafe} It was refused; no code was executed.") from None
+        raise BadCheckpoint(f"{path} is damaged, or not a numpy file. Nothing was shown.") from None
     except TypeError as error:
-        raise BadCheckpoint(f"{path} holds what no tensor can ({error}). Nothing was shown.") from None
-    except Exception as error:  # noqa: BLE001 - zip files break in many ways, and all are the same to the reader
-        raise BadCheckpoint(
-            f"{path} is damaged, or no file of numpy ({type(error).__name__}). Nothing was shown."
-        ) from None
+        raise BadCheckpoint(f"{path} holds values that no tensor can hold ({error}). Nothing was shown.") from None
+    except Exception as error:  # noqa: BLE001 - zip files break in many ways
+        kind = type(error).__name__
+        raise BadCheckpoint(f"{path} is damaged, or not a numpy file ({kind}). Nothing was shown.") from None
 
 
 def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

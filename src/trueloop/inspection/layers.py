@@ -1,4 +1,4 @@
-"""Shapes through the layers: what each module was given and what it gave, in the order in which they were called."""
+"""Input and output shapes of each layer, in the order of their calls."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ from trueloop.results.document import Column, Table
 __all__ = ["layers_of", "shape_in_words"]
 
 COLUMNS = (
-    Column("layer", "name"),
-    Column("class"),
-    Column("inputs", "shape"),
-    Column("outputs", "shape"),
-    Column("parameters", "count"),
-    Column("calls", "count"),
+    *(Column("layer", "name"), Column("class"), Column("inputs", "shape"), Column("outputs", "shape")),
+    *(Column("parameters", "count"), Column("calls", "count")),
 )
 
 
@@ -34,7 +30,7 @@ class _Call:
 
 
 def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
-    """One forward in eval mode that leaves no trace, and what must be remarked of it."""
+    """One forward in eval mode that changes nothing, and a remark about it."""
     calls: dict[nn.Module, _Call] = {}
     names = {module: name or "(the model)" for name, module in model.named_modules()}
 
@@ -59,7 +55,7 @@ def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
         (each.name, type(each.module).__name__, each.inputs, each.outputs, _own(each.module), each.calls)
         for each in calls.values()
     )
-    note = f"For a batch of {shape_in_words(inputs)}, in eval mode; parameters are a layer's own, without those of the layers inside it."
+    note = f"For a batch of {shape_in_words(inputs)}, in eval mode; parameters without those of inner layers."
     return Table("Shapes through the layers", COLUMNS, rows, note), _uncalled(calls, names)
 
 
@@ -68,8 +64,7 @@ def _own(module: nn.Module) -> int:
 
 
 def _uncalled(calls: dict[nn.Module, _Call], names: dict[nn.Module, str]) -> str:
-    """Layers with parameters that the forward never called. A container is used without being called, and so is a table
-    of weights."""
+    """Layers with parameters that the forward never called; their weights may be used directly."""
     idle = [name for module, name in names.items() if module not in calls and _own(module)]
     if not idle:
         return ""
@@ -78,7 +73,7 @@ def _uncalled(calls: dict[nn.Module, _Call], names: dict[nn.Module, str]) -> str
 
 
 def shape_in_words(value: Any) -> str:
-    """'64x1x8x8', with the format where it is not float32; dicts, lists and tuples by what is inside."""
+    """'64x1x8x8', with the dtype if it is not float32; dicts, lists and tuples by their contents."""
     if isinstance(value, Tensor):
         shape = "x".join(map(str, value.shape)) or "scalar"
         return shape if dtype_of(value) == "float32" else f"{shape} {dtype_of(value)}"

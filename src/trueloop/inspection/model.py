@@ -1,34 +1,26 @@
-"""A model's parameters and buffers: names, shapes, formats, devices, counts, which are one and the same, which
-learn."""
+"""A model's parameters and buffers: names, shapes, dtypes, devices, counts, tied and trainable ones."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
 from trueloop.inspection.layers import layers_of
-from trueloop.inspection.numbers import dtype_of, same_storage
+from trueloop.inspection.numbers import dtype_counts, dtype_of, same_storage
 from trueloop.results.document import Column, Document, Facts, Part, Table
 
 __all__ = ["inspect_model"]
 
 COLUMNS = (
-    Column("name", "name"),
-    Column("kind"),
-    Column("shape", "shape"),
-    Column("dtype"),
-    Column("device"),
-    Column("numbers", "count"),
-    Column("trainable", "flag"),
-    Column("tied with", "name"),
+    *(Column("name", "name"), Column("kind"), Column("shape", "shape"), Column("dtype"), Column("device")),
+    *(Column("elements", "count"), Column("trainable", "flag"), Column("tied with", "name")),
 )
 
 
 def inspect_model(model: nn.Module, inputs: Any = None, title: str = "", notes: tuple[str, ...] = ()) -> Document:
-    """`inputs`: a batch whose shapes are followed through the layers; None: none is at hand."""
+    """`inputs`: a batch, to show the shapes through the layers."""
     parts: list[Part] = [_totals(model), _table(model)]
     if inputs is not None:
         layers, remark = layers_of(model, inputs)
@@ -38,7 +30,7 @@ def inspect_model(model: nn.Module, inputs: Any = None, title: str = "", notes: 
 
 
 def _held(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Every name, also a second one of the same tensor."""
+    """Every name, also of tied tensors."""
     return dict(model.named_parameters(remove_duplicate=False)), dict(model.named_buffers(remove_duplicate=False))
 
 
@@ -50,23 +42,13 @@ def _table(model: nn.Module) -> Table:
     for name, tensor in (*parameters.items(), *buffers.items()):
         kind = "parameter" if name in parameters else "buffer, not saved" if name in unsaved else "buffer"
         trainable = tensor.requires_grad if name in parameters else None
-        rows.append(
-            (
-                name,
-                kind,
-                tuple(tensor.shape),
-                dtype_of(tensor),
-                str(tensor.device),
-                tensor.numel(),
-                trainable,
-                together[name],
-            )
-        )
+        about = (tuple(tensor.shape), dtype_of(tensor), str(tensor.device), tensor.numel())
+        rows.append((name, kind, *about, trainable, together[name]))
     return Table("Parameters and buffers", COLUMNS, tuple(rows))
 
 
 def _totals(model: nn.Module) -> Facts:
-    parameters = list(model.parameters())  # one that is tied counts once
+    parameters = list(model.parameters())  # tied ones count once
     buffers = list(model.buffers())
     learn = sum(each.numel() for each in parameters if each.requires_grad)
     total = sum(each.numel() for each in parameters)
@@ -74,13 +56,11 @@ def _totals(model: nn.Module) -> Facts:
     values = {
         "model": type(model).__name__,
         "modules": sum(1 for _ in model.modules()),
-        "parameters": f"{total:,} numbers in {len(parameters):,} tensors",
+        "parameters": f"{total:,} elements in {len(parameters):,} tensors",
         "trainable": f"{learn:,}" + (f"; {total - learn:,} are frozen" if learn != total else ""),
-        "buffers": f"{sum(each.numel() for each in buffers):,} numbers in {len(buffers):,} tensors",
+        "buffers": f"{sum(each.numel() for each in buffers):,} elements in {len(buffers):,} tensors",
         "memory": f"{size / 1e6:,.2f} MB",
-        "dtypes": ", ".join(
-            f"{name} ({count})" for name, count in Counter(map(dtype_of, (*parameters, *buffers))).most_common()
-        ),
+        "dtypes": dtype_counts((*parameters, *buffers)),
         "devices": ", ".join(sorted({str(each.device) for each in (*parameters, *buffers)})),
     }
     return Facts("", values)
@@ -89,8 +69,8 @@ def _totals(model: nn.Module) -> Facts:
 def _remarks(model: nn.Module) -> Iterator[str]:
     parameters = dict(model.named_parameters())
     if not parameters:
-        yield "The model holds no parameters: layers in a plain list or dict are not seen by it; use nn.ModuleList or nn.ModuleDict."
+        yield "The model has no parameters: layers in a plain list or dict do not count; use nn.ModuleList or nn.ModuleDict."
     elif not any(each.requires_grad for each in parameters.values()):
         yield "No parameter is trainable: an optimizer would have nothing to do."
     if len({str(each.device) for each in parameters.values()}) > 1:
-        yield "The parameters lie on several devices."
+        yield "The parameters are on several devices."

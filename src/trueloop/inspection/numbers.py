@@ -1,8 +1,9 @@
-"""Numbers of a tensor that a person asks for: range, mean, spread, what is no number, how the values lie. Tensors are
-only read."""
+"""Statistics of a tensor: range, mean, standard deviation, NaN and Inf, histogram. Tensors are only read."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -10,20 +11,23 @@ from torch import Tensor
 
 from trueloop.results.document import Bars
 
-__all__ = ["dtype_of", "histogram", "not_finite", "same_storage", "statistics_of", "storage_of"]
+__all__ = ["dtype_counts", "dtype_of", "histogram", "not_finite", "same_storage", "statistics_of"]
 
-BINS: Final = 16
-"""Bars of a histogram: enough for a shape, few enough for a screen."""
-DISTINCT: Final = 20
-"""Different whole numbers up to which each has a bar of its own."""
+BINS: Final = 16  # bars of a histogram
+DISTINCT: Final = 20  # distinct integers up to which each has its own bar
 
 
 def dtype_of(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def dtype_counts(tensors: Iterable[Tensor]) -> str:
+    """'float32 (12), int64 (1)'."""
+    return ", ".join(f"{name} ({count})" for name, count in Counter(map(dtype_of, tensors)).most_common())
+
+
 def _wide(tensor: Tensor) -> Tensor:
-    """As float64 on the host: sums of many small numbers, and of formats that cannot be added up, are then right."""
+    """As float64 on the host, for exact sums in any dtype."""
     plain = tensor.detach()
     if plain.is_quantized:
         plain = plain.dequantize()
@@ -35,23 +39,19 @@ def _wide(tensor: Tensor) -> Tensor:
 
 
 def statistics_of(tensor: Tensor) -> dict[str, Any]:
-    """Of the numbers that are numbers; a tensor without any has none."""
+    """Of the finite values; None if there are none."""
     values = _wide(tensor)
     finite = values[values.isfinite()]
-    told: dict[str, Any] = dict.fromkeys(("min", "max", "mean", "std"))
+    statistics: dict[str, Any] = dict.fromkeys(("min", "max", "mean", "std"))
     if len(finite):
-        spread = float(finite.std(correction=0))
-        told = {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean()), "std": spread}
-    return {
-        **told,
-        "zeros": int((values == 0).sum()),
-        "nan": int(values.isnan().sum()),
-        "inf": int(values.isinf().sum()),
-    }
+        statistics = {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
+        statistics["std"] = float(finite.std(correction=0))
+    counts = {"zeros": values == 0, "nan": values.isnan(), "inf": values.isinf()}
+    return statistics | {name: int(each.sum()) for name, each in counts.items()}
 
 
 def not_finite(tensor: Tensor) -> tuple[int, int]:
-    """How many are nan, and how many inf."""
+    """The numbers of NaN and of Inf."""
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return 0, 0
     values = _wide(tensor)
@@ -59,7 +59,7 @@ def not_finite(tensor: Tensor) -> tuple[int, int]:
 
 
 def histogram(tensor: Tensor, title: str) -> Bars | None:
-    """None: there is nothing to count. Few different whole numbers have a bar each."""
+    """None: no finite value. Few distinct integers have a bar each."""
     values = _wide(tensor)
     values = values[values.isfinite()]
     if not len(values):
@@ -78,7 +78,7 @@ def histogram(tensor: Tensor, title: str) -> Bars | None:
 
 
 def storage_of(tensor: Tensor) -> tuple[str, int] | None:
-    """What names a tensor's memory; None: it has none that could be shared (meta, sparse, nothing in it)."""
+    """Identifies a tensor's memory; None: it cannot be shared (meta, sparse, empty)."""
     if tensor.layout != torch.strided or tensor.device.type == "meta":
         return None
     storage = tensor.untyped_storage()
@@ -86,7 +86,7 @@ def storage_of(tensor: Tensor) -> tuple[str, int] | None:
 
 
 def same_storage(tensors: dict[str, Tensor]) -> dict[str, tuple[str, ...]]:
-    """Name -> the others that lie in the same memory."""
+    """Name -> the others in the same memory."""
     groups: dict[Any, list[str]] = {}
     for name, tensor in tensors.items():
         groups.setdefault(storage_of(tensor) or id(tensor), []).append(name)
