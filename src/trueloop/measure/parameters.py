@@ -131,7 +131,7 @@ class Gradients:
         self.reached: set[str] = set()
         """Names of parameters that a backward reached; the user may have removed the gradient before the step."""
         self.first: dict[str, Fingerprint] = {}
-        """Of those that had no gradient, or that no optimizer held, at the first look."""
+        """Of parameters without a gradient, or without an optimizer at the first look."""
         self.connected: set[int] = set()
         """Identities of the parameters behind the model's outputs."""
         self.compiled = False

@@ -31,7 +31,7 @@ LEAST_SHARE: Final = 0.5
 """Share of an even split that the rarest integer needs for rounded predictions to count as classes: counts have thin
 tails."""
 ENOUGH: Final = 20
-"""Targets per class, on average, to judge their spread: even classes then pass LEAST_SHARE, the tail of counts does
+"""Targets per class, on average, to measure their spread: even classes then pass LEAST_SHARE, the tail of counts does
 not."""
 _DISTANCES: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 

@@ -171,7 +171,7 @@ def _before(parameter: Tensor | None) -> _Before | None:
 
 
 def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Iterator[WeightMove]:
-    """The moves of those that had a gradient; without a step, of all that still live."""
+    """The moves of weights with a gradient; without a step, of all living weights."""
     found: list[tuple[_Weight, Tensor]] = []
     numbers: list[Tensor] = []
     with torch.no_grad():
