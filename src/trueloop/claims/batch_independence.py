@@ -1,7 +1,7 @@
 """batch-independence: in eval mode the output for a sample does not depend on the other samples of the batch.
 
-A softmax over the wrong dimension, a `view` instead of a `transpose`, an LSTM that takes the batch for time, a norm that
-uses batch statistics in eval mode: shapes fit and the loss falls, but the output changes with the batch.
+A softmax over the wrong dimension, a `view` instead of a `transpose`, an LSTM that takes the batch for time, a norm
+that uses batch statistics in eval mode: shapes fit and the loss falls, but the output changes with the batch.
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ class ResultDifference:
         if self.loss > ROUNDING or not math.isfinite(self.loss):
             return f"the loss is {self.one:.6g} {first} and {self.two:.6g} {second}"
         if self.outputs > ROUNDING:
-            return f"the losses are equal, but the outputs {first} and {second} differ by {self.outputs:.2g} of their scale"
+            return (
+                f"the loss is equal, but the outputs {first} and {second} differ by {self.outputs:.2g} of their scale"
+            )
         return (
             f"loss and outputs are equal, but the gradient of {self.worst} differs by {self.gradients:.2g} of its scale"
         )

@@ -44,7 +44,7 @@ class Claim(ABC):
         causes: tuple[Cause, ...] | None = None,
         place: Place | None = None,
     ) -> Proof:
-        """`causes`: those that fit the measurement; None: all causes of the claim."""
+        """`causes`: the causes that fit the measurement; None: all causes of the claim."""
         return Proof(self.name, "fails", measured, self.healthy, evidence, causes or self.causes, place)
 
     def unproved(self, reason: str, evidence: Mapping[str, object] | None = None) -> Proof:

@@ -115,7 +115,7 @@ class NoMemoryGrowth(Claim):
         if graphs and log.chain is not None and not log.chain.bounded and not bounded:
             return self._grown(graphs, "graph nodes", log.chain, facts, KEEPS_CHAIN)
         if on_device := growth_of(log.device, LEAST_BYTES):
-            said = f"GPU memory of tensors grows by {on_device.per_step / 2**20:.2g} MB a step, and no Python object holds them"
+            said = f"GPU tensors grow by {on_device.per_step / 2**20:.2g} MB a step, and no Python object holds them"
             return self.fails(said, facts, (KEEPS_CHAIN, KEEPS_MEMORY, NOT_FULL))
         if growth_of(log.megabytes, LEAST_MEGABYTES) and _saw_new_epoch(log.passes) and not tensors:
             return None

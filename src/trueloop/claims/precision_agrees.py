@@ -153,7 +153,7 @@ class _Comparison:
         return abs(half - full) / (1.0 if name in ("accuracy", "f1", "r2") else abs(full) or 1.0)
 
     def agreement(self) -> str:
-        said = f"{self.name}: loss {self.loss:.4g} and {self.full_loss:.4g} in fp32, cosine of the gradients {self.cosine:.4f}"
+        said = f"{self.name}: loss {self.loss:.4g} and {self.full_loss:.4g} in fp32, gradient cosine {self.cosine:.4f}"
         said += f" (worst: {self.worst}, {self.worst_cosine:.3f})" if self.worst else ""
         return said + (f", {self.metric[0]} {self.metric[2]:.4g} and {self.metric[1]:.4g}" if self.metric else "")
 

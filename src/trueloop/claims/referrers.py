@@ -1,4 +1,4 @@
-"""What keeps an object alive: the nearest variable or attribute that refers to it, and the line that stores it there."""
+"""What keeps an object alive: the nearest variable or attribute that refers to it, and the line that stores it."""
 
 from __future__ import annotations
 

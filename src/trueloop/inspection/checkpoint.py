@@ -22,7 +22,7 @@ COLUMNS = (
     *(Column("nan", "count"), Column("inf", "count"), Column("tied with", "name")),
 )
 PREFIXES: Final = {
-    "module.": "nn.DataParallel or DistributedDataParallel: save `model.module.state_dict()`, or remove it before loading",
+    "module.": "DataParallel or DistributedDataParallel: save `model.module.state_dict()`, or remove it before loading",
     "_orig_mod.": "torch.compile: save the uncompiled model, or remove it before loading",
     "_fsdp_wrapped_module.": "FSDP: gather the state before saving it",
 }

@@ -32,7 +32,7 @@ def loss(run: Run) -> Statement:
 @question(SECTION, "the optimizer", AGAIN)
 def optimizer(run: Run) -> Statement:
     record = run.record
-    text = "{kind} with {groups} parameter groups; learning rate at most {lr:.4g}, {schedule}, after {warmup} warm-up steps"
+    text = "{kind} with {groups} parameter groups; learning rate at most {lr:.4g}, {schedule}, {warmup} warm-up steps"
     figures = {
         "kind": record.figure("facts.json#optimizer.class"),
         "groups": record.figure("facts.json#optimizer.count"),
