@@ -132,14 +132,15 @@ def program_of(target: list[str], verb: str = "check") -> Program:
 def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], bool]:
     """Announces the first error while the run continues: the report may be hours away. True ends the run."""
     from trueloop.doctor.ranks import is_first
+    from trueloop.report.evidence import where
+    from trueloop.rules.catalogue import find_rule
 
     announced = not delivery.in_terminal or delivery.quiet or not is_first()
 
     def announce(finding: Finding) -> bool:
         nonlocal announced
-        if not announced and not _may_be_symptom(finding):
-            from trueloop.report.evidence import where
-
+        # A finding that another rule may explain is not announced: the report may name the cause instead.
+        if not announced and not find_rule(finding.code).explained_by:
             announced = True
             place = f" at {where(finding.place)}" if finding.place else ""
             line = f"trueloop: {finding.code} {finding.name}{place}, step {finding.first_step:,}"
@@ -162,13 +163,6 @@ def _hang_reporter(delivery: Delivery, options: argparse.Namespace) -> Callable[
         os._exit(verdict.exit_code(options.fail_on))
 
     return end
-
-
-def _may_be_symptom(finding: Finding) -> bool:
-    """Another rule may still name the cause, and replace this finding in the report: it is not printed early."""
-    from trueloop.rules.catalogue import find_rule
-
-    return bool(find_rule(finding.code).explained_by)
 
 
 def _rules(text: str) -> list[str]:

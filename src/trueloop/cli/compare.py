@@ -11,9 +11,10 @@ from typing import Any
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
-from trueloop.cli.runs import plain, table
+from trueloop.cli.runs import table
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
+from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
 
@@ -131,4 +132,4 @@ def _json(comparison: Comparison) -> str:
         "results": comparison.results,
         "losses": losses,
     }
-    return json.dumps(plain(document), indent=2)
+    return json.dumps(as_plain(document), indent=2)

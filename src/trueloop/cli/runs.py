@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
+from trueloop.results.plain import as_plain
 from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
 
-__all__ = ["parser", "plain", "runs", "table"]
+__all__ = ["parser", "runs", "table"]
 
 
 def parser() -> Parser:
@@ -43,7 +41,7 @@ def runs(arguments: list[str]) -> int:
     none = f"There are no runs in {folder}. `trueloop train digits` starts one."
     writers = {
         "text": lambda: "\n".join([*table(_cells(found)), *_troubles(found)]) if found else none,
-        "json": lambda: json.dumps([_listed(run) for run in found], indent=2),
+        "json": lambda: json.dumps([{"name": run.name, **as_plain(run)} for run in found], indent=2),
     }
     Delivery(options).deliver_text(writers)
     return 0
@@ -92,18 +90,3 @@ def table(rows: list[list[str]]) -> list[str]:
     """Aligned columns, two spaces between them; no spaces at the ends of lines."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _listed(run: RunSummary) -> dict[str, Any]:
-    return {"name": run.name, **{each.name: plain(getattr(run, each.name)) for each in fields(run)}}
-
-
-def plain(value: Any) -> Any:
-    """As strict JSON: paths, NaN and Inf become text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
