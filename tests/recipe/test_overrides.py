@@ -149,7 +149,7 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant(name: str, mean
         ("optimizer_options", "nesterov", "it is NAME=VALUE"),
         ("lr.x", "3", "lr has no entries: write --set lr=VALUE"),
         ("model", "Net", "model=Net is not valid: set it in the recipe's file"),
-        ("hooks", "x", "it can be set in a recipe's file only"),
+        ("hooks", "x", "set it in the recipe's file"),
     ],
 )
 def test_a_value_that_cannot_be_is_told_with_what_to_write(name: str, text: str, said: str) -> None:
