@@ -49,7 +49,7 @@ def ranked(patch: pytest.MonkeyPatch, number: int = 0, world: int = 1, **more: s
         (["launch", "--", "tarin", "digits"], "Did you mean train?"),
         (["launch", "--", "nowhere.py"], "There is no script nowhere.py"),
         (["launch", "--", "-m"], "-m package.train"),
-        (["launch", "--nproc", "0", "--", "train", "digits"], "--nproc 1 is one process"),
+        (["launch", "--nproc", "0", "--", "train", "digits"], "at least one process is needed"),
         (["launch", "--nproc", "gpu", "--", "train", "digits"], "type --nproc cpu"),
         (
             ["launch", "--nnodes", "2", "--node-rank", "0", "--rendezvous", "here", "--", "train", "digits"],
@@ -67,7 +67,7 @@ def ranked(patch: pytest.MonkeyPatch, number: int = 0, world: int = 1, **more: s
         (["launch", "--output", "job.sh", "--", "train", "digits"], "add --print"),
         (["launch", "--print", "pbs", "--", "train", "digits"], "There are: slurm, kubernetes, torchrun"),
         (["launch", "--print", "slurm", "--nproc", "0", "--", "train", "digits"], "Nothing was written"),
-        (["train", "digits", "--nproc", "0"], "--nproc 1 is one process"),
+        (["train", "digits", "--nproc", "0"], "at least one process is needed"),
         (["train", "digits", "--nproc", "2", "--set", "epocs=1"], "epochs"),
         (["train", "digits", "--nproc"], "--nproc"),
         (["resume", "runs/nothing", "--nproc", "2"], "holds no run"),

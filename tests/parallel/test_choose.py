@@ -59,12 +59,12 @@ def test_one_process_says_that_it_is_alone_where_more_were_asked_for(
 ) -> None:
     found = chosen(monkeypatch, 1, parallel=asked)
     assert isinstance(found, Single)
-    assert found.note == f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
+    assert found.note == f"parallel: none instead of {asked}: there is one process (use --nproc N)"
 
 
 def test_several_processes_cannot_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
-        BadRecipe, match=r"parallel=none is for one process, and there are 3\. Nothing was run: give parallel=ddp"
+        BadRecipe, match=r"parallel=none needs one process, and there are 3\. Nothing was run: use parallel=ddp"
     ):
         chosen(monkeypatch, 3, parallel="none")
 

@@ -281,6 +281,6 @@ def test_complex_numbers_have_a_distance_too() -> None:
 )
 def test_a_drift_names_its_ranks(ranks: tuple[tuple[int, ...], ...], others: int, words: str) -> None:
     assert words in Drift("weight", ranks, 0.5, others).sentence(12_000)
-    assert "after 12,000 steps, weight differs by 0.5 of its size" in Drift("weight", ranks, 0.5, others).sentence(
+    assert "after 12,000 steps, weight differs by 0.5 of its norm" in Drift("weight", ranks, 0.5, others).sentence(
         12_000
     )

@@ -129,7 +129,7 @@ def test_a_node_that_never_comes_back_ends_the_job_on_both_sides(tmp_path: Path,
         hosts[1].plug("down")
         assert [end0().code, end1().code] == [6, 4], end0().err + end1().err
         assert f"Rank 1 has not come to {hosts[0].address}:{PORT} within 8 s" in end0().err
-        assert f"the 2 nodes have not met at {hosts[0].address}:{PORT} within 8 s" in end1().err
+        assert f"the 2 nodes did not connect at {hosts[0].address}:{PORT} within 8 s" in end1().err
         assert "Nothing was trained since the last checkpoint" in end1().err
 
 
@@ -139,7 +139,7 @@ def test_a_node_that_is_alone_waits_for_a_bounded_time_and_says_what_is_missing(
     recipe_in(tmp_path)
     with begun(tmp_path, *command(0, hosts[0], "train", "shared.py", wait=1), name="0", host=hosts[0]) as (_, end):
         assert end().code == 4, end().err
-        assert f"the 2 nodes have not met at {hosts[0].address}:{PORT} within 1 s" in end().err
+        assert f"the 2 nodes did not connect at {hosts[0].address}:{PORT} within 1 s" in end().err
         assert "are the launchers of --node-rank 1 started" in end().err
     assert not (tmp_path / "runs").exists()
 

@@ -53,13 +53,13 @@ def test_a_word_or_a_number_says_how_many_processes(word: str, machine: Machine,
 @pytest.mark.parametrize(
     ("word", "machine", "todo"),
     [
-        ("0", SMALL, "--nproc 1 is one process"),
+        ("0", SMALL, "at least one process is needed"),
         ("-1", SMALL, "auto, gpu, cpu"),
         ("two", SMALL, "a number, or auto"),
         ("gpus", SMALL, "Did you mean gpu?"),
         ("gpu", SMALL, "type --nproc cpu"),
         ("9", LARGE, "type --nproc 8"),
-        ("2", Machine(4, gpus=1), "the 1 GPU of this machine"),
+        ("2", Machine(4, gpus=1), "this machine has 1 GPU"),
     ],
 )
 def test_a_wrong_number_of_processes_is_refused_with_what_to_type(word: str, machine: Machine, todo: str) -> None:
@@ -85,17 +85,17 @@ def test_a_rendezvous_without_a_port_is_refused_with_an_example(text: str) -> No
 
 @pytest.mark.parametrize("port", ["0", "65536"])
 def test_a_port_that_does_not_exist_is_refused(port: str) -> None:
-    with pytest.raises(Misuse, match=f"no port {port}"):
+    with pytest.raises(Misuse, match=f"{port} is not a valid port"):
         rendezvous_of(f"node0:{port}")
 
 
 @pytest.mark.parametrize(
     ("options", "todo"),
     [
-        ({"nnodes": 0}, "--nnodes 2"),
-        ({"restarts": -1}, "0 is none"),
-        ({"wait": 0}, "--wait 300"),
-        ({"nnodes": 2, "rendezvous": "a:1"}, "type --node-rank 0 on the first node, up to --node-rank 1"),
+        ({"nnodes": 0}, "1 or more"),
+        ({"restarts": -1}, "0 or more"),
+        ({"wait": 0}, "default 300"),
+        ({"nnodes": 2, "rendezvous": "a:1"}, "type --node-rank 0 on the first node, up to 1"),
         ({"nnodes": 2, "node_rank": 2, "rendezvous": "a:1"}, "There is no node 2 of 2"),
         ({"nnodes": 2, "node_rank": -1, "rendezvous": "a:1"}, "There is no node -1 of 2"),
         ({"nnodes": 2, "node_rank": 0}, "type --rendezvous HOST:PORT"),
@@ -243,9 +243,13 @@ def test_what_the_first_process_said_is_not_said_again(tmp_path: Path) -> None:
 
 
 def test_the_exit_code_is_that_of_the_process_to_blame(tmp_path: Path) -> None:
-    text = f"time.sleep(0 if rank == 0 else 0.5)\nsys.exit({LOST} if rank == 0 else 17)"
-    stubborn = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{text}"  # rank 1 still says its own code when the first has left
-    code, said = run_script(tmp_path, stubborn)
+    ready = f"os.path.exists('{tmp_path}/ready')"
+    text = (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"  # rank 1 still exits with its own code after rank 0 has left
+    )
+    text += f"if rank == 0:\n    while not {ready}:\n        time.sleep(0.01)\n    sys.exit({LOST})\n"
+    text += f"open('{tmp_path}/ready', 'w').close()\ntime.sleep(0.5)\nsys.exit(17)"
+    code, said = run_script(tmp_path, text)
     assert code == 17
     assert said == ["rank 1 failed with exit code 17, and said nothing; the other here was ended."]
 
@@ -274,7 +278,7 @@ def test_processes_are_started_again_as_often_as_asked(tmp_path: Path) -> None:
     text += "if rank == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] != '1':\n    sys.exit(9)\n"
     code, [said] = run_script(tmp_path, text, restarts=1)
     assert code == 0
-    assert said.startswith("it took 1 restart; what the other processes said before is in ")
+    assert said.startswith("it took 1 restart; the earlier output of the other processes is in ")
     assert "attempt 1" in (tmp_path / "shown.txt").read_text(encoding="utf-8")
 
 
@@ -315,7 +319,7 @@ def test_a_name_that_a_cluster_gave_the_launch_stays(tmp_path: Path, monkeypatch
 def test_inside_a_rank_nothing_is_launched(tmp_path: Path) -> None:
     def work() -> str:
         os.environ["RANK"] = "0"
-        with pytest.raises(Misuse, match="one process of several already") as refusal:
+        with pytest.raises(Misuse, match="already belongs to a launch") as refusal:
             execute(Plan(("script.py",), 2), print)
         return str(refusal.value)
 
@@ -326,8 +330,8 @@ def test_nodes_that_do_not_meet_are_told_within_a_bounded_time(tmp_path: Path) -
     plan = {"nnodes": 2, "node_rank": 1, "rendezvous": Rendezvous("127.0.0.1", 1), "wait": 1}
     code, [said] = run_script(tmp_path, "", **plan)
     assert code == 4
-    assert said.startswith("the 2 nodes have not met at 127.0.0.1:1 within 1 s (")
-    assert "does --node-rank 0 run there" in said
+    assert said.startswith("the 2 nodes did not connect at 127.0.0.1:1 within 1 s (")
+    assert "check that --node-rank 0 runs" in said
 
 
 # -- files to submit --

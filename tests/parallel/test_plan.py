@@ -262,8 +262,8 @@ def test_what_fits_and_hides_its_traffic_is_ddp() -> None:
     made = plan(EXAMPLE, terms(8))
     assert made.recommended is not None
     assert made.recommended.way == Way("ddp")
-    assert made.reasons[0].startswith("ddp takes ")
-    assert "73.6 GB of 80 GB can be used" in made.reasons[0]
+    assert made.reasons[0].startswith("ddp needs ")
+    assert "73.6 GB of 80 GB is usable" in made.reasons[0]
     assert any("not hidden" in reason and "with 8 GPUs" in reason for reason in made.reasons)
 
 
@@ -272,7 +272,7 @@ def test_what_does_not_fit_is_sharded_and_the_reasons_say_so() -> None:
     assert made.recommended is not None
     assert made.recommended.way.sharded
     assert any(
-        reason.startswith("Simpler ways do not fit: one GPU takes ") and "ddp takes 1" in reason
+        reason.startswith("Simpler strategies do not fit: one GPU needs ") and "ddp needs 1" in reason
         for reason in made.reasons
     )
     assert all(row.memory.total > 73.6e9 for row in made.rows if not row.fits)
@@ -307,7 +307,7 @@ def test_where_nothing_fits_it_says_what_would() -> None:
     assert made.chosen is None
     assert made.recommended is None
     assert made.scaling == ()
-    assert made.reasons[0].startswith("No way fits: the smallest, ")
+    assert made.reasons[0].startswith("No strategy fits: the smallest, ")
     assert any("--set accumulate=2" in reason for reason in made.reasons)
     assert any(reason.startswith("With ") and reason.endswith(" fits.") for reason in made.reasons)
 

@@ -62,12 +62,12 @@ def test_pairs_are_made_from_the_first_layer_on_and_one_that_is_left_is_whole() 
     plan = plan_tensors(three, 2, {})
     assert plan.styles == {"0": "column", "2": "row"}
     assert plan.left == ["4"]
-    assert plan.account(2) == "2 of 3 linear layers split over 2 (0, 2); whole on each: 4"
+    assert plan.account(2) == "2 of 3 linear layers split over 2 (0, 2); replicated: 4"
 
 
 @pytest.mark.parametrize("between", [nn.LayerNorm(8), nn.Softmax(-1), nn.BatchNorm1d(8), nn.RReLU()])
 def test_what_looks_at_several_numbers_or_draws_for_itself_parts_a_pair(between: nn.Module) -> None:
-    with pytest.raises(BadRecipe, match="has none that 2 processes can share"):
+    with pytest.raises(BadRecipe, match="has no pair that 2 processes can share"):
         plan_tensors(mlp(between), 2, {})
 
 
@@ -270,7 +270,7 @@ def test_copies_that_differ_by_more_than_rounding_have_drifted_apart(by: float, 
 def test_a_drift_is_told_with_parameter_ranks_and_size() -> None:
     said = Drift("head.weight", ((0, 1, 3), (2,)), 0.012, others=4).sentence(1200)
     assert said.startswith(
-        "PAR103 parameters-drift-apart: after 1,200 steps, head.weight differs by 0.012 of its size between ranks 0, 1, 3"
+        "PAR103 parameters-drift-apart: after 1,200 steps, head.weight differs by 0.012 of its norm between ranks 0, 1, 3"
     )
     assert "and rank 2 (and 4 more do), though they exchange gradients" in said
 

@@ -210,7 +210,7 @@ def test_what_was_chosen_is_said() -> None:
         notes["fsdp"] == f"parallel: fsdp over 2 processes, weights, gradients and optimizer state in 2 parts; {unseen}"
     )
     assert notes["tp"] == (
-        f"parallel: tp over 2 processes, 4 of 5 linear layers split over 2 (0.0, 0.2, 1.1 and 1 more); whole on each: 2; {unseen}"
+        f"parallel: tp over 2 processes, 4 of 5 linear layers split over 2 (0.0, 0.2, 1.1 and 1 more); replicated: 2; {unseen}"
     )
 
 
@@ -335,7 +335,7 @@ def test_copies_that_drift_apart_end_the_run_with_the_words_of_par103(way: str) 
     assert ending == other
     assert (ending.reason, step) == ("failed", 4)
     assert ending.message.startswith("PAR103 parameters-drift-apart: after 4 steps, 2.weight differs by 0.")
-    assert "of its size between rank 0 and rank 1" in ending.message
+    assert "of its norm between rank 0 and rank 1" in ending.message
     assert (evaluated, saved) == ([], []), "neither evaluated nor saved"
 
 

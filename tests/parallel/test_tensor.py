@@ -63,7 +63,7 @@ def test_a_function_of_several_numbers_that_is_used_twice_parts_a_pair_each_time
     """torch names a layer that stands in two places only once."""
     once_more = nn.Softmax(-1)
     model = nn.Sequential(once_more, nn.Linear(4, 8), nn.ReLU(), once_more, nn.Linear(8, 4))
-    with pytest.raises(BadRecipe, match="has none that 2 processes can share"):
+    with pytest.raises(BadRecipe, match="has no pair that 2 processes can share"):
         plan_tensors(model, 2, {})
 
 
@@ -118,7 +118,8 @@ def test_after_a_width_that_cannot_be_shared_the_next_pair_is_looked_for() -> No
 
 def test_where_nothing_can_be_split_the_words_to_write_are_given() -> None:
     with pytest.raises(
-        BadRecipe, match=r"Block has none that 2 processes can share\. Nothing was run: .*tensor_plan=.*parallel=fsdp"
+        BadRecipe,
+        match=r"Block has no pair that 2 processes can share\. Nothing was run: .*tensor_plan=.*parallel=fsdp",
     ):
         plan_tensors(Block(), 2, {})
 
@@ -180,11 +181,11 @@ def test_dropouts_are_between_only_after_columns_and_before_rows() -> None:
     ("styles", "left", "said"),
     [
         (["a", "b"], [], "2 of 2 linear layers split over 4 (a, b)"),
-        (["a", "b"], ["head"], "2 of 3 linear layers split over 4 (a, b); whole on each: head"),
+        (["a", "b"], ["head"], "2 of 3 linear layers split over 4 (a, b); replicated: head"),
         (
             ["a", "b", "c", "d"],
             ["1", "2", "3", "4", "5"],
-            "4 of 9 linear layers split over 4 (a, b, c and 1 more); whole on each: 1, 2, 3",
+            "4 of 9 linear layers split over 4 (a, b, c and 1 more); replicated: 1, 2, 3",
         ),
     ],
 )

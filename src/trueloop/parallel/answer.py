@@ -1,8 +1,8 @@
-"""What a process of a launched run and its launcher tell one another: two variables, and a file per rank. No torch.
+"""How a rank reports its exit code to the launcher: two environment variables and one file per rank. No torch.
 
-torchrun knows one kind of end that is not a failure: 0. A run of ours has more to say: it found an error (1), it
-stopped itself (5). With restarts such an end would be tried again, and end the same way. So a run that has come to its
-end leaves its code here, and exits by 0.
+For torchrun every exit code but 0 is a failure. A trueloop run also exits with 1 (a finding) or 5 (it stopped itself);
+with restarts, torchrun would repeat such a run in vain. So a run that reached its end writes its code here and exits
+with 0.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ from typing import Final
 __all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_name", "leave_answer", "seconds_to_wait"]
 
 LAUNCH: Final = "TRUELOOP_LAUNCH"
-"""Names the launch, in its processes' environment: one launch trains one run, so that a `train` which is started again
-goes on with it."""
+"""ID of the launch in its processes' environment: one launch trains one run, so a restarted `train` resumes it."""
 ANSWERS: Final = "TRUELOOP_ANSWERS"
-"""The folder of the answers."""
+"""The folder of the exit codes."""
 WAIT: Final = "TRUELOOP_WAIT"
-"""Seconds that a process waits for the others when it begins: `--wait` of the launcher."""
+"""Seconds that a process waits for the others at the start: the launcher's `--wait`."""
 USUAL_WAIT: Final = 300
 LOST: Final = 6
-"""The exit code of a process that cannot go on because another one is gone: never the one to blame."""
+"""Exit code of a process that stops because another one is gone: never the cause."""
 SIGNALLED: Final = 128
-"""From here on an exit code means a signal."""
+"""Exit codes from here on mean a signal."""
 
 
 def is_rank(environment: Mapping[str, str] = os.environ) -> bool:
-    """Has torchrun, or a launcher like it, started this process?"""
+    """Whether torchrun, or a similar launcher, started this process."""
     return "RANK" in environment and "WORLD_SIZE" in environment
 
 
 def launch_name(environment: Mapping[str, str] = os.environ) -> str:
-    """Empty: nobody has named it."""
+    """Empty if the launch has no name."""
     return environment.get(LAUNCH, "")
 
 
 def seconds_to_wait(environment: Mapping[str, str] = os.environ) -> int:
-    """What cannot be read is as if it had not been said: this is no place to fail."""
+    """An invalid value is ignored: this must not fail."""
     said = environment.get(WAIT, "")
     return int(said) if said.isdecimal() and int(said) > 0 else USUAL_WAIT
 
 
 def leave_answer(code: int, environment: Mapping[str, str] = os.environ) -> int:
-    """How the run has ended, for the launcher. What this process is to exit with: a signal stays one, so that who was
-    only preempted is started again."""
+    """Writes the exit code for the launcher and returns the process's own: a signal stays one, so that a preempted
+    process is restarted."""
     if ANSWERS not in environment or not is_rank(environment):
         return code
     Path(environment[ANSWERS], environment["RANK"]).write_text(str(code), encoding="utf-8")
@@ -54,5 +53,5 @@ def leave_answer(code: int, environment: Mapping[str, str] = os.environ) -> int:
 
 
 def answers(folder: Path) -> dict[int, int]:
-    """Rank -> exit code, of those that have come to their end."""
+    """Rank -> exit code, for ranks that reached their end."""
     return {int(file.name): int(file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name.isdecimal()}

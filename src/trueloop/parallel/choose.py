@@ -18,16 +18,15 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
     """`auto`: none in one process, ddp in several. Raises BadRecipe. All processes call this together."""
     peers, asked = find_peers(device), recipe.parallel
     if not isinstance(peers, Group):
-        told = (
+        note = (
             ""
             if asked in ("auto", "none")
-            else f"parallel: none, though {asked} is asked for: there is one process (--nproc N has more)"
+            else f"parallel: none instead of {asked}: there is one process (use --nproc N)"
         )
-        return Single(told)
+        return Single(note)
     if asked == "none":
-        raise BadRecipe(
-            f"parallel=none is for one process, and there are {peers.world}. Nothing was run: give parallel=ddp, or leave --nproc out."
-        )
+        cure = "use parallel=ddp, or leave --nproc out"
+        raise BadRecipe(f"parallel=none needs one process, and there are {peers.world}. Nothing was run: {cure}.")
     if asked in ("auto", "ddp"):
         return Replicated(peers, after=recipe.program == "compiled_step", note=_said(recipe, peers.world))
     return _sharded(recipe, peers, device)
@@ -48,7 +47,10 @@ def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
         ranks = recipe.tensor_ranks
         if world % ranks or world == ranks:
             raise BadRecipe(
-                f"parallel=fsdp+tp with tensor_ranks={ranks} needs {2 * ranks}, {3 * ranks}, ... processes, and there are {world}. Nothing "
-                f"was run: give --nproc {max(2, -(-world // ranks)) * ranks}, another tensor_ranks, or parallel=fsdp."
+                f"parallel=fsdp+tp with tensor_ranks={ranks} needs {2 * ranks}, {3 * ranks}, ... processes, and there "
+                "are "
+                f"{world}. Nothing was run: use --nproc {max(2, -(-world // ranks)) * ranks}, a different "
+                "tensor_ranks, or "
+                "parallel=fsdp."
             )
     return Sharded(peers, device, tensor_ranks=ranks, precision=recipe.precision, plan=recipe.tensor_plan)

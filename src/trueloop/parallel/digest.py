@@ -22,7 +22,7 @@ __all__ = ["Drift", "drift"]
 _SHADOWS: Final = 16
 """Numbers by which the distance of two copies is estimated (to about a fifth of it) without sending them."""
 _AS_NUMBERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Bytes of an element -> whole numbers of the same bits."""
+"""Bytes of an element -> integer dtype of the same width."""
 
 _Said = tuple[tuple[tuple[str, int], ...], int]
 """Which part of a parameter a process holds, and the number of its bits."""
@@ -33,7 +33,7 @@ class Drift(NamedTuple):
 
     parameter: str
     ranks: tuple[tuple[int, ...], ...]
-    """Those that agree with one another, the largest group first."""
+    """Groups of ranks that agree, the largest first."""
     distance: float
     others: int = 0
     """How many more parameters differ."""
@@ -45,8 +45,11 @@ class Drift(NamedTuple):
         )
         more = f" (and {self.others} more do)" if self.others else ""
         return (
-            f"PAR103 parameters-drift-apart: after {step:,} steps, {self.parameter} differs by {self.distance:.2g} of its size between "
-            f"{groups}{more}, though they exchange gradients: each trains another model. Change no weight on one rank alone."
+            f"PAR103 parameters-drift-apart: after {step:,} steps, {self.parameter} differs by {self.distance:.2g} of "
+            "its "
+            f"norm between {groups}{more}, though they exchange gradients: each rank trains a different model. Change "
+            "no "
+            "weight on one rank alone."
         )
 
 
@@ -78,8 +81,7 @@ def _number(part: Tensor) -> Tensor:
 
 
 def _camps(said: list[_Said]) -> tuple[tuple[int, ...], ...]:
-    """Ranks by what they say of a parameter, among those that hold the same part of it and do not agree; empty: all
-    agree."""
+    """Groups of ranks that hold the same shard of a parameter with different digests; empty if all agree."""
     for part in sorted({where for where, _ in said}):
         by_number: dict[int, list[int]] = {}
         for rank, (held, number) in enumerate(said):

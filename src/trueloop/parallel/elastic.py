@@ -67,7 +67,7 @@ def execute(plan: Plan, say: Callable[[str], None]) -> int:
 
 
 def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
-    """The exit code; what is to be said; is there anything in the folder that is worth keeping?"""
+    """The exit code, a message, and whether the folder holds logs worth keeping."""
     try:
         launch_agent(_config(plan, folder), sys.executable, list(plan.command))
     except ChildFailedError as error:
@@ -81,7 +81,7 @@ def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
     if restarted < 1:
         return code, "", False
     hidden = plan.nproc > 1 and not plan.every_rank
-    where = f"; what the other processes said before is in {folder}" if hidden else ""
+    where = f"; the earlier output of the other processes is in {folder}" if hidden else ""
     return code, f"it took {restarted} restart{'s' * (restarted > 1)}{where}.", hidden
 
 
@@ -104,9 +104,8 @@ def _config(plan: Plan, folder: Path) -> LaunchConfig:
 
 @final
 class _MeetingPlace(StaticTCPRendezvous):
-    """Static: ranks follow --node-rank, and every node counts the same restarts. Before each attempt the others connect
-    anew: what lies on the far side of a cut cable would keep them waiting for as long as TCP hopes, a quarter of an
-    hour, and nothing says so."""
+    """Static: ranks follow --node-rank, and every node counts the same restarts. Nodes reconnect before each attempt:
+    after a cut cable an old TCP connection would block for a quarter of an hour without a message."""
 
     def get_backend(self) -> str:
         return BACKEND
@@ -162,34 +161,31 @@ def _stderr_of(local_rank: int, folder: Path) -> Path | None:
 
 
 def _innocence(rank: int, failure: ProcessFailure) -> tuple[bool, bool, float, int]:
-    """Who lost the others, or was ended because of them, is not to blame; else who failed first."""
+    """Sort key for the cause: ranks that lost or were terminated by others come last; then by time."""
     return failure.exitcode == LOST, failure.exitcode == -signal.SIGTERM, failure.timestamp, rank
 
 
 def _signalled(plan: Plan, number: signal.Signals, said: dict[int, int]) -> tuple[int, str]:
-    """What the processes agreed on. One that was told while it was starting, or has not ended in time, has not
-    answered."""
+    """The exit code that the processes agreed on; processes that were starting or too slow did not report one."""
     silent = plan.nproc - len(said) if plan.command[:2] == ("-m", "trueloop") else 0
     if not silent:
         return max(said.values(), default=SIGNALLED + number), ""
-    words = f"{silent} of {plan.nproc} processes were still starting, or did not end within {SAVING} s of it and were killed."
-    return (
-        SIGNALLED + number,
-        f"stopped by {number.name}; {words} Checkpoints that were written are whole: `trueloop runs` shows the runs.",
+    words = (
+        f"{silent} of {plan.nproc} processes were still starting, or did not exit within {SAVING} s and were killed."
     )
+    valid = "Saved checkpoints are valid: `trueloop runs` lists the runs."
+    return SIGNALLED + number, f"stopped by {number.name}; {words} {valid}"
 
 
 def _unmet(plan: Plan, error: Exception, *, again: bool) -> str:
     said = str(error).partition("\n")[0]
-    todo = (
-        f"are the launchers of --node-rank 1{f' to {plan.nnodes - 1}' * (plan.nnodes > 2)} started, with the same --nnodes and "
-        "--rendezvous, and may their machines connect to that port?"
-        if plan.node_rank == 0
-        else "does --node-rank 0 run there, with the same --nnodes, and may this machine connect to that port?"
-    )
+    others = f"--node-rank 1{f' to {plan.nnodes - 1}' * (plan.nnodes > 2)}" if plan.node_rank == 0 else "--node-rank 0"
     return (
-        f"the {plan.nnodes} nodes have not met at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was trained"
-        f"{' since the last checkpoint' * again}: {todo} --wait SECONDS waits longer."
+        f"the {plan.nnodes} nodes did not connect at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was "
+        "trained"
+        f"{' since the last checkpoint' * again}: check that {others} runs with the same --nnodes and --rendezvous, "
+        "and "
+        "that this port is reachable; --wait SECONDS waits longer."
     )
 
 
@@ -213,9 +209,8 @@ def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
     """Processes inherit the launcher's environment: that is how torchelastic hands one on. A name that a cluster's file
     gave stays."""
     if os.environ.get("RANK"):
-        raise Misuse(
-            "This is one process of several already (RANK is set). Nothing was run: launch from outside, or leave --nproc out."
-        )
+        cure = "launch from outside, or leave --nproc out"
+        raise Misuse(f"This process already belongs to a launch (RANK is set). Nothing was run: {cure}.")
     before = dict(os.environ)
     os.environ.update(
         {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment}
@@ -240,7 +235,7 @@ def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torchelastic logs a page for each failure. Whose failure it was, and what it said, is told once, by us."""
+    """Silences torchelastic, which logs a page per failure; trueloop reports the cause once."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""The length of a gradient, and a gradient made shorter, without asking the device how long it is."""
+"""The gradient norm and gradient clipping, without a host-device synchronization."""
 
 from __future__ import annotations
 

@@ -118,13 +118,12 @@ def _missing(store: Store, names: list[str]) -> str:
 
 @contextmanager
 def _bounded(seconds: float, what: str) -> Iterator[None]:
-    """Connecting is done in C++, which waits half an hour or for ever, and listens to nobody: then this process ends,
-    with a sentence."""
+    """Ends the process with a message after a time limit: connecting happens in C++ and cannot be interrupted."""
 
     def end() -> None:
         over = f" over {os.environ[INTERFACE]}" if INTERFACE in os.environ else ""
-        told = f"trueloop: {what}{over} within {seconds:.0f} s. Nothing was trained: may these machines connect to any port of one another? "
-        sys.stderr.write(f"{told}{INTERFACE}=NAME says which network they use.\n")
+        cure = f"check that these machines can connect to each other on any port; {INTERFACE}=NAME selects the network"
+        sys.stderr.write(f"trueloop: {what}{over} within {seconds:.0f} s. Nothing was trained: {cure}.\n")
         sys.stderr.flush()
         os._exit(LOST)
 

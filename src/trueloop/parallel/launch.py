@@ -115,8 +115,7 @@ def planned(
     every_rank: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The launch that is asked for, or a refusal that says what to type. `environment`: what the launcher has been
-    given."""
+    """The requested launch, or a Misuse that says what to type. `environment`: the launcher's own."""
     given = environment or {}
     _refuse_numbers(nnodes, restarts, wait)
     number = processes(nproc, machine)
@@ -125,33 +124,30 @@ def planned(
     more = {"CUDA_VISIBLE_DEVICES": ""} if nproc == "cpu" and machine.gpus else {}
     notes = [said]
     if number > machine.cores and not machine.gpus:
-        notes.append(
-            f"{number} processes share {machine.cores} core{'s' * (machine.cores > 1)}: more than that gain nothing"
-        )
+        cores = f"{machine.cores} core{'s' * (machine.cores > 1)}"
+        notes.append(f"{number} processes share {cores}: more processes than cores gain nothing")
     return Plan(command, number, nnodes, rank, place, restarts, wait, every_rank, {**threads, **more}, tuple(notes))
 
 
 def processes(word: str, machine: Machine) -> int:
-    """How many on this node."""
+    """Number of processes on this node."""
     if word in NPROC_WORDS:
         if word == "gpu" and not machine.gpus:
-            raise Misuse(
-                "--nproc gpu: this machine has no GPU that torch can use. Nothing was run: type --nproc cpu, or a number."
-            )
+            raise Misuse("--nproc gpu: torch finds no GPU here. Nothing was run: type --nproc cpu, or a number.")
         return machine.cores if word == "cpu" else machine.gpus or machine.cores
     if not word.isdecimal():
-        known = ", ".join(NPROC_WORDS)
-        raise Misuse(
-            f"--nproc {word!r} is no number of processes.{did_you_mean(word, NPROC_WORDS)} Nothing was run: a number, or {known}."
-        )
+        hint = f"{did_you_mean(word, NPROC_WORDS)} Nothing was run: type a number, or {', '.join(NPROC_WORDS)}."
+        raise Misuse(f"--nproc {word!r} is not a number of processes.{hint}")
     if int(word) == 0:
         raise Misuse(
-            "--nproc 0 would run nothing, and nothing was run: --nproc 1 is one process, --nproc auto one for each GPU or core."
+            "--nproc 0: at least one process is needed. Nothing was run: --nproc auto starts one per GPU or core."
         )
     if machine.gpus and int(word) > machine.gpus:
         raise Misuse(
-            f"--nproc {word} is more than the {machine.gpus} GPU{'s' * (machine.gpus > 1)} of this machine, and two must not share one. "
-            f"Nothing was run: type --nproc {machine.gpus}, or set CUDA_VISIBLE_DEVICES= (empty) to train on the CPU."
+            f"--nproc {word}: this machine has {machine.gpus} GPU{'s' * (machine.gpus > 1)}, and two processes must "
+            "not "
+            f"share one. Nothing was run: type --nproc {machine.gpus}, or set CUDA_VISIBLE_DEVICES= (empty) for the "
+            "CPU."
         )
     return int(word)
 
@@ -161,55 +157,42 @@ def rendezvous_of(text: str) -> Rendezvous:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or (":" in host and not text.startswith("[")):
-        raise Misuse(
-            f"--rendezvous {text} has no port. Nothing was run: type HOST:PORT of the first node, as in --rendezvous node0:29500."
-        )
+        cure = "type HOST:PORT of the first node, as in --rendezvous node0:29500"
+        raise Misuse(f"--rendezvous {text} has no port. Nothing was run: {cure}.")
     if not 0 < int(port) <= HIGHEST_PORT:
-        raise Misuse(
-            f"--rendezvous {text}: there is no port {port}. Nothing was run: ports go from 1 to {HIGHEST_PORT}, as in node0:29500."
-        )
+        raise Misuse(f"--rendezvous {text}: {port} is not a valid port (1 to {HIGHEST_PORT}). Nothing was run.")
     return Rendezvous(host, int(port))
 
 
 def _refuse_numbers(nnodes: int, restarts: int, wait: int) -> None:
     if nnodes < 1:
-        raise Misuse(
-            f"--nnodes {nnodes}: there is at least one node. Nothing was run: leave it out, or type --nnodes 2."
-        )
+        raise Misuse(f"--nnodes {nnodes} is not a valid number of nodes (1 or more). Nothing was run.")
     if restarts < 0:
-        raise Misuse(f"--restarts {restarts} is no number of restarts. Nothing was run: 0 is none.")
+        raise Misuse(f"--restarts {restarts} is not a valid number of restarts (0 or more). Nothing was run.")
     if wait < 1:
-        raise Misuse(
-            f"--wait {wait}: the nodes need some seconds to meet. Nothing was run: --wait {WAIT} is the default."
-        )
+        raise Misuse(f"--wait {wait} is not a valid number of seconds (1 or more; default {WAIT}). Nothing was run.")
 
 
 def _place(nnodes: int, node_rank: int | None, rendezvous: str | None) -> tuple[int, Rendezvous | None]:
-    """This node's number, and where all meet."""
+    """This node's rank, and the rendezvous."""
     if nnodes == 1:
         if node_rank:
-            raise Misuse(
-                f"--node-rank {node_rank} of one node. Nothing was run: type --nnodes {node_rank + 1} or more, or leave it out."
-            )
+            cure = f"type --nnodes {node_rank + 1} or more, or leave it out"
+            raise Misuse(f"--node-rank {node_rank} with one node. Nothing was run: {cure}.")
         return 0, None if rendezvous is None else rendezvous_of(rendezvous)
     if node_rank is None or not 0 <= node_rank < nnodes:
-        wrong = "Which of them is this?" if node_rank is None else f"There is no node {node_rank} of {nnodes}."
-        raise Misuse(
-            f"{wrong} Nothing was run: type --node-rank 0 on the first node, up to --node-rank {nnodes - 1} on the last."
-        )
+        wrong = "--node-rank is missing" if node_rank is None else f"There is no node {node_rank} of {nnodes}"
+        raise Misuse(f"{wrong}. Nothing was run: type --node-rank 0 on the first node, up to {nnodes - 1} on the last.")
     if rendezvous is None:
-        raise Misuse(
-            f"Where do the {nnodes} nodes meet? Nothing was run: type --rendezvous HOST:PORT of the first node, the same on all."
-        )
+        cure = "type --rendezvous HOST:PORT of the first node, the same on all nodes"
+        raise Misuse(f"{nnodes} nodes need a rendezvous. Nothing was run: {cure}.")
     return node_rank, rendezvous_of(rendezvous)
 
 
 def _threads(number: int, machine: Machine, given: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The cores are shared out: processes that each take all of them are slower than one. What the user has set
-    stays."""
+    """Divides the cores: processes that each use all cores are slower than one. The user's own setting stays."""
     if "OMP_NUM_THREADS" in given:
         return {}, f"OMP_NUM_THREADS={given['OMP_NUM_THREADS']} as you set it"
     each = max(1, machine.cores // number)
-    return {
-        "OMP_NUM_THREADS": str(each)
-    }, f"OMP_NUM_THREADS={each} each ({machine.cores} core{'s' * (machine.cores > 1)})"
+    note = f"OMP_NUM_THREADS={each} each ({machine.cores} core{'s' * (machine.cores > 1)})"
+    return {"OMP_NUM_THREADS": str(each)}, note

@@ -1,7 +1,6 @@
-"""Tensors of which each process holds a part (DTensor), or all of it: the part, the whole, the length of a gradient in
-parts.
+"""Sharded tensors (DTensor) and plain ones: the local shard, the full tensor, the gradient norm over shards.
 
-What is done element by element is done to the parts themselves, as plain tensors: no process needs another for it.
+Elementwise work is done on the local shards as plain tensors: it needs no communication.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ def _split_over(tensor: DTensor) -> list[int]:
 
 @torch.no_grad()
 def norm_of_parts(parameters: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The length of a gradient of which processes hold parts: squares are added up over those that hold different ones,
-    only."""
+    """The gradient norm over shards: squares are summed only over processes that hold different shards."""
     split: dict[tuple[dist.ProcessGroup, ...], list[Tensor]] = {}
     for parameter in parameters:
         if parameter.grad is not None:
@@ -91,8 +89,8 @@ def whole(value: Any) -> Any:
 
 
 def part_of(value: Any, like: Any) -> Any:
-    """Of a whole tensor the part that this process holds of `like`; what is no tensor in parts stays as it is. Nobody
-    is asked."""
+    """The shard of a full tensor that this process holds of `like`; anything but a sharded tensor is returned as it is.
+    No communication."""
     if not isinstance(like, DTensor) or not isinstance(value, Tensor) or value.shape != like.shape:
         return value
     part = value
@@ -134,7 +132,7 @@ def _plain(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Number of a parameter in the divided groups -> its number in those that they were divided from."""
+    """Index of a parameter in the divided groups -> its index in the original groups."""
     sizes: dict[int, int] = {}
     for group in groups:
         sizes[group[PART]] = sizes.get(group[PART], 0) + len(group["params"])
@@ -145,8 +143,7 @@ def _numbers(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def in_one_form(state: Mapping[str, Any]) -> dict[str, Any]:
-    """An optimizer's state as it would be without `divided`: so that a checkpoint does not depend on how a run was
-    spread."""
+    """An optimizer's state as if undivided, so that a checkpoint does not depend on the number of processes."""
     groups = state["param_groups"]
     if not any(PART in group for group in groups):
         return dict(state)

@@ -1,11 +1,9 @@
-"""What it takes to spread a training over GPUs: memory, traffic and time of each way, reckoned on paper; and which way
-to go. No torch.
+"""Plans a training on several GPUs: estimated memory, traffic and time of each strategy, and the best one. No torch.
 
     made = plan(facts, Terms(gpus=8, memory=80e9, bandwidth=600e9, batch=64))
     made.recommended, made.reasons, made.assumed
 
-Collectives are rings, in which every GPU sends to its neighbour (`ring_*`: bytes that one GPU sends for a message of so
-many bytes).
+Collectives are rings: every GPU sends to the next one (`ring_*`: bytes that one GPU sends for a message of given size).
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Terms:
     accumulate: int = 1
     precision: str = "fp32"
     step: float = 0.0
-    """Measured seconds that a GPU computes in a step, on its share of the batch; 0: reckoned from FLOPs."""
+    """Measured seconds that a GPU computes in a step, on its share of the batch; 0: estimated from FLOPs."""
 
     @property
     def size(self) -> int:
@@ -321,49 +319,52 @@ def _reasons(
         return
     best = rows[chosen]
     each = "" if best.way.kind == "none" else " on each GPU"
-    yield f"{best.way.name} takes {_gigabytes(best.memory.total)}{each}, and {room} can be used."
+    yield f"{best.way.name} needs {_gigabytes(best.memory.total)}{each}; {room} is usable."
     over = [row for row in rows[:chosen] if not row.fits]
     if over:
-        yield f"Simpler ways do not fit: {', '.join(f'{row.way.name} takes {_gigabytes(row.memory.total)}' for row in over)}."
+        taken = ", ".join(f"{row.way.name} needs {_gigabytes(row.memory.total)}" for row in over)
+        yield f"Simpler strategies do not fit: {taken}."
     slower = [row for number, row in enumerate(rows) if row.fits and number != chosen]
     ahead = [row for row in slower if row.speedup.value > best.speedup.value]
     if ahead:
-        yield f"{ahead[0].way.name} is as fast within {NEAR:.0%}, and not as simple."
+        yield f"{ahead[0].way.name} is as fast within {NEAR:.0%}, but less simple."
     if terms.gpus > 1:
         yield _sharing(best, rows, terms)
     smallest = min((row for row in rows if row.fits), key=lambda row: row.memory.total)
     if smallest.way != best.way and smallest.memory.total < 0.8 * best.memory.total:
-        yield (
-            f"If memory gets scarce, {smallest.way.name} takes {_gigabytes(smallest.memory.total)}, at {smallest.speedup.value:.3g}x."
-        )
+        least = f"{_gigabytes(smallest.memory.total)} at {smallest.speedup.value:.3g}x"
+        yield f"If memory becomes scarce, {smallest.way.name} needs {least}."
 
 
 def _sharing(best: Row, rows: list[Row], terms: Terms) -> str:
-    """What several GPUs bring, or why they bring nothing."""
+    """The gain of several GPUs, or why there is none."""
     others = [row for row in rows if row.way.kind != "none" and row.fits]
     if best.way.kind != "none":
         share = best.exposed.value / best.step.value if best.step.value else 0.0
         return (
-            f"Of {best.wire_seconds.value * 1e3:.3g} ms of communication {best.exposed.value * 1e3:.3g} ms are not hidden, {share:.1%} of "
-            f"a step: {best.speedup.value:.3g}x with {terms.gpus:,} GPUs; {best.speedup_unhidden.value:.3g}x if nothing were hidden."
+            f"{best.exposed.value * 1e3:.3g} of {best.wire_seconds.value * 1e3:.3g} ms of communication are not "
+            "overlapped "
+            f"({share:.1%} of a step): {best.speedup.value:.3g}x with {terms.gpus:,} GPUs; "
+            f"{best.speedup_unhidden.value:.3g}x without any overlap."
         )
     if not others:
-        return f"No way to use {terms.gpus:,} GPUs can be gone, or fits."
+        return f"No strategy for {terms.gpus:,} GPUs is possible or fits."
     other = max(others, key=lambda row: row.speedup.value)
     return (
-        f"There is too little to compute: with {other.way.name} sending takes about as long as sharing saves, {other.speedup.value:.3g}x. "
-        "A larger batch, or a faster link, changes that."
+        f"There is too little to compute: with {other.way.name}, communication takes about as long as the split saves "
+        f"({other.speedup.value:.3g}x). A larger batch or a faster link changes that."
     )
 
 
 def _no_way(facts: ModelFacts, terms: Terms, rows: list[Row], refused: list[Refused], room: str) -> Iterator[str]:
     if not rows:
-        yield f"No way can be gone: {refused[0].way.name}: {refused[0].why}."
+        yield f"No strategy is possible: {refused[0].way.name}: {refused[0].why}."
         return
     least = min(rows, key=lambda row: row.memory.total)
-    yield f"No way fits: the smallest, {least.way.name}, takes {_gigabytes(least.memory.total)} on each GPU, and {room} can be used."
+    need = f"{least.way.name}, needs {_gigabytes(least.memory.total)} on each GPU"
+    yield f"No strategy fits: the smallest, {need}; {room} is usable."
     if _micro(least.way, terms) > 1:
-        yield f"Smaller micro-batches hold less at once: --set accumulate={terms.accumulate * 2}, or more; the numbers do not change."
+        yield f"Use smaller micro-batches: --set accumulate={terms.accumulate * 2} or more; the results do not change."
     for gpus in ON_PAPER:
         way = replace(least.way, kind="fsdp") if least.way.kind == "none" else least.way
         more = replace(terms, gpus=gpus, step=0.0)
@@ -375,15 +376,30 @@ def _no_way(facts: ModelFacts, terms: Terms, rows: list[Row], refused: list[Refu
 def _assumptions(facts: ModelFacts, terms: Terms) -> Iterator[str]:
     if not terms.step:
         yield (
-            f"A GPU computes {PEAKS[terms.precision] * REACHED / 1e12:.3g} TFLOP/s in {terms.precision}: {REACHED:.0%} of an A100's. A "
-            "measured time is better: --step 45ms, what one GPU takes for its share of a batch (`trueloop profile`)."
+            f"A GPU computes {PEAKS[terms.precision] * REACHED / 1e12:.3g} TFLOP/s in {terms.precision}: {REACHED:.0%} "
+            "of "
+            "an A100's peak. A measured time is better: --step 45ms, one GPU's time for its share of a batch "
+            "(`trueloop "
+            "profile`)."
         )
     if terms.gpus > 1:
-        yield f"Every GPU sends {terms.bandwidth / 1e9:.3g} GB/s, in rings, without latency: a slow link between machines is not in it."
-        yield "ddp sends gradients while the backward goes on, all but the last 25 MiB; fsdp sends weights while the block before computes."
-        yield f"fsdp gathers in {terms.precision}, reduces in fp32, in each micro-batch; the weights that are in no block stay gathered."
-        yield "tp splits matrices of blocks and what lies between, not norms, embeddings and the stream; nothing hides its all-reduces."
-    yield "Gradients lie beside all activations: where they are freed before each forward, the peak is lower, by their size at most."
-    yield "Weights, gradients and optimizer state are in fp32; eager: a compiled program keeps other activations, mostly fewer."
-    yield f"{RESERVE:.0%} of the memory is left free, for CUDA, NCCL and gaps; workspace is an estimate."
-    yield f"Samples are like the ones looked at: {facts.how}."
+        sent = f"{terms.bandwidth / 1e9:.3g} GB/s"
+        yield f"Every GPU sends {sent} in rings, without latency; slower links between machines are not modeled."
+        yield (
+            "ddp overlaps gradients with the backward, all but the last 25 MiB; fsdp overlaps weights with the "
+            "previous block."
+        )
+        yield (
+            f"fsdp gathers in {terms.precision} and reduces in fp32, in each micro-batch; weights outside blocks "
+            "stay gathered."
+        )
+        yield (
+            "tp splits the matrices of blocks, not norms, embeddings and the residual stream; its all-reduces are "
+            "not overlapped."
+        )
+    yield "Gradients and activations are in memory together; freeing gradients before the forward lowers the peak."
+    yield (
+        "Weights, gradients and optimizer state are in fp32. Eager: a compiled program usually keeps fewer activations."
+    )
+    yield f"{RESERVE:.0%} of the memory stays free for CUDA, NCCL and fragmentation; workspace is an estimate."
+    yield f"All samples are like the measured ones: {facts.how}."

@@ -1,8 +1,8 @@
-"""ddp: every process has the whole model and a share of each batch. Gradients are sent while the backward goes on
-(torch's DistributedDataParallel), added up and not averaged, once per optimizer step.
+"""ddp: every process has the full model and a share of each batch. Gradients are all-reduced during the backward
+(torch's DistributedDataParallel), summed and not averaged, once per optimizer step.
 
-A step that has no sample for some process (a small last batch) is added up afterwards in one message, to which such a
-process contributes nothing: nobody waits for its backward.
+A step without samples for some process (a small last batch) is summed afterwards in one message, to which that process
+contributes zeros: nobody waits for its backward.
 """
 
 from __future__ import annotations

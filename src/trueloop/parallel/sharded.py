@@ -80,7 +80,10 @@ class Sharded(Strategy):
         )
         layers = self._plan.account(self.tensor.size()) if self._plan and self.tensor is not None else ""
         unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
-        return f"parallel: {self.name} over {self.peers.world} processes, {'; '.join(filter(None, [shards, layers, unseen]))}"
+        return (
+            f"parallel: {self.name} over {self.peers.world} processes, "
+            f"{'; '.join(filter(None, [shards, layers, unseen]))}"
+        )
 
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
         if self.tensor is not None:

@@ -63,8 +63,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def micros(self, micros: Sequence[T], samples: int) -> Iterable[T]:
-        """The micro-batches of a step of so many samples over all processes: gradients are sent with the last of them
-        only."""
+        """The micro-batches of a step of `samples` samples over all processes; only the last one sends gradients."""
 
     @abstractmethod
     def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:

@@ -16,7 +16,7 @@ from trueloop.parallel.launch import NPROC_WORDS
 __all__ = ["TARGETS", "Job", "written_for"]
 
 PORT: Final = 29500
-"""torch's usual port. In a file it must be said before anybody can look for a free one."""
+"""torch's default port: a file must name one before a free one can be searched."""
 LONGEST_NAME: Final = 40
 """Kubernetes allows 63 characters, and adds the number of the pod and its own letters."""
 
@@ -33,9 +33,8 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.nproc not in NPROC_WORDS and not (self.nproc.isdecimal() and int(self.nproc)):
-            raise Misuse(
-                f"--nproc {self.nproc!r} is no number of processes. Nothing was written: a number from 1, or {', '.join(NPROC_WORDS)}."
-            )
+            known = ", ".join(NPROC_WORDS)
+            raise Misuse(f"--nproc {self.nproc!r} is not 1 or more, or one of {known}. Nothing was written.")
         if self.nnodes < 1 or self.restarts < 0:
             raise Misuse("--nnodes is at least 1, and --restarts at least 0. Nothing was written.")
 
@@ -65,9 +64,9 @@ class Job:
 
 def written_for(target: str, job: Job) -> str:
     if target not in TARGETS:
-        raise Misuse(
-            f"There is no --print {target}.{did_you_mean(target, TARGETS)} Nothing was written. There are: {', '.join(TARGETS)}."
-        )
+        known = ", ".join(TARGETS)
+        hint = did_you_mean(target, TARGETS)
+        raise Misuse(f"Unknown target --print {target}.{hint} Nothing was written. Known: {known}.")
     return TARGETS[target](job)
 
 
@@ -94,8 +93,8 @@ def _slurm(job: Job) -> str:
 ##SBATCH --partition=FILL_IN
 ##SBATCH --account=FILL_IN
 #SBATCH --time=24:00:00                       # FILL_IN: how long it may take
-#SBATCH --signal=TERM@120                     # two minutes before the end it is told to stop: it saves, and ends with 143
-#SBATCH --requeue                             # after a failure of a node the job is started again, and goes on with the same run
+#SBATCH --signal=TERM@120                     # SIGTERM two minutes before the limit: saves, exits with 143
+#SBATCH --requeue                             # after a node failure the job restarts and resumes the same run
 #SBATCH --output=%x-%j.log
 
 set -euo pipefail
@@ -105,7 +104,7 @@ set -euo pipefail
 # The folder must be one that all nodes see: checkpoints are written by the first process and read by all.
 cd "${{SLURM_SUBMIT_DIR:-.}}"
 
-# Names the launch: a requeued job has the same number, so `train` goes on with its run instead of beginning another.
+# Names the launch: a requeued job has the same ID, so `train` resumes its run instead of starting a new one.
 export TRUELOOP_LAUNCH="slurm-${{SLURM_JOB_ID}}"
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 export RENDEZVOUS="${{nodes[0]}}:$((20000 + SLURM_JOB_ID % 40000))"
@@ -148,7 +147,7 @@ spec:
   completionMode: Indexed  # each pod knows its number
   completions: {job.nnodes}
   parallelism: {job.nnodes}
-  backoffLimit: {job.nnodes * job.restarts}  # pods that may fail; a new one goes on with the same run
+  backoffLimit: {job.nnodes * job.restarts}  # pods that may fail; a new one resumes the same run
   template:
     spec:
       subdomain: {name}
@@ -190,7 +189,8 @@ def _torchrun(job: Job) -> str:
     words = [f"--nproc-per-node {job.nproc}", *([f"--max-restarts {job.restarts}"] if job.restarts else [])]
     meeting, fill = "--standalone", ""
     if job.nnodes > 1:
-        meeting = f'--nnodes {job.nnodes} --node-rank "$NODE_RANK" --master-addr "$MASTER_ADDR" --master-port "${{MASTER_PORT:-{PORT}}}"'
+        address = f'--master-addr "$MASTER_ADDR" --master-port "${{MASTER_PORT:-{PORT}}}"'
+        meeting = f'--nnodes {job.nnodes} --node-rank "$NODE_RANK" {address}'
         fill = f"""\
 # FILL_IN, on every node: its own number, and the address of the first node.
 : "${{NODE_RANK:?which node is this? NODE_RANK=0 on the first, up to {job.nnodes - 1}}}"
@@ -205,7 +205,7 @@ set -euo pipefail
 PYTHON="${{PYTHON:-python}}"
 # Threads of each process: cores of the node / processes is a good number.
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-1}}"
-# Names the launch: with --max-restarts, `train` goes on with its run instead of beginning another.
+# Names the launch: with --max-restarts, `train` resumes its run instead of starting a new one.
 export TRUELOOP_LAUNCH="${{TRUELOOP_LAUNCH:-torchrun-$(date +%s)-$$}}"
 
 exec "$PYTHON" -m torch.distributed.run {meeting} {" ".join(words)} {shlex.join(job.command)}

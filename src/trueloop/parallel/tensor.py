@@ -1,14 +1,13 @@
-"""tp: layers that several processes compute together, each a part of its numbers.
+"""tp: tensor-parallel linear layers, each process computing a part of the features.
 
-A pair of linear layers with nothing but functions of single numbers between them is the same function when the first is
-split by its outputs (column) and the second by its inputs (row): each process computes its own numbers in between, and
-the second layer's answers are added up. Such pairs are found in an nn.Sequential. For other models the recipe says
-which layers they are (`tensor_plan`); whether the model still answers the same is then asked before anything is trained
-(`engine/parallel_selfcheck.py`).
+A pair of linear layers with only elementwise functions between them can be split: the first by its outputs (column), the
+second by its inputs (row); the outputs of the second are summed. Such pairs are found in an nn.Sequential. For other
+models the recipe names the layers (`tensor_plan`), and `engine/parallel_selfcheck.py` compares the outputs before the
+training.
 
-Where activations are whole, dropout draws the same on all processes of a group; between the two layers of a pair of an
-nn.Sequential each process takes its part of the draws of one process. Dropout inside torch's attention draws the same
-for each process's heads.
+Where activations are replicated, dropout draws the same mask on all processes of a group; between the layers of a pair
+each process takes its part of one process's mask. Dropout inside torch's attention draws the same mask for each
+process's heads.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ SINGLE_NUMBERS: Final = (
     nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU,
     nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
 )  # fmt: skip
-"""Layers that make of each number another one, whatever its neighbours are: they can stand between the two layers of a
-pair."""
+"""Elementwise layers: they may stand between the two layers of a pair."""
 SHOWN: Final = 3
 """Names in a sentence; more are counted."""
 
@@ -54,8 +52,9 @@ class TensorPlan:
     """Linear layers that every process computes by itself."""
 
     def account(self, ranks: int) -> str:
-        kept = f"; whole on each: {_few(self.left)}" if self.left else ""
-        return f"{len(self.styles)} of {len(self.styles) + len(self.left)} linear layers split over {ranks} ({_few(list(self.styles))}){kept}"
+        kept = f"; replicated: {_few(self.left)}" if self.left else ""
+        total = len(self.styles) + len(self.left)
+        return f"{len(self.styles)} of {total} linear layers split over {ranks} ({_few(list(self.styles))}){kept}"
 
 
 def _few(names: Sequence[str]) -> str:
@@ -71,9 +70,10 @@ def plan_tensors(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> Tens
     if not styles:
         why = f" ({doubts[0]})" if doubts else ""
         raise BadRecipe(
-            f"parallel=tp splits pairs of linear layers of an nn.Sequential that have only activations between them, and "
-            f"{type(model).__name__} has none that {ranks} processes can share{why}. Nothing was run: say which layers are to be split, as "
-            "in tensor_plan={'blocks.*.up': 'column', 'blocks.*.down': 'row'}, or give parallel=fsdp."
+            "parallel=tp splits pairs of linear layers of an nn.Sequential with only activations between them, and "
+            f"{type(model).__name__} has no pair that {ranks} processes can share{why}. Nothing was run: name the "
+            "layers, as "
+            "in tensor_plan={'blocks.*.up': 'column', 'blocks.*.down': 'row'}, or use parallel=fsdp."
         )
     return TensorPlan(styles, list(_dropouts(model, styles)), [name for name in linear if name not in styles])
 
@@ -143,7 +143,8 @@ def _refuse(name: str, module: nn.Module, style: str, ranks: int) -> None:
     numbers = module.out_features if style == "column" else module.in_features
     if why := _why_not(numbers, ranks):
         raise BadRecipe(
-            f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other ranks."
+            f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other "
+            "ranks."
         )
 
 
