@@ -21,7 +21,7 @@ def test_a_hidden_state_carried_along(crash: Callable[[str], Crash]) -> None:
         """)
     assert told.said.kind == "backward-twice"
     assert f"loss.backward() at train.py:{told.at('# crash')}" in told.said.message
-    assert f"`h` is carried from one round of the loop at train.py:{told.at('# loop')}" in told.details
+    assert f"`h` carries its graph from one iteration of the loop at train.py:{told.at('# loop')}" in told.details
     assert "h = h.detach()" in told.said.fix
     assert told.line == told.at("# carried")
 
@@ -53,7 +53,7 @@ def test_a_state_kept_in_the_module(crash: Callable[[str], Crash]) -> None:
             loss = model(torch.randn(2, 3)).sum()
             loss.backward()
         """)
-    assert "`model.h` keeps the state of the step before" in told.details
+    assert "`model.h` keeps the state of the previous step" in told.details
     assert "self.h = state.detach()" in told.said.fix
 
 
@@ -65,8 +65,8 @@ def test_a_loss_that_grows(crash: Callable[[str], Crash]) -> None:
             total = total + (w * w).sum()  # carried
             total.backward()
         """)
-    assert "`total` is carried" in told.details
-    assert "Set `total` anew in each round" in told.said.fix
+    assert "`total` carries its graph" in told.details
+    assert "Reset `total` in each iteration" in told.said.fix
     assert told.line == told.at("# carried")
 
 

@@ -21,7 +21,7 @@ def test_a_tensor_made_on_the_cpu_inside_forward(crash: Callable[[str], Crash]) 
         """)
     assert told.said.kind == "device"
     assert "`mask` is on cpu, but `h` is on meta" in told.said.message
-    assert f"made on the CPU inside `forward` at train.py:{told.at('# made')}: mask = torch.ones(4)" in told.details
+    assert f"created on the CPU inside `forward` at train.py:{told.at('# made')}: mask = torch.ones(4)" in told.details
     assert "torch.ones(4, device=h.device)" in told.said.fix
     assert "+        mask = torch.ones(4, device=h.device)" in told.said.diff
     assert told.line == told.at("# made")
@@ -33,7 +33,7 @@ def test_a_tensor_made_inside_the_expression(crash: Callable[[str], Crash]) -> N
             return x + torch.zeros(4)  # crash
         shift(torch.randn(4, device="meta"))
         """)
-    assert "`torch.zeros(4)` makes its tensor on cpu, but `x` is on meta" in told.said.message
+    assert "`torch.zeros(4)` creates its tensor on cpu, but `x` is on meta" in told.said.message
     assert "+    return x + torch.zeros(4, device=x.device)" in told.said.diff
     assert told.line == told.at("# crash")
 
@@ -112,7 +112,7 @@ def test_a_layer_that_was_replaced_after_the_move(crash: Callable[[str], Crash])
         model[1] = nn.Linear(4, 2)
         model(torch.randn(2, 4, device="meta"))
         """)
-    assert "made or replaced after the model was moved" in told.details
+    assert "created or replaced after the model was moved" in told.details
 
 
 def test_a_plain_attribute_that_is_no_buffer(crash: Callable[[str], Crash]) -> None:

@@ -17,7 +17,7 @@ def test_doubles_from_numpy(crash: Callable[[str], Crash]) -> None:
     assert told.said.kind == "dtype"
     assert "`model.0` (Linear) has float32 weights, but `x` is float64 [2, 3]" in told.said.message
     assert f"train.py:{told.at('# made')}" in told.details
-    assert "numpy makes float64" in told.details
+    assert "numpy creates float64" in told.details
     assert "x.float()" in told.said.fix
     assert told.line == told.at("# crash")
 
@@ -42,7 +42,7 @@ def test_normalisation_and_recurrent_layers(crash: Callable[[str], Crash]) -> No
 
 def test_class_numbers_that_are_fractions(crash: Callable[[str], Crash]) -> None:
     told = crash("y = torch.zeros(4)  # made\nloss = nn.CrossEntropyLoss()(torch.randn(4, 3), y)")
-    assert "cross_entropy needs class numbers in int64, but `y` is float32 [4]" in told.said.message
+    assert "cross_entropy needs class indices in int64, but `y` is float32 [4]" in told.said.message
     assert "y.long()" in told.said.fix
     assert f"train.py:{told.at('# made')}" in told.details
 
@@ -69,7 +69,7 @@ def test_a_product_of_two_types(crash: Callable[[str], Crash]) -> None:
 
 def test_indices_and_row_numbers_that_are_fractions(crash: Callable[[str], Crash]) -> None:
     told = crash("e = nn.Embedding(3, 2)\nt = torch.tensor([1.0])\ne(t)")
-    assert "`e` (Embedding) looks rows up by number" in told.said.message
+    assert "`e` (Embedding) looks up rows by index" in told.said.message
     assert "t.long()" in told.said.fix
     told = crash("x = torch.randn(3, 4)\ni = torch.tensor([1.0])\nx[i]")
-    assert "`i` is float32 [1], and indices must be whole numbers" in told.said.message
+    assert "`i` is float32 [1], but indices must be integers" in told.said.message

@@ -27,8 +27,8 @@ def test_a_saved_output(crash: Callable[[str], Crash]) -> None:
             loss.backward()
         """)
     assert told.said.kind == "in-place"
-    assert "sigmoid (after `fc`) kept its output [2, 5] for backward" in told.said.message
-    assert f"at train.py:{told.at('# change')} did it: h += 1" in told.details
+    assert "sigmoid (after `fc`) saved its output [2, 5] for backward" in told.said.message
+    assert f"in-place statement is at train.py:{told.at('# change')}: h += 1" in told.details
     assert "+        h = h + 1" in told.said.diff
     assert told.line == told.at("# change")
 
@@ -50,7 +50,7 @@ def test_the_input_of_a_layer(crash: Callable[[str], Crash]) -> None:
             loss.backward()
         train(Net())
         """)
-    assert "`fc2` kept its input [2, 5]" in told.said.message
+    assert "`fc2` saved its input [2, 5]" in told.said.message
     assert told.line == told.at("# change")
     assert "mul(…)" in told.said.fix
 
@@ -104,7 +104,7 @@ def test_a_step_between_forward_and_backward(crash: Callable[[str], Crash]) -> N
         g_loss.backward()
         opt_g.step()
         """)
-    assert f"`D.weight` was changed by opt_d.step() at train.py:{told.at('# change')}" in told.said.message
+    assert f"opt_d.step() at train.py:{told.at('# change')} changed `D.weight`" in told.said.message
     assert "before opt_d.step()" in told.said.fix
     assert told.line == told.at("# change")
 

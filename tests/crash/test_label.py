@@ -15,7 +15,7 @@ def test_labels_that_start_at_one(crash: Callable[[str], Crash]) -> None:
         """)
     assert told.said.kind == "label"
     assert (
-        "`y` holds the label 10, but the predictions are float32 [4, 10], so 10 classes: labels must be 0 to 9"
+        "`y` contains label 10, but the predictions are float32 [4, 10], so 10 classes: labels must be 0 to 9"
         in told.said.message
     )
     assert "go from 1 to 10; 1 label of 4 is out of range (row 2)" in told.details
@@ -37,11 +37,11 @@ def test_void_pixels(crash: Callable[[str], Crash]) -> None:
 
 def test_padding_that_is_not_ignored_is_told_from_padding_that_is(crash: Callable[[str], Crash]) -> None:
     told = crash("y = torch.tensor([0, -100, -1, 2])\nF.cross_entropy(torch.randn(4, 3), y)")
-    assert "`y` holds the label -1" in told.said.message
+    assert "`y` contains label -1" in told.said.message
     assert "1 label of 4" in told.details
     assert "ignore_index=-1" in told.said.fix
 
 
 def test_one_hot(crash: Callable[[str], Crash]) -> None:
     told = crash("y = torch.tensor([1, 5])\nF.one_hot(y, 3)")
-    assert "`y` holds the label 5, but num_classes=3" in told.said.message
+    assert "`y` contains label 5, but num_classes=3" in told.said.message

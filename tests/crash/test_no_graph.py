@@ -52,7 +52,7 @@ def test_an_argmax_on_the_way(crash: Callable[[str], Crash]) -> None:
         loss = (pred - 1.0).abs().sum()
         loss.backward()
         """)
-    assert f"argmax(1)` at train.py:{told.at('# cut')} leaves the graph behind" in told.details
+    assert f"argmax(1)` at train.py:{told.at('# cut')} detaches the result from the graph" in told.details
     assert told.line == told.at("# cut")
 
 

@@ -16,7 +16,7 @@ def test_attention_without_a_transpose(crash: Callable[[str], Crash]) -> None:
         attend(q, key)
         """)
     assert told.said.kind == "operand-shape"
-    assert "`q @ k` needs the inner sizes to be equal, and they are 8 and 3" in told.said.message
+    assert "`q @ k` needs equal inner sizes, but they are 8 and 3" in told.said.message
     assert "k.transpose(-2, -1)" in told.said.fix
     assert f"train.py:{told.at('# made')}" in told.details
     assert told.line == told.at("# crash")
@@ -69,8 +69,8 @@ def test_stack_names_the_odd_one_of_a_list(crash: Callable[[str], Crash]) -> Non
 
 def test_einsum_and_assignment_to_a_part(crash: Callable[[str], Crash]) -> None:
     told = crash("a = torch.randn(4, 8)\nb = torch.randn(4, 6)\ntorch.einsum('ij,jk->ik', a, b)")
-    assert "the letter j stands for 8 at first and for 4" in told.said.message
+    assert "the letter j has size 8 at first and 4" in told.said.message
     told = crash("buf = torch.zeros(4, 8)\nbuf[0] = torch.zeros(5)")
-    assert "`buf[0]` is a part [8] of float32 [4, 8], and `torch.zeros(5)` is [5]" in told.said.message
+    assert "`buf[0]` is a [8] part of float32 [4, 8], but `torch.zeros(5)` is [5]" in told.said.message
     told = crash("buf = torch.zeros(4, 8)\nd = torch.zeros(5)\nbuf += d")
     assert "in dimension 1 they have 8 and 5" in told.said.message

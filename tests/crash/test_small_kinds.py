@@ -19,7 +19,7 @@ def test_a_row_that_an_embedding_does_not_have(crash: Callable[[str], Crash]) ->
         Net()(torch.tensor([[1, 12, 3]]))
         """)
     assert told.said.kind == "index-range"
-    assert "`emb` has 10 rows (0 to 9), but `tokens` asks for row 12" in told.said.message
+    assert "`emb` has 10 rows (0 to 9), but `tokens` contains index 12" in told.said.message
     assert "values from 1 to 12; 1 value of 3 out of range" in told.details
     assert f"at least 13 at train.py:{told.at('# built')}" in told.said.fix
     assert told.line == told.at("# crash")
@@ -27,12 +27,12 @@ def test_a_row_that_an_embedding_does_not_have(crash: Callable[[str], Crash]) ->
 
 def test_an_index_beyond_a_dimension(crash: Callable[[str], Crash]) -> None:
     told = crash("x = torch.randn(3, 4)\ni = torch.tensor([[5]])\nx.gather(1, i)")
-    assert "`x` is float32 [3, 4]: there is no index 5 in dimension 1 of size 4" in told.said.message
+    assert "Index 5 is out of range for dimension 1 of `x`, float32 [3, 4]: its size is 4" in told.said.message
 
 
 def test_negative_token_numbers(crash: Callable[[str], Crash]) -> None:
     told = crash("emb = nn.Embedding(10, 4)\nemb(torch.tensor([1, -1]))")
-    assert "asks for row -1" in told.said.message
+    assert "contains index -1" in told.said.message
     assert "padding row" in told.said.fix
 
 
@@ -83,7 +83,7 @@ def test_a_loss_that_was_not_reduced(crash: Callable[[str], Crash]) -> None:
         loss.backward()  # crash
         """)
     assert told.said.kind == "not-scalar"
-    assert "`loss` is float32 [3, 2], 6 numbers" in told.said.message
+    assert "`loss` is float32 [3, 2] with 6 elements" in told.said.message
     assert "reduction='none'" in told.said.fix
     assert f"train.py:{told.at('# made')}" in told.details
     assert told.line == told.at("# crash")
@@ -177,7 +177,7 @@ def test_no_accelerator(crash: Callable[[str], Crash]) -> None:
         space["op"]()  # crash
         """)
     assert told.said.kind == "no-accelerator"
-    assert "A CUDA device was asked for" in told.said.message
+    assert "The script asks for a CUDA device" in told.said.message
     assert "torch.cuda.is_available()" in told.said.fix
     assert told.line == told.at("# crash")
 

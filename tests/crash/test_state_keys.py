@@ -14,7 +14,7 @@ def test_the_prefix_of_a_wrapper(crash: Callable[[str], Crash]) -> None:
         model.load_state_dict(state)  # crash
         """)
     assert told.said.kind == "state-keys"
-    assert 'Every name in the checkpoint starts with "module."' in told.said.message
+    assert 'Every key in the checkpoint starts with "module."' in told.said.message
     assert 'key.removeprefix("module.")' in told.said.fix
     assert told.line == told.at("# crash")
     told = crash("""
@@ -33,7 +33,7 @@ def test_a_wrapped_model(crash: Callable[[str], Crash]) -> None:
         inner = nn.Linear(2, 2)
         Wrapper(inner).load_state_dict(inner.state_dict())
         """)
-    assert 'Every name of Wrapper starts with "module."' in told.said.message
+    assert 'Every key of Wrapper starts with "module."' in told.said.message
 
 
 def test_weights_that_are_one_entry(crash: Callable[[str], Crash]) -> None:
@@ -65,5 +65,5 @@ def test_other_names(crash: Callable[[str], Crash]) -> None:
         new = nn.Sequential(nn.Linear(2, 2))
         new.load_state_dict(old.state_dict())
         """)
-    assert "Sequential has 0 entries that the checkpoint lacks, and the checkpoint 2 entries" in told.said.message
+    assert "Sequential has 0 entries that the checkpoint lacks, and the checkpoint has 2 entries" in told.said.message
     assert "Only in the checkpoint: 1.weight, 1.bias." in told.details

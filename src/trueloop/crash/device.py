@@ -1,4 +1,4 @@
-"""Tensors that meet in one operation lie on different devices."""
+"""The tensors of one operation are on different devices."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from trueloop.crash.explanation import Explanation, spot
-from trueloop.crash.origin import Origin, came, origin, setter
+from trueloop.crash.origin import Origin, layer_input, origin, setter
 from trueloop.crash.scene import MISSING, Layer, Scene, Step
 from trueloop.event import Place
-from trueloop.taps.place import is_users
+from trueloop.usercode.ownership import class_source
 from trueloop.usercode.source import Edit, called_name, calls_in, diff, source_of
 
 __all__ = ["explain"]
@@ -23,26 +23,27 @@ __all__ = ["explain"]
 _SIGNS: Final = re.compile(
     r"to be on the same device|is not on the expected device|are not at the same device|indices should be either on"
     r"|to have the same device type"
-    r"|Input type \((?:torch\.cuda\.\w+\) and weight type \(torch\.\w+Tensor|torch\.\w+Tensor\) and weight type \(torch\.cuda)"
+    r"|Input type \((?:torch\.cuda\.\w+\) and weight type \(torch\.\w+Tensor|torch\.\w+Tensor\) and weight type "
+    r"\(torch\.cuda)"
 )
-"""How torch says it, over its versions."""
+"""Messages of torch, over its versions."""
 _ACCELERATOR: Final = re.compile(r"\b(?:cuda|meta|mps|xpu)(?::\d+)?\b")
 """A device that is not the CPU, in a message."""
 _MAKERS: Final = frozenset({
     "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
     "tensor", "as_tensor", "from_numpy", "tril_indices", "triu_indices",
 })  # fmt: skip
-"""Functions that make a tensor on the default device unless they are told another."""
+"""Functions that create a tensor on the default device unless `device=` is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Party:
-    """One of the tensors that met."""
+    """One of the tensors involved."""
 
     name: str
     device: torch.device
     node: ast.expr | None
-    """The expression that named it in the user's line."""
+    """Its expression in the user's line."""
     origin: Origin
 
 
@@ -57,49 +58,39 @@ def explain(scene: Scene) -> Explanation | None:
     elsewhere = [party for party in parties if party.device.type != "cpu"] or list(_unkept(scene))
     if on_cpu and elsewhere:
         return _left_behind(scene, on_cpu, elsewhere[0])
-    apart = next((party for party in elsewhere if party.device != elsewhere[0].device), None)
-    if apart is not None:
-        return _apart(scene, elsewhere[0], apart)
+    other = next((party for party in elsewhere if party.device != elsewhere[0].device), None)
+    if other is not None:
+        return _two_devices(scene, elsewhere[0], other)
     return _made_in_place(scene, elsewhere[0]) if elsewhere else None
 
 
 def _parties(scene: Scene) -> Iterator[_Party]:
     layer = scene.layer
     if layer is not None and isinstance(layer.given, Tensor):
-        name, came_from = came(scene, layer)
+        name, came_from = layer_input(scene, layer)
         yield _Party(name, layer.given.device, scene.argument() if layer.direct else None, came_from)
         weight = _device_of(layer.module)
         if weight is not None:
             yield _Party(f"`{layer.name}`", weight, None, Origin(()))
-    for (
-        node,
-        value,
-    ) in scene.operands():  # a CPU tensor without dimensions goes with any device, so it is never the stray one
-        if (
-            isinstance(value, Tensor)
-            and not (layer is not None and value is layer.given)
-            and (value.ndim or value.device.type != "cpu")
-        ):
-            yield _Party(f"`{scene.crash.text(node)}`", value.device, node, origin(scene, scene.crash, node))
+    for node, value in scene.tensors():
+        # A CPU tensor without dimensions works with any device, so it is never the cause.
+        if (layer is None or value is not layer.given) and (value.ndim or value.device.type != "cpu"):
+            yield _Party(scene.named(node, ""), value.device, node, origin(scene, scene.crash, node))
 
 
 def _unkept(scene: Scene) -> Iterator[_Party]:
-    """The operand that no variable holds, if there is one; its device is in torch's message."""
+    """The operand that no variable holds; torch's message has its device."""
     device = _ACCELERATOR.search(scene.message)
     nodes = [node for node, value in scene.operands() if value is MISSING]
     if device is not None and len(nodes) == 1:
         yield _Party(f"`{scene.crash.text(nodes[0])}`", torch.device(device[0]), None, Origin(()))
 
 
-def _apart(scene: Scene, one: _Party, other: _Party) -> Explanation:
+def _two_devices(scene: Scene, one: _Party, other: _Party) -> Explanation:
     message = f"{one.name} is on {one.device}, but {other.name} is on {other.device}."
     lines = (*one.origin.lines, *other.origin.lines)
-    return Explanation(
-        "device",
-        message,
-        lines,
-        f"Bring one to the other: {other.name}.to({one.name}.device).".replace("`", ""),
-        scene.place,
+    return scene.explanation(
+        message, lines, f"Move one to the other's device: {other.name}.to({one.name}.device).".replace("`", "")
     )
 
 
@@ -113,17 +104,16 @@ def _device_of(module: nn.Module) -> torch.device | None:
 def _stray_layer(scene: Scene) -> Explanation | None:
     layer = scene.layer
     weights = _device_of(layer.module) if layer is not None else None
-    if (
-        layer is None
-        or weights is None
-        or weights.type != "cpu"
-        or not isinstance(layer.given, Tensor)
-        or layer.given.device.type == "cpu"
-    ):
+    if layer is None or weights is None or weights.type != "cpu" or not isinstance(layer.given, Tensor):
         return None
-    name, _ = came(scene, layer)
-    message = f"The weights of `{layer.name}` ({type(layer.module).__name__}) are on cpu, but {name} is on {layer.given.device}."
-    return Explanation("device", message, *_why_stray(scene, layer), place=scene.place)
+    if layer.given.device.type == "cpu":
+        return None
+    name, _ = layer_input(scene, layer)
+    message = (
+        f"The weights of `{layer.name}` ({type(layer.module).__name__}) are on cpu, but {name} is on "
+        f"{layer.given.device}."
+    )
+    return scene.explanation(message, *_why_stray(scene, layer))
 
 
 def _why_stray(scene: Scene, layer: Layer) -> tuple[tuple[str, ...], str]:
@@ -131,14 +121,19 @@ def _why_stray(scene: Scene, layer: Layer) -> tuple[tuple[str, ...], str]:
     others = [parameter for parameter in layer.model.parameters() if parameter.device.type != "cpu"]
     registered = any(inner is layer.module for inner in layer.model.modules())
     if not registered:
-        detail = f"`{layer.name}` is not registered in {model} (it may sit in a plain list or dict), so {model}.to(device) does not move it."
+        detail = (
+            f"`{layer.name}` is not registered in {model} (it may be in a plain list or dict), so "
+            f"{model}.to(device) does not move it."
+        )
         return (detail,), "Keep layers in nn.ModuleList, nn.ModuleDict or an attribute of the module."
     if others:
-        detail = f"Other parameters of {model} are on {others[0].device}: this layer was made or replaced after the model was moved."
-        return (detail,), "Move the model after its last layer is in place: model.to(device)."
-    return (
-        f"All parameters of {model} are on cpu.",
-    ), f"Move the model before the first batch: model.to({str(device)!r})."
+        detail = (
+            f"Other parameters of {model} are on {others[0].device}: this layer was created or replaced after "
+            "the model was moved."
+        )
+        return (detail,), "Move the model when it is complete: model.to(device)."
+    fix = f"Move the model before the first batch: model.to({str(device)!r})."
+    return (f"All parameters of {model} are on cpu.",), fix
 
 
 # -- a tensor stayed on the CPU --
@@ -157,31 +152,26 @@ def _left_behind(scene: Scene, strays: list[_Party], other: _Party) -> Explanati
         call = step.text(made)
         inside = f" inside `{step.function}`" if step.function != "<module>" else ""
         details = (
-            f"It is made on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}",
+            f"It is created on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}",
             *also,
         )
         reference = _reference(step, made, other)
-        return Explanation(
-            "device", message, details, _fix_maker(made, call, reference, where), where, _patch(made, where, reference)
+        return scene.explanation(
+            message, details, _fix_maker(made, call, reference, where), where, _patch(made, where, reference)
         )
     name = party.name.strip("`")
     moved = f"{name} = {name}.to({_target(other)})" if name.isidentifier() else f"{party.name}.to({_target(other)})"
-    return Explanation(
-        "device", message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.", scene.place
-    )
+    return scene.explanation(message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.")
 
 
 def _target(other: _Party) -> str:
     name = other.name.strip("`")
-    return (
-        f"{name}.device"
-        if other.node is not None and name.replace(".", "_").isidentifier()
-        else repr(str(other.device))
-    )
+    simple = other.node is not None and name.replace(".", "_").isidentifier()
+    return f"{name}.device" if simple else repr(str(other.device))
 
 
 def _maker(statement: ast.AST | None) -> ast.Call | None:
-    """The call in a statement that makes a tensor and is not told where."""
+    """The call in a statement that creates a tensor without `device=`."""
     if statement is None or isinstance(statement, (ast.For, ast.With, ast.FunctionDef)):
         return None
     calls = [call for call in calls_in(statement) if called_name(call) in _MAKERS and _from_torch(call)]
@@ -195,35 +185,28 @@ def _from_torch(call: ast.Call) -> bool:
 
 
 def _reference(step: Step, made: ast.Call, other: _Party) -> str:
-    """`x.device`, if x is surely known where the tensor is made; the model's device inside a module; else empty."""
+    """`x.device`, if x is certainly set where the tensor is created; the model's device inside a module; else empty."""
     name = other.name.strip("`")
     if step is not None and name.isidentifier() and isinstance(other.node, ast.Name):
         known = setter(step, name)
         if known is not None and (isinstance(known, ast.FunctionDef) or known.lineno < made.lineno):
             return f"{name}.device"
-    return (
-        "next(self.parameters()).device"
-        if step.owner is not None and any(True for _ in step.owner.parameters())
-        else ""
-    )
+    has_parameters = step.owner is not None and next(step.owner.parameters(), None) is not None
+    return "next(self.parameters()).device" if has_parameters else ""
 
 
 def _fix_maker(made: ast.Call, call: str, reference: str, where: Place) -> str:
     device = reference or "…"
     if called_name(made) == "from_numpy":
-        return f"Move it where it is made, at {spot(where)}: {call}.to({device})."
+        return f"Move it where it is created, at {spot(where)}: {call}.to({device})."
     comma = ", " if made.args or made.keywords else ""
-    return f"Make it where it is needed, at {spot(where)}: {call[:-1]}{comma}device={device})."
+    return f"Create it on the right device, at {spot(where)}: {call[:-1]}{comma}device={device})."
 
 
 def _patch(made: ast.Call, where: Place, reference: str) -> str:
     lines = source_of(where.path).lines
-    if (
-        not reference
-        or made.lineno != made.end_lineno
-        or made.end_col_offset is None
-        or called_name(made) == "from_numpy"
-    ):
+    one_line = made.lineno == made.end_lineno and made.end_col_offset is not None
+    if not reference or not one_line or called_name(made) == "from_numpy":
         return ""
     line = lines[made.lineno - 1].rstrip("\n")
     at = len(line.encode()[: made.end_col_offset].decode()) - 1
@@ -232,29 +215,24 @@ def _patch(made: ast.Call, where: Place, reference: str) -> str:
 
 
 def _plain_attribute(scene: Scene, node: ast.expr | None) -> tuple[nn.Module, str] | None:
-    """A tensor that a module keeps as an ordinary attribute: neither parameter nor buffer."""
+    """A tensor that a module holds as a plain attribute: neither parameter nor buffer."""
     if not isinstance(node, ast.Attribute):
         return None
     owner = scene.crash.value(node.value)
-    return (
-        (owner, node.attr)
-        if isinstance(owner, nn.Module) and isinstance(vars(owner).get(node.attr, MISSING), Tensor)
-        else None
-    )
+    plain = isinstance(owner, nn.Module) and isinstance(vars(owner).get(node.attr), Tensor)
+    return (owner, node.attr) if plain else None
 
 
 def _attribute_left(scene: Scene, party: _Party, other: _Party, owner: nn.Module, attribute: str) -> Explanation:
-    code: Any = getattr(type(owner).__init__, "__code__", None)
-    path = code.co_filename if code is not None and is_users(code.co_filename) else ""
-    statement = source_of(path).assignment_to_self(type(owner).__name__, attribute) if path else None
-    place = source_of(path).place(statement) if statement is not None else scene.place
+    found = class_source(type(owner))
+    statement = found[0].assignment_to_self(type(owner).__name__, attribute) if found is not None else None
+    place = found[0].place(statement) if found is not None and statement is not None else scene.place
     at = f" It is set at {spot(place)}." if statement is not None else ""
-    return Explanation(
-        "device",
+    return scene.explanation(
         f"{party.name} is on cpu, but {other.name} is on {other.device}.",
         (
             f"`{attribute}` is a plain attribute of {type(owner).__name__}, neither a parameter nor a buffer, "
-            f"so .to(device) leaves it behind.{at}",
+            f"so .to(device) does not move it.{at}",
         ),
         f'Register it, so that it moves with the module: self.register_buffer("{attribute}", …).',
         place,
@@ -262,19 +240,17 @@ def _attribute_left(scene: Scene, party: _Party, other: _Party, owner: nn.Module
 
 
 def _made_in_place(scene: Scene, other: _Party) -> Explanation | None:
-    """Only one device among the variables: the other tensor is made inside the expression itself."""
+    """Only one device among the variables: the expression itself creates the other tensor."""
     unkept = [node for node, value in scene.operands() if value is MISSING]
     made = next((call for node in unkept if (call := _maker(node)) is not None), None)
     if made is None:
         return None
     text = scene.crash.text(made)
-    message = f"`{text}` makes its tensor on cpu, but {other.name} is on {other.device}."
+    message = f"`{text}` creates its tensor on cpu, but {other.name} is on {other.device}."
     reference = _reference(scene.crash, made, other) or _target(other)
-    return Explanation(
-        "device",
+    return scene.explanation(
         message,
         other.origin.lines,
         _fix_maker(made, text, reference, scene.place),
-        scene.place,
-        _patch(made, scene.place, reference),
+        diff=_patch(made, scene.place, reference),
     )

@@ -1,5 +1,5 @@
-"""Tensors of different types met in a layer, a loss or a product; or whole numbers were wanted and fractions came, or
-the reverse."""
+"""Tensors of different dtypes met in a layer, a loss or a product; or floats came where integers are needed, or the
+reverse."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.crash.explanation import Explanation, described
-from trueloop.crash.origin import Origin, came, origin
+from trueloop.crash.origin import layer_input, origins
 from trueloop.crash.scene import Layer, Scene
 from trueloop.taps.loss import LOSSES
 
 __all__ = ["explain"]
 
 _SIGNS: Final = re.compile(
-    r"must have the same dtype|to have the same dtype|Input type \([\w: ]+\) and (?:bias|weight) type \([\w: ]+\) should be the same"
-    r"|does not match weight dtype|mixed dtype \(CPU\)|expected scalar type \w+ but found \w+|[Ff]ound dtype \w+ but expected \w+"
-    r"|expected target dtype to be|Expected floating point type for target with class|can't be cast to the desired output type"
-    r"|have one of the following scalar types: Long, Int|\"nll_loss\w*\" not implemented for|tensors used as indices must be long"
+    r"must have the same dtype|to have the same dtype|Input type \([\w: ]+\) and (?:bias|weight) type \([\w: ]+\) "
+    r"should be the same"
+    r"|does not match weight dtype|mixed dtype \(CPU\)|expected scalar type \w+ but found \w+|[Ff]ound dtype \w+ but "
+    r"expected \w+"
+    r"|expected target dtype to be|Expected floating point type for target with class|can't be cast to the desired "
+    r"output type"
+    r"|have one of the following scalar types: Long, Int|\"nll_loss\w*\" not implemented for|tensors used as indices "
+    r"must be long"
 )
-"""How torch says it, over its versions."""
+"""Messages of torch, over its versions."""
 _CASTS: Final = {
     torch.float32: ".float()",
     torch.float64: ".double()",
@@ -30,9 +34,8 @@ _CASTS: Final = {
     torch.bfloat16: ".bfloat16()",
     torch.int64: ".long()",
 }
-"""How a conversion is usually written."""
 _BY_CLASS: Final = ("cross_entropy", "nll_loss")
-"""Losses whose target holds class numbers."""
+"""Losses whose target holds class indices."""
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -43,9 +46,7 @@ def explain(scene: Scene) -> Explanation | None:
         return _loss(scene, loss.function, loss.locals.get("input"), loss.locals.get("target"))
     if scene.layer is not None:
         return _layer(scene, scene.layer)
-    if isinstance(scene.library_local(("backward",), "self"), Tensor):
-        return _backward(scene)
-    return _operands(scene)
+    return _operands(scene) if scene.backward_root is None else _backward(scene)
 
 
 def _short(tensor: Tensor) -> str:
@@ -53,120 +54,91 @@ def _short(tensor: Tensor) -> str:
 
 
 def _cast(name: str, wanted: torch.dtype) -> str:
-    plain = name.strip("`")
-    known = plain if name.startswith("`") else "x"
-    return f"{known}{_CASTS.get(wanted, f'.to({wanted})')}"
+    return f"{name.strip('`') if name.startswith('`') else 'x'}{_CASTS.get(wanted, f'.to({wanted})')}"
 
 
 def _layer(scene: Scene, layer: Layer) -> Explanation | None:
-    given = layer.given
+    given, module = layer.given, layer.module
     if not isinstance(given, Tensor):
         return None
-    name, came_from = came(scene, layer)
-    if isinstance(layer.module, (nn.Embedding, nn.EmbeddingBag)) and given.is_floating_point():
-        message = f"`{layer.name}` (Embedding) looks rows up by number and needs int64 or int32, but {name} is {described(given)}."
-        return Explanation(
-            "dtype",
-            message,
-            came_from.lines,
-            f"Write {_cast(name, torch.int64)}, if its values are row numbers.",
-            scene.place,
+    name, came_from = layer_input(scene, layer)
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and given.is_floating_point():
+        message = (
+            f"`{layer.name}` (Embedding) looks up rows by index and needs int64 or int32, but {name} is "
+            f"{described(given)}."
         )
-    weight = next(
-        (
-            p
-            for p in (*layer.module.parameters(recurse=False), *layer.module.buffers(recurse=False))
-            if p.is_floating_point()
-        ),
-        None,
-    )
+        fix = f"Write {_cast(name, torch.int64)} if its values are row indices."
+        return scene.explanation(message, came_from.lines, fix)
+    own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    weight = next((tensor for tensor in own if tensor.is_floating_point()), None)
     if weight is None or weight.dtype == given.dtype:
         return None
-    message = f"`{layer.name}` ({type(layer.module).__name__}) has {_short(weight)} weights, but {name} is {described(given)}."
-    return Explanation(
-        "dtype", message, (*came_from.lines, *_remark(given, came_from)), _layer_fix(name, given, weight), scene.place
+    message = (
+        f"`{layer.name}` ({type(module).__name__}) has {_short(weight)} weights, but {name} is {described(given)}."
     )
-
-
-def _remark(given: Tensor, came_from: Origin) -> tuple[str, ...]:
-    if given.dtype == torch.float64 and any("numpy" in line or "np." in line for line in came_from.lines):
-        return ("numpy makes float64 unless it is told otherwise; torch's layers are float32.",)
-    return ()
+    lines = came_from.lines
+    if given.dtype == torch.float64 and any("numpy" in line or "np." in line for line in lines):
+        lines = (*lines, "numpy creates float64 arrays by default; torch layers are float32.")
+    return scene.explanation(message, lines, _layer_fix(name, given, weight))
 
 
 def _layer_fix(name: str, given: Tensor, weight: Tensor) -> str:
+    cast = _cast(name, weight.dtype)
     if given.dtype == torch.uint8:
-        return f"Convert it, and for images scale it too: {_cast(name, weight.dtype)} / 255."
+        return f"Convert it, and scale images to 0..1: {cast} / 255."
     if {given.dtype, weight.dtype} & {torch.float16, torch.bfloat16}:
-        return f"Run the model and its loss under torch.autocast, or convert: {_cast(name, weight.dtype)}."
-    return f"Convert it where the data is made, or here: {_cast(name, weight.dtype)}."
+        return f"Run the model and its loss under torch.autocast, or convert: {cast}."
+    return f"Convert it where the data is created, or here: {cast}."
 
 
 def _loss(scene: Scene, function: str, scores: object, target: object) -> Explanation | None:
     if not isinstance(scores, Tensor) or not isinstance(target, Tensor):
         return None
     argument = scene.argument(1)
-    name = f"`{scene.crash.text(argument)}`" if argument is not None else "the target"
-    lines = origin(scene, scene.crash, argument).lines
+    name, lines = scene.named(argument, "the target"), origins(scene, argument)
     if function in _BY_CLASS and target.shape == scores.shape and not target.is_floating_point():
         message = (
-            f"{function} takes {name}, {described(target)}, for class probabilities, because it has the shape of the predictions, "
-            f"and those must be {_short(scores)}."
+            f"{name}, {described(target)}, has the shape of the predictions, so {function} takes it for class "
+            "probabilities, "
+            f"which must be {_short(scores)}."
         )
-        return Explanation(
-            "dtype",
-            message,
-            lines,
-            f"For one-hot labels write {_cast(name, scores.dtype)}, or class numbers: {name.strip('`')}.argmax(1).",
-            scene.place,
+        fix = (
+            f"For one-hot labels write {_cast(name, scores.dtype)}, or use class indices: {name.strip('`')}.argmax(1)."
         )
+        return scene.explanation(message, lines, fix)
     if function in _BY_CLASS and target.dtype not in (torch.int64, torch.uint8):
-        message = f"{function} needs class numbers in int64, but {name} is {described(target)}."
-        return Explanation(
-            "dtype", message, lines, f"Write {_cast(name, torch.int64)}, if its values are class numbers.", scene.place
-        )
+        message = f"{function} needs class indices in int64, but {name} is {described(target)}."
+        return scene.explanation(message, lines, f"Write {_cast(name, torch.int64)} if its values are class indices.")
     if function not in _BY_CLASS and target.dtype != scores.dtype:
-        message = f"{function} compares numbers of one type: the predictions are {described(scores)}, but {name} is {described(target)}."
-        return Explanation("dtype", message, lines, f"Write {_cast(name, scores.dtype)}.", scene.place)
+        both = f"the predictions are {described(scores)}, but {name} is {described(target)}"
+        return scene.explanation(f"{function} needs one dtype: {both}.", lines, f"Write {_cast(name, scores.dtype)}.")
     return None
 
 
 def _backward(scene: Scene) -> Explanation | None:
-    """`Found dtype Double but expected Float`: a loss whose target had another type fails only when it goes back."""
+    """`Found dtype Double but expected Float`: a loss over two dtypes fails only in its backward."""
     words = re.search(r"ound dtype (\w+) but expected (\w+)", scene.message)
     if words is None:
         return None
-    return Explanation(
-        "dtype",
-        f"A gradient came back as {words[1]} where the forward had {words[2]}: a loss was computed from tensors of two types.",
+    return scene.explanation(
+        f"A gradient is {words[1]} where the forward was {words[2]}: a loss was computed from tensors of two dtypes.",
         (),
         f"Convert the target to {words[2]} before the loss.",
-        scene.place,
     )
 
 
 def _operands(scene: Scene) -> Explanation | None:
-    tensors = [
-        (f"`{scene.crash.text(node)}`", value, node) for node, value in scene.operands() if isinstance(value, Tensor)
-    ]
+    tensors = [(scene.named(node, ""), value, node) for node, value in scene.tensors()]
     if "used as indices" in scene.message and len(tensors) == 2:
         name, index, node = tensors[1]
-        message = f"{name} is {described(index)}, and indices must be whole numbers or booleans."
-        return Explanation(
-            "dtype",
-            message,
-            origin(scene, scene.crash, node).lines,
-            f"Write {_cast(name, torch.int64)}, or compare it to get a mask.",
-            scene.place,
-        )
+        message = f"{name} is {described(index)}, but indices must be integers or booleans."
+        fix = f"Write {_cast(name, torch.int64)}, or compare it to get a mask."
+        return scene.explanation(message, origins(scene, node), fix)
     if len(tensors) != 2 or tensors[0][1].dtype == tensors[1][1].dtype:
         return None
     (left, one, left_node), (right, other, right_node) = tensors
-    message = f"{left} is {described(one)} and {right} is {described(other)}: a product needs one type."
-    lines = (*origin(scene, scene.crash, left_node).lines, *origin(scene, scene.crash, right_node).lines)
-    wanted, odd = (one.dtype, right) if _is_default(one) or not _is_default(other) else (other.dtype, left)
-    return Explanation("dtype", message, lines, f"Write {_cast(odd, wanted)}.", scene.place)
-
-
-def _is_default(tensor: Tensor) -> bool:
-    return tensor.dtype == torch.get_default_dtype()
+    message = f"{left} is {described(one)} and {right} is {described(other)}: a matrix product needs one dtype."
+    default = torch.get_default_dtype()
+    keeps_left = one.dtype == default or other.dtype != default
+    wanted, odd = (one.dtype, right) if keeps_left else (other.dtype, left)
+    return scene.explanation(message, origins(scene, left_node, right_node), f"Write {_cast(odd, wanted)}.")

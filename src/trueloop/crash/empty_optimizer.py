@@ -6,9 +6,9 @@ import ast
 
 from torch import nn
 
-from trueloop.crash.explanation import Explanation, spot
-from trueloop.crash.origin import origin
-from trueloop.crash.scene import MISSING, Scene
+from trueloop.crash.explanation import Explanation
+from trueloop.crash.origin import origins
+from trueloop.crash.scene import Scene
 
 __all__ = ["explain"]
 
@@ -17,41 +17,27 @@ def explain(scene: Scene) -> Explanation | None:
     if "optimizer got an empty parameter list" not in scene.message:
         return None
     argument = scene.argument()
-    owner = _owner(scene, argument)
-    if owner is None:
-        text = f"`{scene.crash.text(argument)}`" if argument is not None else "What it was given"
-        fix = "Pass a list, or the iterator right away: an iterator such as model.parameters() can be read only once."
-        details = origin(scene, scene.crash, argument).lines
-        return Explanation(
-            "empty-optimizer", f"{text} holds no parameters at {spot(scene.place)}.", details, fix, scene.place
+    function = argument.func if isinstance(argument, ast.Call) else None
+    module = scene.crash.value(function.value) if isinstance(function, ast.Attribute) else None
+    if function is None or not isinstance(module, nn.Module) or not ast.unparse(function).endswith("parameters"):
+        return scene.explanation(
+            f"{scene.named(argument, 'The argument of the optimizer')} contains no parameters.",
+            origins(scene, argument),
+            "Pass a list, or call model.parameters() here: an iterator can be read only once.",
         )
-    name, module = owner
-    hidden = _hidden(module)
+    name, hidden = scene.crash.text(function).rpartition(".")[0], _hidden(module)
     message = f"`{name}` ({type(module).__name__}) has no parameters, so there is nothing to optimize."
-    if hidden:
-        detail = f"`{name}.{hidden}` holds modules in a plain {type(vars(module)[hidden]).__name__}, where nn.Module does not see them."
-        fix = f"Keep them in nn.ModuleList or nn.ModuleDict: self.{hidden} = nn.ModuleList(…)."
-        return Explanation("empty-optimizer", message, (detail,), fix, scene.place)
-    return Explanation(
-        "empty-optimizer", message, (), "Build its layers in __init__, as attributes of the module.", scene.place
+    if not hidden:
+        return scene.explanation(message, (), "Build its layers in __init__, as attributes of the module.")
+    kind = type(vars(module)[hidden]).__name__
+    detail = f"`{name}.{hidden}` holds modules in a plain {kind}, which nn.Module does not search for parameters."
+    return scene.explanation(
+        message, (detail,), f"Use nn.ModuleList or nn.ModuleDict: self.{hidden} = nn.ModuleList(…)."
     )
 
 
-def _owner(scene: Scene, argument: ast.AST | None) -> tuple[str, nn.Module] | None:
-    """`model` in `model.parameters()`."""
-    if (
-        isinstance(argument, ast.Call)
-        and isinstance(argument.func, ast.Attribute)
-        and argument.func.attr in ("parameters", "named_parameters")
-    ):
-        value = scene.crash.value(argument.func.value)
-        if isinstance(value, nn.Module) and value is not MISSING:
-            return scene.crash.text(argument.func.value), value
-    return None
-
-
 def _hidden(module: nn.Module) -> str:
-    """An attribute that keeps modules out of sight."""
+    """An attribute that holds modules in a plain container."""
     for name, value in vars(module).items():
         parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
         if not name.startswith("_") and any(isinstance(part, nn.Module) for part in parts):

@@ -1,8 +1,6 @@
-"""Exception -> explanation: the first kind that recognises it. The folder is the registry: every other file in it is a
-kind.
+"""Exception -> explanation, by the first kind that recognizes it. The folder is the registry.
 
-A kind is a file with a function `explain(scene)` that returns an explanation or, if it does not recognise the crash,
-None.
+A kind is a file with a function `explain(scene)`, which returns an explanation, or None if it does not recognize the crash.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Final
 
 import torch
 
@@ -21,48 +18,46 @@ from trueloop.crash.explanation import Explanation
 from trueloop.crash.scene import Scene
 from trueloop.results.check import Verdict
 
-__all__ = ["BASES", "all_kinds", "explain", "explained"]
-
-BASES: Final = frozenset({"__init__", "explain", "explanation", "origin", "scene"})
-"""Files that kinds share; the others are kinds."""
+__all__ = ["all_kinds", "explain", "explained"]
 
 
 @lru_cache(maxsize=1)
 def all_kinds() -> dict[str, Callable[[Scene], Explanation | None]]:
-    """Each kind's function, by the kind's name."""
-    names = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in BASES)
-    return {name.replace("_", "-"): import_module(f"trueloop.crash.{name}").explain for name in names}
+    """The `explain` function of each kind, by the kind's name."""
+    this = Path(__file__)
+    names = sorted(file.stem for file in this.parent.glob("*.py") if file != this)
+    modules = {name: import_module(f"trueloop.crash.{name}") for name in names}
+    return {name.replace("_", "-"): module.explain for name, module in modules.items() if hasattr(module, "explain")}
 
 
 def explain(error: BaseException) -> Explanation | None:
-    """What an exception means in the user's terms; None if it is of no known kind.
+    """What an exception means in the user's terms; None if no kind recognizes it.
 
-    Looks at the live frames of its traceback, so it must be asked before those are gone; keeps nothing of them.
+    Reads the live frames of the traceback, so call it before they are gone. It keeps nothing of them.
     """
     grad_enabled = torch.is_grad_enabled()
     with torch.no_grad():
         for one in _chain(error):
             scene = Scene.of(one, grad_enabled)
-            for kind in all_kinds().values() if scene is not None else ():
-                assert scene is not None
-                explanation = kind(scene)
+            for name, kind in all_kinds().items() if scene is not None else ():
+                explanation = kind(scene)  # type: ignore[arg-type]
                 if explanation is not None:
-                    return explanation
+                    return replace(explanation, kind=name)
     return None
 
 
 def explained(verdict: Verdict, error: BaseException | None) -> Verdict:
-    """The verdict with what the script's own exception means. That we cannot say must never hide that exception."""
+    """The verdict with an explanation of the script's own exception. A failure to explain must never hide that one."""
     if error is None or verdict.outcome.reason != "exception":
         return verdict
     try:
         return replace(verdict, crash=explain(error))
-    except Exception:  # noqa: BLE001 - whatever goes wrong here is ours, and is reported as ours
+    except Exception:  # noqa: BLE001 - trueloop's own failure, reported as such
         return replace(verdict, failures=(*verdict.failures, f"explaining the crash failed:\n{traceback.format_exc()}"))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, then what it was raised from."""
+    """The exception, then those it was raised from."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

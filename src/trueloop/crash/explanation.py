@@ -1,6 +1,6 @@
-"""How an explanation is worded: the value, and how places, tensors and sizes are written in it.
+"""How an explanation is worded: how places, tensors and sizes are written in it.
 
-Every explanation is a few short sentences with real numbers. A kind that is not sure says less, or nothing.
+An explanation is a few short sentences with this run's numbers. A kind that is not certain says less, or nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trueloop.usercode.source import shown_path
 __all__ = ["Explanation", "article", "described", "factors", "size", "spot", "written", "written_layer"]
 
 Explanation: TypeAlias = CrashExplanation
-"""The value lives with the words, because reports show it and may not import torch."""
+"""Defined in results/, because reports show it and may not import torch."""
 
 
 def spot(place: Place | None) -> str:
@@ -32,7 +32,7 @@ def written(dimensions: Sequence[int]) -> str:
 
 
 def described(value: object) -> str:
-    """`float32 [64, 400]`, with the device where it is not the CPU; a container says what is in it."""
+    """`float32 [64, 400]`, with the device unless it is the CPU; a container with its contents."""
     if isinstance(value, Tensor):
         kind = str(value.dtype).removeprefix("torch.")
         where = "" if value.device.type == "cpu" else f" on {value.device}"
@@ -51,7 +51,7 @@ def factors(dimensions: Sequence[int]) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes as a person says them: `1.5 GiB`."""
+    """Bytes with a unit: `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
@@ -60,19 +60,16 @@ def size(count: float) -> str:
 
 
 def article(noun: str) -> str:
-    """An LSTM, a GRU: the letters that sound like vowels when a name is spelled out count too."""
+    """An LSTM, a GRU: letters that sound like vowels when a name is spelled out count too."""
     vowel = noun[:1] in "AEIOUaeio" or (noun[1:2].isupper() and noun[:1] in "FHLMNRSX")
     return "an" if vowel else "a"
 
 
 def written_layer(module: nn.Module) -> str:
-    """A layer as its user writes it: `Linear(256, 120)`, `Conv2d(3, 8)`; just the class where it has no two numbers."""
+    """A layer as the user writes it: `Linear(256, 120)`, `Conv2d(3, 8)`; only the class if it has no such sizes."""
     name = type(module).__name__
-    for first, second in (
-        ("in_features", "out_features"),
-        ("in_channels", "out_channels"),
-        ("num_embeddings", "embedding_dim"),
-    ):
+    pairs = (("in_features", "out_features"), ("in_channels", "out_channels"), ("num_embeddings", "embedding_dim"))
+    for first, second in pairs:
         numbers = (getattr(module, first, None), getattr(module, second, None))
         if all(isinstance(number, int) for number in numbers):
             return f"{name}({numbers[0]}, {numbers[1]})"

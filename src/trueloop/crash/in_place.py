@@ -1,5 +1,4 @@
-"""A tensor that backward needs was changed in place after it had been saved, or a leaf that requires grad was changed
-in place."""
+"""An in-place change overwrote a tensor that backward needs, or changed a leaf that requires grad."""
 
 from __future__ import annotations
 
@@ -16,30 +15,29 @@ from trueloop.crash.explanation import Explanation, described, spot
 from trueloop.crash.scene import MISSING, Scene, Step
 from trueloop.event import Place
 from trueloop.measure.graph import LEAF, node_name, nodes, through_views
-from trueloop.taps.place import is_users
 from trueloop.torch_private.autograd import saved, saved_names
-from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
+from trueloop.usercode.ownership import class_source, methods_of
+from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["explain"]
 
 _CHANGED: Final = re.compile(
-    r"modified by an inplace operation: (?P<what>\[[\w.]+ \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<by>\w+),)?"
+    r"modified by an inplace operation: (?P<what>\[[\w.]+ \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of "
+    r"(?P<by>\w+),)?"
     r" is at version (?P<now>\d+); expected version (?P<then>\d+))"
 )
-"""How torch says it: the tensor, what made it last, and its versions."""
+"""The tensor, the operation that wrote it last, and its versions."""
 _LEAF: Final = re.compile(r"a (view of a )?leaf Variable that requires grad is being used in an in-place operation")
-"""How torch says it of a leaf, or of a view of one."""
 _OPERATORS: Final = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.Pow: "Pow", ast.MatMult: "Mm"}
-"""What an operator of an augmented assignment is called in a graph."""
+"""Operators of augmented assignments -> their names in the graph."""
 _SYMBOLS: Final = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Pow": "**", "Mm": "@"}
-"""And how it is written."""
 _HARMLESS: Final = frozenset({"requires_grad_", "clip_grad_norm_", "clip_grad_value_", "share_memory_", "detach_"})
-"""Methods with a trailing underscore that change no values, or only gradients."""
+"""Methods with a trailing underscore that do not change values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What backward wanted back."""
+    """The saved tensor that backward needs."""
 
     node: Any
     slot: str
@@ -50,7 +48,7 @@ class _Saved:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A statement of the user's that changes a tensor in place."""
+    """A statement in the user's code that changes a tensor in place."""
 
     place: Place
     text: str
@@ -64,23 +62,18 @@ def explain(scene: Scene) -> Explanation | None:
     if _LEAF.search(scene.message):
         return _leaf(scene)
     found = _CHANGED.search(scene.message)
-    root = scene.library_local(("backward",), "self") if found else MISSING
-    if root is MISSING and found:
-        roots = scene.library_local(("backward", "grad"), "tensors")
-        root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
-    if found is None or not isinstance(root, Tensor) or root.grad_fn is None:
+    root = scene.backward_root
+    needed = None if found is None or root is None else _find(root, found["what"])
+    if found is None or needed is None:
         return None
-    saved = _find(root, found["what"])
-    if saved is None:
-        return None
-    weight = _weight(saved, found["shape"])
+    weight = _weight(needed, found["shape"])
     stepped = _stepped(scene, weight, found) if weight is not None else None
-    return stepped or _overwritten(scene, saved, found)
+    return stepped or _overwritten(scene, needed, found)
 
 
 def _find(root: Tensor, what: str) -> _Saved | None:
-    """The node whose saved tensor cannot be handed back: asking for it raises what backward raised."""
-    for node in nodes(root.grad_fn):
+    """The node whose saved tensor cannot be read: reading it raises what backward raised."""
+    for node in nodes(root.grad_fn) if root.grad_fn is not None else ():
         for name in saved_names(node):
             try:
                 saved(node, name)
@@ -98,8 +91,7 @@ def _plain(node: Any) -> str:
 
 
 def _weight(saved: _Saved, shape: str) -> Tensor | None:
-    """The parameter that was saved, if a parameter was: a leaf behind the node in that slot, only turned on its
-    side."""
+    """The parameter that was saved, if one was: a leaf behind the node in that slot, perhaps transposed."""
     sizes = sorted(int(part) for part in shape.split(",") if part.strip())
     position = {("Mul", "self"): 0, ("Mul", "other"): 1}.get((saved.operation, saved.slot))
     behind = [following for following, _ in saved.node.next_functions]
@@ -119,32 +111,25 @@ def _stepped(scene: Scene, weight: Tensor, found: re.Match[str]) -> Explanation 
     name = _parameter_name(scene, weight)
     for step in scene.users:
         for variable, optimizer in list(step.locals.items()):
-            if not isinstance(optimizer, Optimizer) or not any(
-                p is weight for group in optimizer.param_groups for p in group["params"]
-            ):
-                continue
-            call = _last_call(step, variable)
+            groups = optimizer.param_groups if isinstance(optimizer, Optimizer) else ()
+            held = any(parameter is weight for group in groups for parameter in group["params"])
+            call = _last_call(step, variable) if held else None
             if call is not None:
                 where = step.source.place(call)
-                return Explanation(
-                    "in-place",
-                    f"`{name}` was changed by {variable}.step() at {spot(where)} between the forward and this backward, "
-                    f"which needs its old value (version {found['then']}, it is now {found['now']}).",
+                return scene.explanation(
+                    f"{variable}.step() at {spot(where)} changed `{name}` between the forward and this backward, "
+                    f"which needs the old value (version {found['then']}, now {found['now']}).",
                     (f"`{name}` is {described(weight)} and belongs to `{variable}` ({type(optimizer).__name__}).",),
-                    f"Call every backward that goes through `{name}` before {variable}.step(), or run its forward again after the step.",
+                    f"Call every backward through `{name}` before {variable}.step(), or run the forward again after "
+                    "the step.",
                     where,
                 )
     return None
 
 
 def _last_call(step: Step, variable: str) -> ast.Call | None:
-    """`variable.step(…)`: the last one before the crash, or the last of all, in an earlier round of the loop."""
-    calls = [
-        node
-        for node in ast.walk(step.source.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
-        and isinstance(node.func.value, ast.Name) and node.func.value.id == variable
-    ]  # fmt: skip
+    """`variable.step(…)`: the last call before the crash; else the last of all, from an earlier iteration."""
+    calls = [call for call in calls_in(step.source.tree) if ast.unparse(call.func) == f"{variable}.step"]
     calls.sort(key=lambda call: (call.lineno < step.line, call.lineno))
     return calls[-1] if calls else None
 
@@ -154,9 +139,8 @@ def _parameter_name(scene: Scene, weight: Tensor) -> str:
         for path, parameter in module.named_parameters():
             if parameter is weight:
                 return f"{variable}.{path}"
-    return next(
-        (name for step in scene.users for name, value in list(step.locals.items()) if value is weight), "a parameter"
-    )
+    variables = ((name, value) for step in scene.users for name, value in list(step.locals.items()))
+    return next((name for name, value in variables if value is weight), "a parameter")
 
 
 # -- an activation that a statement overwrote --
@@ -169,31 +153,22 @@ def _overwritten(scene: Scene, saved: _Saved, found: re.Match[str]) -> Explanati
     changed = "an in-place change" if times == 1 else f"{times} in-place changes"
     every = sorted(_changes(scene), key=lambda change: (change.place.path, change.place.line))
     changes = _narrowed(every, saved, found["by"] or "", times)
-    who = (
-        layer.removeprefix("in ")
-        if layer.startswith("in ")
-        else f"{saved.operation.lower()}{f' ({layer})' if layer else ''}"
-    )
-    message = f"{who} kept {which} [{found['shape']}] for backward, and {changed} overwrote it before backward ran."
+    operation = f"{saved.operation.lower()}{f' ({layer})' if layer else ''}"
+    who = layer.removeprefix("in ") if layer.startswith("in ") else operation
+    message = f"{who} saved {which} [{found['shape']}] for backward, and {changed} overwrote it before backward ran."
     if len(changes) == 1:
         only = changes[0]
-        sure = (
-            f"The in-place statement at {spot(only.place)} did it"
-            if changes is not every
-            else f"The one in-place statement found is at {spot(only.place)}"
-        )
-        return Explanation("in-place", message, (f"{sure}: {only.text}",), only.fix, only.place, _patch(only))
+        certain, likely = "The in-place statement is at", "The only in-place statement found is at"
+        detail = f"{likely if changes is every else certain} {spot(only.place)}: {only.text}"
+        return scene.explanation(message, (detail,), only.fix, only.place, _patch(only))
     details = tuple(f"In place at {spot(change.place)}: {change.text}" for change in changes[:4])
-    fix = (
-        changes[0].fix
-        if changes
-        else "Find the operation whose name ends in _ (or x += …, x[i] = …, inplace=True) and write it out of place."
-    )
-    return Explanation("in-place", message, details, fix, changes[0].place if changes else scene.place)
+    unknown = "Find the operation whose name ends in _ (or x += …, x[i] = …, inplace=True) and write it out of place."
+    fix = changes[0].fix if changes else unknown
+    return scene.explanation(message, details, fix, changes[0].place if changes else scene.place)
 
 
 def _layer_of(scene: Scene, node: Any) -> str:
-    """The layer whose weights stand at or just behind a node."""
+    """The layer whose weights are inputs of a node, or of a node close behind it."""
     names = {id(parameter): path for _, module in scene.modules() for path, parameter in module.named_parameters()}
     level, words = [node], "in"
     for _ in range(4):
@@ -203,40 +178,36 @@ def _layer_of(scene: Scene, node: Any) -> str:
                 leaf = getattr(inner[-1], "variable", None) if inner else None
                 if leaf is not None and id(leaf) in names:
                     return f"{words} `{names[id(leaf)].rpartition('.')[0] or names[id(leaf)]}`"
-        level, words = (
-            [following for candidate in level for following, _ in candidate.next_functions if following is not None],
-            "after",
-        )
+        level = [following for node in level for following, _ in node.next_functions if following is not None]
+        words = "after"
     return ""
 
 
 def _narrowed(changes: list[_Change], saved: _Saved, by: str, times: int) -> list[_Change]:
-    """Those that fit what torch says: it names the operation that made the tensor last, or, for a saved output,
+    """The changes that fit torch's message, which names the last operation on the tensor, or, for a saved output, the
     first."""
     by = re.sub(r"Backward\d*$", "", by)
     if saved.slot.startswith(("result", "output")):
-        fitting = [change for change in changes if _made_by(change, saved.operation)]
+        fitting = [change for change in changes if _is_output_of(change, saved.operation)]
     else:
         fitting = [change for change in changes if change.operation.lower() == by.lower()]
     return fitting if len(fitting) >= times else changes
 
 
-def _made_by(change: _Change, operation: str) -> bool:
-    """Is the variable that is changed the output of this operation, as written?"""
+def _is_output_of(change: _Change, operation: str) -> bool:
+    """Does the source assign the output of this operation to the variable that is changed?"""
     source = source_of(change.place.path)
     function = source.enclosing_function(change.place.line) or source.tree
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == change.variable for t in node.targets
-        ):
-            value = node.value
-            if isinstance(value, ast.Call) and called_name(value).lower().startswith(operation.lower()):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            assigned = any(isinstance(target, ast.Name) and target.id == change.variable for target in node.targets)
+            if assigned and called_name(node.value).lower().startswith(operation.lower()):
                 return True
     return False
 
 
 def _changes(scene: Scene) -> Iterator[_Change]:
-    """In-place statements in the user's forwards and in the calls that led to backward."""
+    """In-place statements in the user's forwards and in the frames that led to backward."""
     seen: set[tuple[str, int]] = set()
     for source, function, step in _functions(scene):
         for node in _within(function):
@@ -247,62 +218,38 @@ def _changes(scene: Scene) -> Iterator[_Change]:
     for variable, model in scene.modules():
         for path, module in model.named_modules():
             if getattr(module, "inplace", False) is True and variable != "self":
-                name = type(module).__name__
-                yield _Change(
-                    _built_at(model, path) or scene.place,
-                    f"`{path}` is {name}(inplace=True)",
-                    name,
-                    path,
-                    f"Build `{path}` with inplace=False.",
-                )
+                name, fix = type(module).__name__, f"Build `{path}` with inplace=False."
+                place = _built_at(model, path) or scene.place
+                yield _Change(place, f"`{path}` is {name}(inplace=True)", name, path, fix)
 
 
 def _within(function: ast.AST) -> Iterator[ast.AST]:
-    """What a function or a module executes itself, without what it only defines."""
+    """The nodes that a function or a file executes itself, without the functions that it defines."""
     waiting = [function]
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(
-            child
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.Lambda))
-        )
+        definitions = (ast.FunctionDef, ast.ClassDef, ast.Lambda)
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, definitions))
 
 
 def _built_at(model: nn.Module, path: str) -> Place | None:
     owner_path, _, attribute = path.rpartition(".")
     owner = type(model.get_submodule(owner_path))
-    code: Any = getattr(owner.__init__, "__code__", None)
-    if code is None or not is_users(code.co_filename):
-        return None
-    source = source_of(code.co_filename)
-    statement = source.assignment_to_self(owner.__name__, attribute)
-    return source.place(statement) if statement is not None else None
+    found = class_source(owner)
+    statement = found[0].assignment_to_self(owner.__name__, attribute) if found is not None else None
+    return found[0].place(statement) if found is not None and statement is not None else None
 
 
 def _functions(scene: Scene) -> Iterator[tuple[Source, ast.AST, Step | None]]:
     for step in scene.users:
         function = step.source.enclosing_function(step.line)
-        yield (
-            step.source,
-            function or step.source.tree,
-            step if function is None or function.name == step.function else None,
-        )
-    for module in {type(inner): inner for _, model in scene.modules() for inner in model.modules()}.values():
-        forward = getattr(type(module).forward, "__code__", None)
-        if forward is not None and is_users(forward.co_filename):
-            source = source_of(forward.co_filename)
-            function = source.enclosing_function(forward.co_firstlineno + 1)
-            owner = source.class_named(type(module).__name__)
-            if owner is not None:
-                yield from (
-                    (source, node, None)
-                    for node in owner.body
-                    if isinstance(node, ast.FunctionDef) and node.name != "__init__"
-                )
-            elif function is not None:
-                yield source, function, None
+        known = function is None or function.name == step.function
+        yield step.source, function or step.source.tree, step if known else None
+    for cls in dict.fromkeys(type(inner) for _, model in scene.modules() for inner in model.modules()):
+        found = class_source(cls)
+        if found is not None:
+            yield from ((found[0], method, None) for method in methods_of(cls) if method.name != "__init__")
 
 
 def _change(source: Source, node: ast.AST, function: ast.AST, step: Step | None) -> _Change | None:
@@ -311,14 +258,19 @@ def _change(source: Source, node: ast.AST, function: ast.AST, step: Step | None)
         if not _may_be_tensor(node, function, step):
             return None
         name, operation = source.text(node.target), _OPERATORS[type(node.op)]
-        fix = f"Write {name} = {name} {_SYMBOLS[operation]} … at {spot(source.place(node))}, which makes a new tensor."
+        fix = (
+            f"Write {name} = {name} {_SYMBOLS[operation]} … at {spot(source.place(node))}, which creates a new tensor."
+        )
         return _Change(source.place(node), source.text(node), operation, name, fix, node)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
         if step is not None and not isinstance(step.value(target.value), Tensor):
             return None
         name = source.text(target.value)
-        fix = f"Collect the parts and join them with torch.stack or torch.cat, or write into a copy: {name} = {name}.clone() first."
+        fix = (
+            f"Collect the parts and join them with torch.stack or torch.cat, or write to a copy: {name} = "
+            f"{name}.clone()."
+        )
         return _Change(source.place(node), source.text(node), "CopySlices", name, fix, node)
     if isinstance(node, ast.Call):
         return _call_change(source, node)
@@ -327,25 +279,17 @@ def _change(source: Source, node: ast.AST, function: ast.AST, step: Step | None)
 
 def _call_change(source: Source, node: ast.Call) -> _Change | None:
     name = called_name(node)
-    asked = any(
-        k.arg == "inplace" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords
-    )
+    asked = any(k.arg == "inplace" and ast.unparse(k.value) == "True" for k in node.keywords)
     trailing = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
     if not asked and not trailing:
         return None
-    is_method = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in (
-        "F",
-        "torch",
-        "nn.functional",
+    changed = node.args[0] if node.args else node.func
+    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in ("F", "torch", "nn.functional"):
+        changed = node.func.value
+    fix = (
+        f"Write {name.rstrip('_')}{'(…, inplace=False)' if asked else '(…)'} at {spot(source.place(node))} and use "
+        "its result."
     )
-    changed = (
-        node.func.value
-        if is_method and isinstance(node.func, ast.Attribute)
-        else node.args[0]
-        if node.args
-        else node.func
-    )
-    fix = f"Write {name.rstrip('_')}{'(…, inplace=False)' if asked else '(…)'} at {spot(source.place(node))} and use what it returns."
     operation = {"relu": "Relu"}.get(name.rstrip("_"), name.rstrip("_").title().replace("_", ""))
     return _Change(source.place(node), source.text(node), operation, source.text(changed), fix)
 
@@ -355,16 +299,11 @@ def _may_be_tensor(node: ast.AugAssign, function: ast.AST, step: Step | None) ->
     if step is not None and isinstance(node.target, ast.Name):
         value = step.value(node.target)
         return value is MISSING or isinstance(value, Tensor)
-    if any(called_name(call) in ("item", "size", "len") for call in ast.walk(node.value) if isinstance(call, ast.Call)):
+    if any(called_name(call) in ("item", "size", "len") for call in calls_in(node.value)):
         return False
-    started = [
-        other.value for other in ast.walk(function) if isinstance(other, ast.Assign) and _targets(other, node.target)
-    ]
-    return not started or not all(isinstance(value, ast.Constant) for value in started)
-
-
-def _targets(assign: ast.Assign, target: ast.expr) -> bool:
-    return any(ast.unparse(one) == ast.unparse(target) for one in assign.targets)
+    name, assignments = ast.unparse(node.target), (one for one in ast.walk(function) if isinstance(one, ast.Assign))
+    starts = [one.value for one in assignments if name in map(ast.unparse, one.targets)]
+    return not starts or not all(isinstance(value, ast.Constant) for value in starts)
 
 
 def _patch(change: _Change) -> str:
@@ -384,20 +323,17 @@ def _patch(change: _Change) -> str:
 
 def _leaf(scene: Scene) -> Explanation | None:
     node = scene.crash.statement
-    tensors = [(name, value) for name, value in scene.operands() if isinstance(value, Tensor)]
-    leaf = next((pair for pair in tensors if pair[1].is_leaf and pair[1].requires_grad), None)
+    leaf = next((pair for pair in scene.tensors() if pair[1].is_leaf and pair[1].requires_grad), None)
     if node is None:
         return None
-    text = scene.crash.text(node)
     if leaf is None:
         who = "A leaf tensor that requires grad"
     else:
         kind = "a parameter" if isinstance(leaf[1], nn.Parameter) else "a leaf"
         who = f"`{scene.crash.text(leaf[0])}`, {described(leaf[1])}, {kind} that requires grad,"
-    return Explanation(
-        "in-place",
-        f"{who} is changed in place by `{text}`: autograd would lose the value whose gradient it is to compute.",
+    return scene.explanation(
+        f"{who} is changed in place by `{scene.crash.text(node)}`: autograd would lose the value whose gradient it "
+        "computes.",
         (),
-        "Wrap an update or an initialisation in `with torch.no_grad():`; to compute with it, write out of place (x = x + …).",
-        scene.place,
+        "Wrap an update or an initialization in `with torch.no_grad():`. To compute with it, write x = x + ….",
     )

@@ -1,4 +1,4 @@
-"""An embedding was asked for a row that it does not have, or a tensor for an index beyond its size."""
+"""An index is outside of an embedding or of a tensor's dimension."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Final
 from torch import Tensor, nn
 
 from trueloop.crash.explanation import Explanation, described, spot
-from trueloop.crash.origin import built, came, origin
+from trueloop.crash.origin import built, layer_input, origins
 from trueloop.crash.scene import Layer, Scene
 from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
-_ROW: Final = "index out of range in self"
-"""How an embedding says it."""
+_EMBEDDING: Final = "index out of range in self"
 _SIZE: Final = re.compile(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)")
-"""How torch says it, with the numbers."""
 
 
 def explain(scene: Scene) -> Explanation | None:
     layer = scene.layer
-    if _ROW in scene.message and layer is not None and isinstance(layer.module, (nn.Embedding, nn.EmbeddingBag)):
+    if _EMBEDDING in scene.message and layer is not None and isinstance(layer.module, (nn.Embedding, nn.EmbeddingBag)):
         return _embedding(scene, layer, layer.module)
     found = _SIZE.search(scene.message)
     return _indexed(scene, found) if found is not None and not scene.beyond else None
@@ -36,36 +34,34 @@ def _embedding(scene: Scene, layer: Layer, module: nn.Embedding | nn.EmbeddingBa
     if not bad:
         return None
     low, high = int(given.min()), int(given.max())
-    name, came_from = came(scene, layer)
+    name, came_from = layer_input(scene, layer)
     where = built(scene, layer)
     at = f" at {spot(where.place)}" if where is not None else ""
-    return Explanation(
-        "index-range",
-        f"`{layer.name}` has {rows} rows (0 to {rows - 1}), but {name} asks for row {high if high >= rows else low}.",
+    values = f"{name} is {described(given)} with values from {low} to {high}"
+    return scene.explanation(
+        f"`{layer.name}` has {rows} rows (0 to {rows - 1}), but {name} contains index {high if high >= rows else low}.",
         (
-            f"{name} is {described(given)} with values from {low} to {high}; {counted(bad, 'value')} of {given.numel()} out of range.",
+            f"{values}; {counted(bad, 'value')} of {given.numel()} out of range.",
             *came_from.lines,
-            *((f"`{layer.name}` is built{at}: {where.text}",) if where is not None else ()),
+            *(() if where is None else (where.line,)),
         ),
         f"Build it with num_embeddings of at least {high + 1}{at}, or keep the values below {rows}."
         if low >= 0
-        else f"Negative values are no rows: correct them, or map them to a padding row below {rows}.",
-        scene.place,
+        else f"Negative values are not valid indices: correct them, or map them to a padding row below {rows}.",
     )
 
 
 def _indexed(scene: Scene, found: re.Match[str]) -> Explanation | None:
     index, dimension, extent = found.groups()
-    operands = [(node, value) for node, value in scene.operands() if isinstance(value, Tensor)]
+    operands = scene.tensors()
     if not operands:
         return None
     node, value = operands[0]
-    return Explanation(
-        "index-range",
-        f"`{scene.crash.text(node)}` is {described(value)}: there is no index {index} in dimension {dimension} of size {extent}.",
-        tuple(line for node, _ in operands for line in origin(scene, scene.crash, node).lines),
+    return scene.explanation(
+        f"Index {index} is out of range for dimension {dimension} of `{scene.crash.text(node)}`, {described(value)}: "
+        f"its size is {extent}.",
+        origins(scene, *(node for node, _ in operands)),
         f"Keep indices between 0 and {int(extent) - 1}."
         if int(extent)
-        else "The dimension is empty: nothing can be picked from it.",
-        scene.place,
+        else "The dimension is empty: no index is valid.",
     )

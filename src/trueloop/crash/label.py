@@ -1,4 +1,4 @@
-"""A label is no class of the model: outside 0 … classes - 1."""
+"""A label is outside of 0 to classes - 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from torch import Tensor
 
 from trueloop.crash.explanation import Explanation, described
-from trueloop.crash.origin import origin
+from trueloop.crash.origin import origins
 from trueloop.crash.scene import Scene
 from trueloop.results.check import counted
 
@@ -17,11 +17,10 @@ __all__ = ["explain"]
 _SIGN: Final = re.compile(
     r"Target (-?\d+) is out of bounds|Class values must be (smaller than num_classes|non-negative)"
 )
-"""How torch says it."""
 _LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
-"""Losses whose target holds class numbers."""
+"""Losses whose target holds class indices."""
 _VOID: Final = 255
-"""How segmentation masks mark pixels that belong to no class."""
+"""How segmentation masks mark pixels without a class."""
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -29,66 +28,42 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     step = next((step for step in scene.beyond if step.function in _LOSSES), None)
     if step is not None:
-        scores, labels, ignored = (
-            step.locals.get("input"),
-            step.locals.get("target"),
-            step.locals.get("ignore_index", -100),
-        )
+        scores, labels = step.locals.get("input"), step.locals.get("target")
+        ignored = step.locals.get("ignore_index", -100)
         classes = scores.shape[0 if scores.ndim == 1 else 1] if isinstance(scores, Tensor) else None
-        argument, has = scene.argument(1), f"{described(scores)}, so {classes} classes"
-    else:
+        argument, limit = scene.argument(1), f"the predictions are {described(scores)}, so {classes} classes"
+    else:  # one_hot(labels, num_classes)
         argument, ignored = scene.argument(0), None
         labels, classes = scene.crash.value(argument), scene.crash.value(scene.argument(1))
-        has = f"num_classes={classes}"
-    if (
-        not isinstance(labels, Tensor)
-        or not isinstance(classes, int)
-        or labels.device.type == "meta"
-        or not labels.numel()
-    ):
+        limit = f"num_classes={classes}"
+    if not isinstance(labels, Tensor) or not isinstance(classes, int) or labels.is_meta or not labels.numel():
         return None
-    bad = ((labels < 0) | (labels >= classes)) & (labels != ignored)
+    bad = (labels < 0) | (labels >= classes)
+    bad = bad if ignored is None else bad & (labels != ignored)
     count = int(bad.sum())
     if not count:
         return None
-    name = f"`{scene.crash.text(argument)}`" if argument is not None else "the labels"
-    low, high = int(labels.min()), int(labels.max())
-    wrong = int(labels[bad].flatten()[0])
-    return Explanation(
-        "label",
-        f"{name} holds the label {wrong}, but the predictions are {has}: labels must be 0 to {classes - 1}."
-        if step is not None
-        else f"{name} holds the label {wrong}, but {has}: labels must be 0 to {classes - 1}.",
-        (
-            f"The labels of this batch go from {low} to {high}; {counted(count, 'label')} of {labels.numel()} "
-            f"{'is' if count == 1 else 'are'} out of range{_rows(bad)}.",
-            *origin(scene, scene.crash, argument).lines,
-        ),
-        _fix(
-            low,
-            high,
-            classes,
-            sorted(set(labels[bad].tolist())),
-            name.strip("`"),
-            "the last layer" if step is not None else "one_hot",
-        ),
-        scene.place,
+    name, low, high = scene.named(argument, "the labels"), int(labels.min()), int(labels.max())
+    rows = bad.nonzero().flatten().tolist() if bad.ndim == 1 else []
+    where = f" (row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:6]))}{', …' if len(rows) > 6 else ''})"
+    detail = (
+        f"The labels of this batch go from {low} to {high}; {counted(count, 'label')} of {labels.numel()} "
+        f"{'is' if count == 1 else 'are'} out of range{where if rows else ''}."
+    )
+    wrong = labels[bad].flatten()
+    owner = "the last layer" if step is not None else "one_hot"
+    return scene.explanation(
+        f"{name} contains label {int(wrong[0])}, but {limit}: labels must be 0 to {classes - 1}.",
+        (detail, *origins(scene, argument)),
+        _fix(low, high, classes, sorted(set(wrong.tolist())), name.strip("`"), owner),
     )
 
 
-def _rows(bad: Tensor) -> str:
-    if bad.ndim != 1:
-        return ""
-    rows = bad.nonzero().flatten().tolist()
-    return f" (row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:6]))}{', …' if len(rows) > 6 else ''})"
-
-
-def _fix(low: int, high: int, classes: int, values: list[int], name: str, who: str) -> str:
-    plain = name if name.isidentifier() else "labels"
+def _fix(low: int, high: int, classes: int, values: list[int], name: str, owner: str) -> str:
     if low >= 1 and high == classes:
-        return f"The labels seem to start at 1: use {plain} - 1."
+        return f"The labels seem to start at 1: use {name if name.isidentifier() else 'labels'} - 1."
     if values in ([_VOID], [-1]):
-        return f"If {values[0]} marks what is to be left out, say so: ignore_index={values[0]}. Otherwise correct those labels."
+        return f"If {values[0]} marks entries to skip, set ignore_index={values[0]}. Otherwise correct those labels."
     if low >= 0:
-        return f"Give {who} at least {high + 1} classes, or correct the labels."
-    return f"Correct the labels below 0, or mark what is to be left out with ignore_index={values[0]}."
+        return f"Give {owner} at least {high + 1} classes, or correct the labels."
+    return f"Correct the labels below 0, or skip them with ignore_index={values[0]}."

@@ -1,4 +1,4 @@
-"""A tensor reached a layer in a shape that the layer cannot take."""
+"""The input of a layer has the wrong shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from torch import Tensor, nn
 
 from trueloop.crash.explanation import Explanation, article, described, factors, spot, written, written_layer
-from trueloop.crash.origin import Built, Origin, built, came
+from trueloop.crash.origin import Built, Origin, built, layer_input
 from trueloop.crash.scene import Layer, Scene
 from trueloop.torch_private.autograd import saved
 from trueloop.torch_private.modules import ConvNd, NormBase
@@ -28,40 +28,39 @@ _SIGNS: Final = (
     "was expecting embedding dimension",
     "both arguments to linear need to be at least 1D",
 )
-"""What torch's messages say when a layer is given a wrong shape."""
+"""Messages of torch for an input of a wrong shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """What a layer wanted, and how to give it that."""
+    """What a layer expects, and how to provide it."""
 
     expects: str
     """`256 features in the last dimension`"""
     has: str
     """`400`"""
     reshape: str = ""
-    """How to write the input so that the layer takes it, if its shape shows it; {x} stands for the input."""
+    """The input in the right shape, if the sizes show how; {x} stands for the input."""
     because: str = ""
     rebuild: str = ""
-    """The layer that takes this input: `nn.Linear(400, 120)`."""
+    """The layer that fits this input: `nn.Linear(400, 120)`."""
 
 
 def explain(scene: Scene) -> Explanation | None:
     layer = scene.layer
     if layer is None or not isinstance(layer.given, Tensor) or not any(sign in scene.message for sign in _SIGNS):
         return None
-    wrong = _judge(layer.module, layer.given)
+    wrong = _compare(layer.module, layer.given)
     if wrong is None:
         return None
-    name, origin = came(scene, layer)
+    name, origin = layer_input(scene, layer)
     where = built(scene, layer)
     kind = written_layer(layer.module)
-    return Explanation(
-        kind="layer-shape",
-        message=f"`{layer.name}`, {article(kind)} {kind}, expects {wrong.expects}, but {name} has {wrong.has}: {described(layer.given)}.",
-        details=_details(layer, wrong, origin, where),
-        fix=_fix(layer, wrong, name, where),
-        place=scene.place,
+    return scene.explanation(
+        f"`{layer.name}`, {article(kind)} {kind}, expects {wrong.expects}, but {name} has {wrong.has}: "
+        f"{described(layer.given)}.",
+        _details(layer, wrong, origin, where),
+        _fix(layer, wrong, name, where),
     )
 
 
@@ -73,40 +72,34 @@ def _details(layer: Layer, wrong: _Wrong, origin: Origin, where: Built | None) -
     if wrong.because:
         lines.append(wrong.because)
     if where is not None:
-        lines.append(f"`{layer.name}` is built at {spot(where.place)}: {where.text}")
+        lines.append(where.line)
     return tuple(lines)
 
 
 def _fix(layer: Layer, wrong: _Wrong, name: str, where: Built | None) -> str:
     if wrong.reshape and not layer.direct:
-        return (
-            "Put nn.Flatten() before it."
-            if "flatten" in wrong.reshape
-            else f"Hand it {wrong.reshape.format(x='x')}, where x is its input."
-        )
+        reshaped = f"Pass it {wrong.reshape.format(x='x')}, where x is its input."
+        return "Put nn.Flatten() before it." if "flatten" in wrong.reshape else reshaped
     if wrong.reshape:
         plain = name.strip("`")
         return f"Call it with {wrong.reshape.format(x=plain if plain.isidentifier() or plain.endswith(')') else 'x')}."
     if not wrong.rebuild:
-        return "Give the layer the shape it expects, or build it for this one."
+        return "Pass the shape that the layer expects, or build the layer for this one."
     at = f" at {spot(where.place)}" if where else ""
-    return f"Write {wrong.rebuild}{at}, or change what is computed before it."
+    return f"Write {wrong.rebuild}{at}, or change the layers before it."
 
 
 def _flattened_from(tensor: Tensor) -> list[int] | None:
-    """The sizes before the view that made the tensor, from its graph."""
+    """The shape before the view that created the tensor, from its graph."""
     sizes = saved(tensor.grad_fn, "self_sym_sizes")
-    return (
-        [int(dimension) for dimension in sizes]
-        if sizes is not None and "View" in type(tensor.grad_fn).__name__
-        else None
-    )
+    viewed = sizes is not None and "View" in type(tensor.grad_fn).__name__
+    return [int(dimension) for dimension in sizes] if viewed else None
 
 
-# -- one function per family of layers: None if the shape is not what is wrong --
+# -- one function per family of layers; None if the shape is right --
 
 
-def _judge(module: nn.Module, given: Tensor) -> _Wrong | None:
+def _compare(module: nn.Module, given: Tensor) -> _Wrong | None:
     if isinstance(module, nn.Linear):
         return _linear(module, given)
     if isinstance(module, ConvNd):
@@ -118,12 +111,13 @@ def _judge(module: nn.Module, given: Tensor) -> _Wrong | None:
             f"nn.GroupNorm({module.num_groups}, {given.shape[1]})" if given.shape[1] % module.num_groups == 0 else ""
         )
         return _Wrong(f"{module.num_channels} channels in dimension 1", str(given.shape[1]), rebuild=rebuild)
-    if isinstance(module, nn.LayerNorm) and tuple(given.shape[-len(module.normalized_shape) :]) != tuple(
-        module.normalized_shape
-    ):
-        wanted, found = module.normalized_shape, given.shape[-len(module.normalized_shape) :]
-        return _Wrong(
-            f"the last dimensions to be {written(wanted)}", written(found), rebuild=f"nn.LayerNorm({written(found)})"
+    if isinstance(module, nn.LayerNorm):
+        wanted, last = module.normalized_shape, written(given.shape[-len(module.normalized_shape) :])
+        rebuild = f"nn.LayerNorm({last})"
+        return (
+            None
+            if last == written(wanted)
+            else _Wrong(f"the last dimensions to be {written(wanted)}", last, "", "", rebuild)
         )
     if isinstance(module, nn.RNNBase) and given.ndim and given.shape[-1] != module.input_size:
         rebuild = f"nn.{type(module).__name__}({given.shape[-1]}, {module.hidden_size}, …)"
@@ -142,15 +136,17 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
         return None
     expects = f"{wanted} features in the last dimension"
     if given.ndim > 2 and prod(given.shape[1:]) == wanted:
-        because = f"All that belongs to one sample makes {factors(given.shape[1:])}, but it is not flattened."
+        because = f"One sample has {factors(given.shape[1:])} values, but it is not flattened."
         return _Wrong(expects, str(found), "{x}.flatten(1)", because)
     if given.ndim == 1 and found > wanted and found % wanted == 0:
-        because = f"It has one dimension only, and {found} = {found // wanted} * {wanted}: the batch was flattened too."
+        because = (
+            f"It has one dimension, and {found} = {found // wanted} * {wanted}: the batch dimension was flattened too."
+        )
         return _Wrong(
             expects, str(found), f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)", because
         )
     if given.ndim == 3 and given.shape[1] == wanted:
-        return _Wrong(expects, str(found), "{x}.transpose(1, 2)", f"Dimension 1 holds the {wanted}.")
+        return _Wrong(expects, str(found), "{x}.transpose(1, 2)", f"The {wanted} are in dimension 1.")
     return _Wrong(expects, str(found), rebuild=f"nn.Linear({found}, {module.out_features})")
 
 
@@ -162,7 +158,10 @@ def _convolution(module: ConvNd, given: Tensor) -> _Wrong | None:
         )
     if given.ndim == dimensions + 1:
         if wanted == 1 and given.shape[0] != 1 and given.shape[-1] != 1:
-            because = f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the channel dimension is missing."
+            because = (
+                f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the "
+                "channel dimension is missing."
+            )
             return _Wrong("1 channel", str(given.shape[0]), "{x}.unsqueeze(1)", because)
         return _channels(module, given, 0, "{x}.permute(" + ", ".join(map(str, (dimensions, *range(dimensions)))) + ")")
     layout = "batch, channels, " + ", ".join(
@@ -186,7 +185,7 @@ def _channels(module: ConvNd, given: Tensor, dimension: int, permute: str) -> _W
             expects,
             str(found),
             permute,
-            f"The last dimension is {wanted}: the channels stand last, and torch wants them first.",
+            f"The last dimension is {wanted}: the channels are last, but torch expects them first.",
         )
     because = "" if dimension else f"With {given.ndim} dimensions it is read as one sample without a batch dimension."
     return _Wrong(
@@ -197,16 +196,13 @@ def _channels(module: ConvNd, given: Tensor, dimension: int, permute: str) -> _W
 def _batch_norm(module: NormBase, given: Tensor) -> _Wrong | None:
     allowed = {"1d": (2, 3), "2d": (4,), "3d": (5,)}.get(type(module).__name__[-2:], ())
     if allowed and given.ndim not in allowed:
-        there = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(given.ndim, "")
-        rebuild = f"nn.{type(module).__name__[:-2]}{there}({module.num_features})" if there else ""
+        dims = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(given.ndim, "")
+        rebuild = f"nn.{type(module).__name__[:-2]}{dims}({module.num_features})" if dims else ""
         return _Wrong(f"{' or '.join(map(str, allowed))} dimensions", str(given.ndim), rebuild=rebuild)
     if given.ndim > 1 and given.shape[1] != module.num_features:
-        because = (
-            f"The last dimension is {module.num_features}."
-            if given.shape[-1] == module.num_features and given.ndim == 3
-            else ""
-        )
-        reshape = "{x}.transpose(1, 2), and turn the output back" if because else ""
+        last = given.ndim == 3 and given.shape[-1] == module.num_features
+        because = f"The last dimension is {module.num_features}." if last else ""
+        reshape = "{x}.transpose(1, 2), and transpose the output back" if because else ""
         rebuild = f"nn.{type(module).__name__}({given.shape[1]})"
         return _Wrong(f"{module.num_features} channels in dimension 1", str(given.shape[1]), reshape, because, rebuild)
     return None

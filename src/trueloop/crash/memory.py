@@ -1,10 +1,10 @@
-"""The memory of a device, or of the machine, ran out: how much was asked for, and what holds the rest."""
+"""A GPU, or the machine, ran out of memory: how much was requested, and what holds the rest."""
 
 from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,86 +21,64 @@ from trueloop.torch_private.tensors import storage_id
 __all__ = ["explain"]
 
 _CUDA: Final = re.compile(
-    r"Tried to allocate ([\d.]+) (\w+)\..*?GPU (\d+) has a total capacity of ([\d.]+ \w+)(?:.*? of which ([\d.]+ \w+) is free)?",
+    r"Tried to allocate ([\d.]+) (\w+)\..*?GPU (\d+) has a total capacity of ([\d.]+ \w+)(?:.*? of which ([\d.]+ "
+    r"\w+) is free)?",
     re.DOTALL,
 )
-"""A GPU's allocator: the request, the device, its size, what was free."""
+"""The CUDA allocator: the request, the device, its capacity, what was free."""
 _CPU: Final = re.compile(r"(?:you tried to allocate|can't allocate memory: you tried to allocate) (\d+) bytes")
-"""torch's allocator for the CPU."""
 _NUMPY: Final = re.compile(r"Unable to allocate ([\d.]+) (\w+) for an array")
-"""numpy's."""
 _UNITS: Final = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
-"""Bytes in the units of those messages."""
 _WITHOUT_MEMORY: Final = frozenset(("FakeTensor", "FunctionalTensor"))
-"""Tensors of torch's compiler and exporter that only stand for others; their sizes may be no numbers."""
+"""Placeholder tensors of torch's compiler and exporter; their sizes may be symbolic."""
 _SHOWN: Final = 3
-"""Largest tensors that are listed."""
+"""The number of largest tensors that are listed."""
 _MANY: Final = 8
-"""A list with at least so many tensors that still have graphs is one that grows with the run."""
+"""A list with at least this many tensors with graphs is one that grows during the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     asked: float | None
-    """Bytes, where the message says."""
+    """Bytes, if the message has them."""
     device: str
     room: str = ""
     """` of its 80 GiB (2 GiB were free)`"""
 
 
-@dataclass(slots=True)
-class _Holding:
-    """Bytes that one group of tensors holds, each storage counted once."""
-
-    title: str
-    tensors: Sequence[Tensor]
-
-    def bytes(self, device: str, seen: set[int]) -> int:
-        total = 0
-        for tensor in self.tensors:
-            if tensor.device.type != device or tensor.layout is not torch.strided:
-                continue
+def _bytes(tensors: Iterable[Tensor], device: str, seen: set[int]) -> int:
+    """Bytes on a device, each storage counted once."""
+    total = 0
+    for tensor in tensors:
+        if tensor.device.type == device and tensor.layout is torch.strided:
             storage = tensor.untyped_storage()
-            if storage_id(storage) not in seen:
-                seen.add(storage_id(storage))
-                total += storage.nbytes()
-        return total
+            total += 0 if storage_id(storage) in seen else storage.nbytes()
+            seen.add(storage_id(storage))
+    return total
 
 
 def explain(scene: Scene) -> Explanation | None:
     request = _request(scene)
     if request is None:
         return None
-    tensors = _alive()
-    holders = _holders(scene, tensors, request.device)
-    growing = _growing(scene)
+    tensors, growing, statement = _alive(), _growing(scene), scene.crash.statement
     asked = size(request.asked) if request.asked is not None else "memory"
-    message = f"{spot(scene.place)} asked for {asked}, and {request.device} did not have that much left{request.room}."
-    statement = scene.crash.statement
-    return Explanation(
-        "memory",
-        message,
-        (
-            *(
-                (f"The line is: {scene.crash.text(statement)}",)
-                if statement is not None and not hasattr(statement, "body")
-                else ()
-            ),
-            *holders,
-            *_largest(scene, tensors, request.device),
-            *(
-                f"`{name}` is a list of {counted(count, 'tensor')} that each keep the graph of their step."
-                for name, count in growing
-            ),
-        ),
+    details = [*_holders(scene, tensors, request.device), *_largest(scene, tensors, request.device)]
+    if statement is not None and not hasattr(statement, "body"):
+        details.insert(0, f"The line is: {scene.crash.text(statement)}")
+    details += [
+        f"`{name}` is a list of {counted(n, 'tensor')} that each keep the graph of their step." for name, n in growing
+    ]
+    return scene.explanation(
+        f"{spot(scene.place)} asked for {asked}, but {request.device} did not have that much left{request.room}.",
+        tuple(details),
         _fix(scene, request, growing),
-        scene.place,
     )
 
 
 def _request(scene: Scene) -> _Request | None:
     if "DataLoader worker process" in scene.message:
-        return None  # another process's memory, at a line that is not here
+        return None  # the memory of another process
     found = _CUDA.search(scene.message)
     if found is not None:
         free = f" ({found[5]} were free)" if found[5] else ""
@@ -117,7 +95,7 @@ def _request(scene: Scene) -> _Request | None:
 
 
 def _alive() -> list[Tensor]:
-    """Every tensor that Python knows and that has memory. `type` is asked, not isinstance, which would wake proxies."""
+    """Every live tensor with memory. By `type`, because isinstance would wake proxy objects."""
     found = (thing for thing in gc.get_objects() if issubclass(type(thing), Tensor))
     return [tensor for tensor in found if type(tensor).__name__ not in _WITHOUT_MEMORY]
 
@@ -125,27 +103,21 @@ def _alive() -> list[Tensor]:
 def _holders(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
     parameters = [tensor for tensor in tensors if isinstance(tensor, torch.nn.Parameter)]
     optimizers = [value for step in scene.users for value in step.locals.values() if isinstance(value, Optimizer)]
-    states = [
-        part
-        for optimizer in optimizers
-        for state in optimizer.state.values()
-        for part in state.values()
-        if isinstance(part, Tensor)
-    ]
-    groups = (
-        _Holding("parameters", parameters),
-        _Holding("gradients", [p.grad for p in parameters if p.grad is not None]),
-        _Holding("optimizer state", states),
-        _Holding("other tensors in variables", tensors),
-    )
+    entries = [entry for optimizer in optimizers for state in optimizer.state.values() for entry in state.values()]
+    groups: dict[str, Sequence[Tensor]] = {
+        "parameters": parameters,
+        "gradients": [p.grad for p in parameters if p.grad is not None],
+        "optimizer state": [entry for entry in entries if isinstance(entry, Tensor)],
+        "other tensors in variables": tensors,
+    }
     seen: set[int] = set()
-    held = [(group.title, group.bytes(device, seen)) for group in groups]
+    held = [(title, _bytes(group, device, seen)) for title, group in groups.items()]
     if any(count for _, count in held):
         yield f"Held on {device}: " + ", ".join(f"{title} {size(count)}" for title, count in held if count) + "."
     if device == "cuda" and torch.cuda.is_available():
         rest = torch.cuda.memory_allocated() - sum(count for _, count in held)
         if rest > 0:
-            yield f"The other {size(rest)} is what graphs keep for backward, and buffers inside torch."
+            yield f"The other {size(rest)} are tensors saved for backward, and buffers inside torch."
 
 
 def _largest(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
@@ -159,7 +131,7 @@ def _largest(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
     named.sort(key=lambda tensor: tensor.numel() * tensor.element_size(), reverse=True)
     if named:
         parts = (f"`{names[id(t)]}` {described(t)} {size(t.numel() * t.element_size())}" for t in named[:_SHOWN])
-        yield f"The largest in variables: {', '.join(parts)}."
+        yield f"Largest tensors in variables: {', '.join(parts)}."
 
 
 def _growing(scene: Scene) -> list[tuple[str, int]]:
@@ -167,18 +139,15 @@ def _growing(scene: Scene) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     for step in scene.users:
         for name, value in list(step.locals.items()):
-            count = (
-                sum(1 for part in value if isinstance(part, Tensor) and part.grad_fn is not None)
-                if type(value) is list
-                else 0
-            )
+            parts = value if type(value) is list else ()
+            count = sum(1 for part in parts if isinstance(part, Tensor) and part.grad_fn is not None)
             if count >= _MANY:
                 found.append((name, count))
     return found
 
 
 def _batch(scene: Scene) -> int | None:
-    """The batch size: the first dimension of what the outermost model was called with."""
+    """The batch size: the first dimension of the outermost model's input."""
     for step in scene.steps:
         if step.owner is None or step.function in CALL_FRAMES:
             continue
@@ -190,7 +159,7 @@ def _batch(scene: Scene) -> int | None:
 
 
 def _fix(scene: Scene, request: _Request, growing: list[tuple[str, int]]) -> str:
-    steps = [f"keep numbers in `{name}`, not tensors: {name}.append(loss.item())" for name, _ in growing[:1]]
+    steps = [f"store numbers in `{name}`, not tensors: {name}.append(loss.item())" for name, _ in growing[:1]]
     batch = _batch(scene)
     if batch is not None and batch > 1:
         steps.append(f"halve the batch (now {batch}) and accumulate gradients over two")
@@ -201,5 +170,5 @@ def _fix(scene: Scene, request: _Request, growing: list[tuple[str, int]]) -> str
             "recompute activations with torch.utils.checkpoint",
         ]
     elif batch is None:
-        steps.append("check the sizes on that line, or work in smaller pieces")
+        steps.append("check the sizes on that line, or process smaller chunks")
     return "In this order: " + "; ".join(steps) + "." if len(steps) > 1 else f"{steps[0][0].upper()}{steps[0][1:]}."

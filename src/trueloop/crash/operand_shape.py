@@ -1,4 +1,4 @@
-"""Two tensors were combined whose shapes do not go together: `@`, `+`, cat, stack, einsum."""
+"""The shapes of two tensors do not fit together: `@`, `+`, cat, stack, einsum."""
 
 from __future__ import annotations
 
@@ -22,33 +22,30 @@ _PRODUCT: Final = re.compile(
     r"|dimensions of batch2 tensor to be: \[\d+, (?P<wanted>\d+)\] but got: \[\d+, (?P<found>\d+)\]"
     r"|size mismatch, got input|inconsistent tensor size"
 )
-"""How products say it."""
 _SUM: Final = re.compile(
     r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)"
 )
-"""How everything that broadcasts says it."""
 _STORE: Final = re.compile(r"The expanded size of the tensor")
-"""How an assignment to a part says it."""
 _JOIN: Final = re.compile(
-    r"Sizes of tensors must match except in dimension|Tensors must have same number of dimensions|stack expects each tensor"
+    r"Sizes of tensors must match except in dimension|Tensors must have same number of dimensions|stack expects each "
+    r"tensor"
 )
-"""How cat and stack say it."""
 _EINSUM: Final = re.compile(
-    r"einsum\(\): subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size (\d+)"
+    r"einsum\(\): subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size "
+    r"(\d+)"
 )
-"""How einsum says it."""
 
 _THIN: Final = ("einsum", "tensordot", "wrapped", "_wrapper")
-"""Functions of torch's that are written in Python around one operation."""
+"""Python functions of torch around one operation."""
 _PRODUCTS: Final = ("matmul", "mm", "bmm", "mv", "dot", "inner")
-"""Products by name."""
+_JOINS: Final = ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack")
 
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
     text: str
     value: object
-    """The tensor; MISSING if it was never kept in a variable."""
+    """The tensor; MISSING if no variable holds it."""
     node: ast.AST
 
     def __str__(self) -> str:
@@ -61,11 +58,17 @@ class _Operand:
 
 def explain(scene: Scene) -> Explanation | None:
     if any(step.function not in _THIN for step in scene.beyond):
-        return None  # raised inside a layer or a loss: another kind's business
-    for pattern, tell in ((_PRODUCT, _product), (_SUM, _sum), (_STORE, _store), (_JOIN, _join), (_EINSUM, _einsum)):
+        return None  # raised inside a layer or a loss: another kind explains it
+    for pattern, explain_one in (
+        (_PRODUCT, _product),
+        (_SUM, _sum),
+        (_STORE, _store),
+        (_JOIN, _join),
+        (_EINSUM, _einsum),
+    ):
         found = pattern.search(scene.message)
         if found is not None:
-            return tell(scene, found)
+            return explain_one(scene, found)
     return None
 
 
@@ -73,9 +76,11 @@ def _operands(scene: Scene) -> list[_Operand]:
     return [_Operand(scene.crash.text(node), value, node) for node, value in scene.operands()]
 
 
-def _told(scene: Scene, message: str, operands: Sequence[_Operand], fix: str, more: Sequence[str] = ()) -> Explanation:
+def _explanation(
+    scene: Scene, message: str, operands: Sequence[_Operand], fix: str, more: Sequence[str] = ()
+) -> Explanation:
     lines = [line for operand in operands for line in origin(scene, scene.crash, operand.node).lines]
-    return Explanation("operand-shape", message, (*more, *dict.fromkeys(lines)), fix, scene.place)
+    return scene.explanation(message, (*more, *dict.fromkeys(lines)), fix)
 
 
 def _product(scene: Scene, found: re.Match[str]) -> Explanation | None:
@@ -90,11 +95,13 @@ def _product(scene: Scene, found: re.Match[str]) -> Explanation | None:
     )
     if not inner or not outer:
         return None
-    fix = f"Make the last dimension of `{left.text}` equal the one before last of `{right.text}`."
+    fix = f"Make the last dimension of `{left.text}` equal to the second-to-last of `{right.text}`."
     if left.shape and right.shape and len(right.shape) > 1 and left.shape[-1] == right.shape[-1]:
         fix = f"Both end in {inner}: multiply by the transpose, {right.text}.transpose(-2, -1)."
-    message = f"`{scene.crash.text(node)}` needs the inner sizes to be equal, and they are {inner} and {outer}: {left} and {right}."
-    return _told(scene, message, operands, fix)
+    message = (
+        f"`{scene.crash.text(node)}` needs equal inner sizes, but they are {inner} and {outer}: {left} and {right}."
+    )
+    return _explanation(scene, message, operands, fix)
 
 
 def _sum(scene: Scene, found: re.Match[str]) -> Explanation | None:
@@ -103,76 +110,58 @@ def _sum(scene: Scene, found: re.Match[str]) -> Explanation | None:
         return None
     left, right = operands
     a, b, dimension = found.groups()
-    message = (
-        f"{left} and {right}: in dimension {dimension} they have {a} and {b}, and only equal sizes or a 1 go together."
-    )
-    fix = f"Bring both to the same size in dimension {dimension}."
+    message = f"{left} and {right}: in dimension {dimension} they have {a} and {b}, which cannot be broadcast."
+    fix = f"Give both the same size in dimension {dimension}."
     if left.shape and right.shape:
         if len(left.shape) == len(right.shape) == 4 and dimension == "1":
-            fix = f"Bring both to the same number of channels; on a shortcut, nn.Conv2d({b}, {a}, 1) does it for `{right.text}`."
+            fix = (
+                f"Give both the same number of channels. On a shortcut, use nn.Conv2d({b}, {a}, 1) for `{right.text}`."
+            )
         missing = abs(len(left.shape) - len(right.shape))
         small, large = sorted((left, right), key=lambda operand: len(operand.shape or ()))
         if missing == 1 and small.shape and large.shape and small.shape == large.shape[:-1]:
             fix = f"`{small.text}` lacks the last dimension of `{large.text}`: write {small.text}.unsqueeze(-1)."
-    return _told(scene, message, operands, fix)
+    return _explanation(scene, message, operands, fix)
 
 
 def _store(scene: Scene, found: re.Match[str]) -> Explanation | None:
     statement = scene.crash.statement
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
         return None
-    target, value = (
-        statement.targets[0],
-        _Operand(scene.crash.text(statement.value), scene.crash.value(statement.value), statement.value),
-    )
-    into = _Operand(scene.crash.text(target.value), scene.crash.value(target.value), target.value)
+    target = statement.targets[0]
+    value, into = (_Operand(scene.crash.text(n), scene.crash.value(n), n) for n in (statement.value, target.value))
     sizes = re.search(r"Target sizes: (\[.*?\]).*Tensor sizes: (\[.*?\])", scene.message)
     if into.shape is None or sizes is None:
         return None
-    message = f"`{scene.crash.text(target)}` is a part {sizes[1]} of {described(into.value)}, and `{value.text}` is {sizes[2]}."
-    return _told(scene, message, [into, value], "Index the part that has the value's shape, or reshape the value.")
+    message = (
+        f"`{scene.crash.text(target)}` is a {sizes[1]} part of {described(into.value)}, but `{value.text}` is "
+        f"{sizes[2]}."
+    )
+    return _explanation(
+        scene, message, [into, value], "Index the part that has the value's shape, or reshape the value."
+    )
 
 
 def _join(scene: Scene, found: re.Match[str]) -> Explanation | None:
     call = scene.crash.node
-    if not isinstance(call, ast.Call) or called_name(call) not in (
-        "cat",
-        "stack",
-        "concat",
-        "concatenate",
-        "hstack",
-        "vstack",
-        "dstack",
-    ):
+    if not isinstance(call, ast.Call) or called_name(call) not in _JOINS:
         return None
     operands = [operand for operand in _operands(scene) if operand.shape is not None]
     held = scene.crash.value(call.args[0]) if call.args else MISSING
     if not operands and isinstance(held, (list, tuple)):
         name = scene.crash.text(call.args[0])
-        operands = [
-            _Operand(f"{name}[{index}]", part, call.args[0])
-            for index, part in enumerate(held)
-            if isinstance(part, Tensor)
-        ]
-    odd = _odd(operands)
+        parts = [(index, part) for index, part in enumerate(held) if isinstance(part, Tensor)]
+        operands = [_Operand(f"{name}[{index}]", part, call.args[0]) for index, part in parts]
+    odd = next((operand for operand in operands[1:] if operand.shape != operands[0].shape), None)
     if odd is None:
         return None
-    verb = called_name(call)
-    first = operands[0]
-    rule = "all sizes" if verb == "stack" else "all sizes but that of the joined dimension"
-    message = f"torch.{verb} needs {rule} to be equal, but {first} and {odd}."
-    more = (
-        ()
-        if len(operands) <= 2
-        else ("All of them: " + ", ".join(f"`{o.text}` {written(o.shape or ())}" for o in operands[:8]) + ".",)
-    )
-    return _told(
-        scene, message, [first, odd] if first.node is not odd.node else [first], _join_fix(verb, first, odd), more
-    )
-
-
-def _odd(operands: list[_Operand]) -> _Operand | None:
-    return next((operand for operand in operands[1:] if operand.shape != operands[0].shape), None)
+    verb, first = called_name(call), operands[0]
+    rule = "equal shapes" if verb == "stack" else "equal sizes in all dimensions but the joined one"
+    message = f"torch.{verb} needs {rule}, but {first} and {odd}."
+    every = ", ".join(f"`{o.text}` {written(o.shape or ())}" for o in operands[:8])
+    more = (f"All of them: {every}.",) if len(operands) > 2 else ()
+    culprits = [first, odd] if first.node is not odd.node else [first]
+    return _explanation(scene, message, culprits, _join_fix(verb, first, odd), more)
 
 
 def _join_fix(verb: str, first: _Operand, odd: _Operand) -> str:
@@ -181,15 +170,19 @@ def _join_fix(verb: str, first: _Operand, odd: _Operand) -> str:
         return f"Give both the same number of dimensions: they have {len(one)} and {len(other)}."
     differing = [index for index, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if len(differing) == 1 and verb in ("cat", "concat", "concatenate", "stack"):
-        return f"They differ in dimension {differing[0]} only: join along it with torch.cat(…, dim={differing[0]}), or pad or cut it."
-    return "Bring them to one size first: pad, cut or interpolate."
+        return (
+            f"They differ only in dimension {differing[0]}: join along it with torch.cat(…, dim={differing[0]}), "
+            "or pad or cut it."
+        )
+    return "Give them one size first: pad, cut or interpolate."
 
 
 def _einsum(scene: Scene, found: re.Match[str]) -> Explanation | None:
     letter, now, operand, before = found.groups()
     tensors = [operand for operand in _operands(scene) if operand.shape is not None]
     shapes = "; ".join(str(tensor) for tensor in tensors)
-    message = f"In einsum the letter {letter} stands for {before} at first and for {now} in operand {operand}" + (
-        f": {shapes}." if shapes else "."
+    end = f": {shapes}." if shapes else "."
+    message = f"In einsum the letter {letter} has size {before} at first and {now} in operand {operand}{end}"
+    return _explanation(
+        scene, message, tensors, f"Use another letter, or transpose the operand, at {spot(scene.place)}."
     )
-    return _told(scene, message, tensors, f"Use another letter, or the operand's transpose, at {spot(scene.place)}.")

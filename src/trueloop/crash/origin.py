@@ -1,7 +1,7 @@
 """Where a value came from: the statement that set a variable, the caller that passed it, the line that built a layer.
 
-Read from the source, so only what must have happened is said: a variable that a branch or a later line of the loop may
-have set has no known origin.
+Read from the source, so only certain facts are reported: a variable that a branch or a later line of the loop may have set
+has no known origin.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import nn
 from trueloop.crash.explanation import spot
 from trueloop.crash.scene import MISSING, Layer, Scene, Step
 from trueloop.event import Place
-from trueloop.taps.place import is_users
 from trueloop.torch_private.modules import own_modules
+from trueloop.usercode.ownership import class_source
 from trueloop.usercode.source import called_name, calls_in, is_self_attribute, source_of
 
-__all__ = ["Built", "Origin", "bound_in", "built", "came", "head", "origin", "setter"]
+__all__ = ["Built", "Origin", "bound_in", "built", "head", "layer_input", "origin", "origins", "setter"]
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -31,11 +31,11 @@ class Origin:
     """How a variable got its value."""
 
     lines: tuple[str, ...]
-    """For the reader: one sentence per hop."""
+    """One sentence per hop, for the report."""
     statement: ast.stmt | None = None
-    """What set it in the end; None if that is not certain."""
+    """The statement that set it; None if that is not certain."""
     step: Step | None = None
-    """The call that statement belongs to."""
+    """The frame of that statement."""
 
     @property
     def place(self) -> Place | None:
@@ -48,10 +48,15 @@ class Built:
 
     place: Place
     text: str
+    name: str
+
+    @property
+    def line(self) -> str:
+        return f"`{self.name}` is built at {spot(self.place)}: {self.text}"
 
 
 def bound_in(node: ast.AST, name: str) -> bool:
-    """Does this node, or what it holds, give the name a value?"""
+    """Does this node assign to the name?"""
     return any(
         isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
         for inner in ast.walk(node)
@@ -59,8 +64,7 @@ def bound_in(node: ast.AST, name: str) -> bool:
 
 
 def setter(step: Step, name: str) -> ast.stmt | None:
-    """The statement that must have set the variable before the step's line; the function itself if it is an
-    argument."""
+    """The statement that certainly set the variable before the step's line; the function itself for an argument."""
     current: ast.AST | None = step.statement
     for parent in step.source.parents(current) if current is not None else ():
         assert current is not None
@@ -75,7 +79,7 @@ def setter(step: Step, name: str) -> ast.stmt | None:
             case ast.For() | ast.AsyncFor() if bound_in(parent.target, name):
                 return parent
             case ast.For() | ast.AsyncFor() | ast.While() if any(bound_in(inner, name) for inner in parent.body):
-                return None  # set by a later line of the loop, in an earlier round
+                return None  # a later line of the loop set it, in an earlier iteration
             case ast.With() | ast.AsyncWith() if any(bound_in(item, name) for item in parent.items):
                 return parent
         current = parent
@@ -91,7 +95,7 @@ def _block_of(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
 
 
 def _last_in(statements: list[ast.stmt], name: str) -> tuple[ast.stmt | None, bool]:
-    """The last of these that surely sets the name, and whether that is the whole story."""
+    """The last of these that certainly sets the name, and whether the search may end here."""
     for statement in reversed(statements):
         if not bound_in(statement, name):
             continue
@@ -109,7 +113,7 @@ def _parameters(function: Function) -> list[str]:
 
 
 def head(step: Step, statement: ast.stmt) -> str:
-    """A statement as its reader knows it: a loop or a with block by its first line, without a comment."""
+    """The source of a statement; of a loop or a with block, its first line without a comment."""
     match statement:
         case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
             return f"for {step.text(target)} in {step.text(over)}:"
@@ -120,7 +124,7 @@ def head(step: Step, statement: ast.stmt) -> str:
 
 
 def origin(scene: Scene, step: Step, node: ast.AST | None) -> Origin:
-    """Where the value of a variable came from, through the arguments of the user's own functions."""
+    """Where the value of a variable came from, followed through arguments of the user's functions."""
     lines: list[str] = []
     while isinstance(node, ast.Name):
         statement = setter(step, node.id)
@@ -155,8 +159,13 @@ def _passed(scene: Scene, step: Step, function: Function, name: str) -> tuple[St
     return (outer[-1], argument) if value is MISSING or value is step.locals.get(name) else None
 
 
-def came(scene: Scene, layer: Layer) -> tuple[str, Origin]:
-    """What reached a layer, as the user knows it, and where that came from."""
+def origins(scene: Scene, *nodes: ast.AST | None) -> tuple[str, ...]:
+    """Where the values of some expressions of the crashing line came from, one sentence per hop."""
+    return tuple(line for node in nodes for line in origin(scene, scene.crash, node).lines)
+
+
+def layer_input(scene: Scene, layer: Layer) -> tuple[str, Origin]:
+    """The input of a layer as the user would name it, and where it came from."""
     if layer.before:
         return f"the output of {layer.before}", Origin(())
     argument = scene.argument() if layer.direct else None
@@ -175,30 +184,23 @@ def built(scene: Scene, layer: Layer) -> Built | None:
     owner = layer.model.get_submodule(owner_path) if path else None
     if isinstance(owner, nn.Sequential):
         position = list(own_modules(owner)).index(attribute)
-        return _matching(_element_calls(scene, layer, owner, owner_path, position), layer.module)
-    if owner is None:
-        return _matching(_variable_calls(scene, layer.module), layer.module)
-    return _matching(_attribute_calls(owner, attribute), layer.module)
-
-
-def _matching(candidates: Iterator[tuple[str, ast.Call]], module: nn.Module) -> Built | None:
-    for path, call in candidates:
-        if called_name(call) == type(module).__name__:
-            source = source_of(path)
-            return Built(source.place(call), " ".join(source.text(call).split()))
+        candidates = _element_calls(scene, layer, owner, owner_path, position)
+    else:
+        candidates = _variable_calls(scene, layer.module) if owner is None else _attribute_calls(owner, attribute)
+    for file, call in candidates:
+        if called_name(call) == type(layer.module).__name__:
+            source = source_of(file)
+            return Built(source.place(call), " ".join(source.text(call).split()), layer.name)
     return None
 
 
 def _attribute_calls(owner: nn.Module, attribute: str) -> Iterator[tuple[str, ast.Call]]:
     """`Linear(…)` in `self.fc = nn.Linear(…)`."""
-    for cls in type(owner).__mro__:
-        code = getattr(vars(cls).get("__init__"), "__code__", None)
-        if code is None or not is_users(code.co_filename):
-            continue
-        tree = source_of(code.co_filename).class_named(cls.__name__)
-        for node in ast.walk(tree) if tree else ():
-            if isinstance(node, ast.Assign) and any(is_self_attribute(target, attribute) for target in node.targets):
-                yield from ((code.co_filename, call) for call in [node.value] if isinstance(call, ast.Call))
+    for source, tree in filter(None, map(class_source, type(owner).__mro__)):
+        for node in ast.walk(tree):
+            assigns = isinstance(node, ast.Assign) and any(is_self_attribute(t, attribute) for t in node.targets)
+            if assigns and isinstance(call := getattr(node, "value", None), ast.Call):
+                yield source.path, call
 
 
 def _variable_calls(scene: Scene, module: nn.Module) -> Iterator[tuple[str, ast.Call]]:
@@ -218,9 +220,7 @@ def _element_calls(
     outer = layer.model.get_submodule(outer_path)
     containers = _attribute_calls(outer, attribute) if path else _variable_calls(scene, owner)
     for file, call in containers:
-        plain = called_name(call) == "Sequential" and not any(
-            isinstance(argument, ast.Starred) for argument in call.args
-        )
+        plain = called_name(call) == "Sequential" and not any(isinstance(a, ast.Starred) for a in call.args)
         element = call.args[position] if plain and position < len(call.args) else None
         if isinstance(element, ast.Call):
             yield file, element

@@ -9,14 +9,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from trueloop.crash.explanation import Explanation, spot, written
-from trueloop.crash.scene import MISSING, Scene
+from trueloop.crash.scene import Scene
 
 __all__ = ["explain"]
 
 _SIGN: Final = re.compile(
     r"stack expects each tensor to be equal size, but got (\[.*?\]) at entry (\d+) and (\[.*?\]) at entry (\d+)"
 )
-"""How torch says it."""
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -26,24 +25,18 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     first, one, second, other = found.groups()
     batch = scene.library_local(("collate_tensor_fn",), "batch")
-    sizes = (
-        list(dict.fromkeys(written(part.shape) for part in batch if isinstance(part, Tensor)))
-        if isinstance(batch, (list, tuple))
-        else []
-    )
+    parts = batch if isinstance(batch, (list, tuple)) else ()
+    sizes = list(dict.fromkeys(written(part.shape) for part in parts if isinstance(part, Tensor)))
     loaders = [value for step in scene.users for value in step.locals.values() if isinstance(value, DataLoader)]
-    dataset = type(loaders[0].dataset).__name__ if len(loaders) == 1 else ""
-    return Explanation(
-        "ragged-batch",
-        f"The samples of one batch differ in size: sample {one} is {first}, sample {other} is {second}, and only equal ones stack.",
-        (
-            *(
-                (f"Sizes in this batch: {', '.join(sizes[:6])}{', …' if len(sizes) > 6 else ''}.",)
-                if batch is not MISSING and sizes
-                else ()
-            ),
-            *((f"They come from {dataset}, through the loader read at {spot(scene.place)}.",) if dataset else ()),
-        ),
-        "Give them one size in the dataset (resize, crop), or pad them in the loader's collate_fn, with torch.nn.utils.rnn.pad_sequence.",
-        scene.place,
+    details = [f"Sizes in this batch: {', '.join(sizes[:6])}{', …' if len(sizes) > 6 else ''}."] if sizes else []
+    if len(loaders) == 1:
+        details.append(
+            f"The samples come from {type(loaders[0].dataset).__name__}; {spot(scene.place)} reads the loader."
+        )
+    return scene.explanation(
+        f"The samples of one batch differ in size, so they cannot be stacked: sample {one} is {first}, sample "
+        f"{other} is {second}.",
+        tuple(details),
+        "Bring them to one size in the dataset (resize, crop), or pad them in the loader's collate_fn "
+        "with torch.nn.utils.rnn.pad_sequence.",
     )

@@ -1,4 +1,4 @@
-"""The hidden state handed to a recurrent layer has another size than this batch needs."""
+"""The hidden state passed to a recurrent layer does not fit the size of this batch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Final
 from torch import Tensor, nn
 
 from trueloop.crash.explanation import Explanation, described
-from trueloop.crash.origin import origin
+from trueloop.crash.origin import origins
 from trueloop.crash.scene import Scene
 
 __all__ = ["explain"]
 
 _SIGN: Final = re.compile(r"Expected hidden(?:\[(\d)\])? size \(([\d, ]+)\), got \[([\d, ]+)\]")
-"""How torch says it."""
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -27,20 +26,18 @@ def explain(scene: Scene) -> Explanation | None:
     ):
         return None
     wanted, got = ([int(part) for part in group.split(",")] for group in (found[2], found[3]))
-    state = scene.argument(1)
-    name = f"`{scene.crash.text(state)}`" if state is not None else "the hidden state"
-    order = "(batch, steps, features)" if layer.module.batch_first else "(steps, batch, features)"
-    first = layer.module.batch_first
-    fix = f"Make the state for this batch: torch.zeros({wanted[0]}, x.size({0 if first else 1}), {wanted[-1]})."
+    state, first = scene.argument(1), layer.module.batch_first
+    fix = f"Create the state for this batch: torch.zeros({wanted[0]}, x.size({0 if first else 1}), {wanted[-1]})."
     if len(wanted) == len(got) == layer.given.ndim == 3 and got[1] == layer.given.shape[1 if first else 0] != wanted[1]:
         fix = (
-            f"The state was made for {got[1]} samples, which are read as steps here: set batch_first={not first}, "
+            f"The state has {got[1]} samples, but the layer reads that dimension as time steps: set "
+            f"batch_first={not first}, "
             "or swap the input's first two dimensions."
         )
-    return Explanation(
-        "rnn-state",
-        f"`{layer.name}` ({type(layer.module).__name__}) needs a hidden state of {wanted} for this batch, but {name} is {got}.",
-        (f"Its input is {described(layer.given)}, read as {order}.", *origin(scene, scene.crash, state).lines),
+    order = "(batch, steps, features)" if first else "(steps, batch, features)"
+    return scene.explanation(
+        f"`{layer.name}` ({type(layer.module).__name__}) needs a hidden state of {wanted} for this batch, "
+        f"but {scene.named(state, 'the hidden state')} is {got}.",
+        (f"Its input is {described(layer.given)}, read as {order}.", *origins(scene, state)),
         fix,
-        scene.place,
     )

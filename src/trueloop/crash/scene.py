@@ -1,8 +1,8 @@
-"""The scene of a crash: the exception, the calls it passed through, and what each of them still holds.
+"""The scene of a crash: the exception, the frames it passed through, and their local variables.
 
-Python keeps for every call the exact expression that was being evaluated, so that `self.fc1(x)` can be told from the
-`F.relu(…)` around it. Values are only looked up, never computed: nothing of the user's runs again. A scene holds live
-objects and is dropped as soon as the explanation has been written.
+Python records the exact expression that each frame was evaluating, so `self.fc1(x)` is distinguished from the `F.relu(…)`
+around it. Values are only looked up, never computed: no user code runs again. A scene holds live objects and is dropped
+when the explanation has been written.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final
 from torch import Tensor, nn
 
 from trueloop.event import Place
+from trueloop.results.check import CrashExplanation
 from trueloop.taps.place import is_users
 from trueloop.torch_private.modules import CALL_FRAMES, MEMBERS
 from trueloop.usercode.source import Source, source_of
@@ -27,14 +28,14 @@ from trueloop.usercode.source import Source, source_of
 __all__ = ["MISSING", "Layer", "Scene", "Step"]
 
 MISSING: Final = object()
-"""The value of an expression that cannot be known without running it."""
+"""The value of an expression that cannot be looked up without running code."""
 
 _VIEWS: Final = frozenset({"T", "mT"})
-"""Attributes of tensors that only look at them from another side."""
+"""Attributes of tensors that return a transposed view."""
 
 
 class Step:
-    """One call that the exception passed through."""
+    """One frame that the exception passed through."""
 
     def __init__(self, traceback: TracebackType) -> None:
         self.frame: FrameType = traceback.tb_frame
@@ -51,7 +52,7 @@ class Step:
 
     @cached_property
     def owner(self) -> nn.Module | None:
-        """The module whose method this is."""
+        """The module whose method is running."""
         owner = self.locals.get("self")
         return owner if isinstance(owner, nn.Module) else None
 
@@ -65,22 +66,21 @@ class Step:
 
     @cached_property
     def node(self) -> ast.AST | None:
-        """The expression that was being evaluated; the statement where Python did not keep it."""
+        """The expression that was being evaluated; the whole statement if Python did not record it."""
         spans = islice(self.frame.f_code.co_positions(), self._instruction // 2, None)
         first, last, start, end = next(spans, (None, None, None, None))
         if first is None or last is None or start is None or end is None or self.statement is None:
             return self.statement
         within = [node for node in ast.walk(self.statement) if _covers(node, (first, start), (last, end))]
-        return min(
-            reversed(within), key=_extent, default=self.statement
-        )  # of equal ones the innermost, which ast.walk gives last
+        # ast.walk yields the innermost node last: of nodes with equal extent, take that one.
+        return min(reversed(within), key=_extent, default=self.statement)
 
     def text(self, node: ast.AST) -> str:
-        """As written, on one line."""
+        """The source of a node, on one line."""
         return " ".join(self.source.text(node).split())
 
     def value(self, node: ast.AST | None) -> Any:
-        """What an expression stands for, if that can be looked up; MISSING otherwise."""
+        """The value of an expression, if it can be looked up; MISSING otherwise."""
         match node:
             case ast.Constant(value=value):
                 return value
@@ -113,12 +113,12 @@ def _extent(node: ast.AST) -> tuple[int, int]:
 
 
 def _attribute(base: Any, name: str) -> Any:
-    """Without running a property or a `__getattr__` of the user's."""
+    """Runs no property and no `__getattr__` of the user's."""
     if isinstance(base, ModuleType):
         return vars(base).get(name, MISSING)
     if isinstance(base, nn.Module):
-        for shelf in MEMBERS:
-            held = vars(base).get(shelf, {})
+        for members in MEMBERS:
+            held = vars(base).get(members, {})
             if name in held:
                 return held[name]
     if isinstance(base, Tensor) and name in _VIEWS and base.ndim == 2:
@@ -140,48 +140,49 @@ def _element(base: Any, index: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The layer of torch's that the exception came out of."""
+    """The torch layer that raised the exception."""
 
     module: nn.Module
     name: str
     """Its path in the model: `features.3`."""
     given: Any
-    """What it was called with."""
+    """Its first argument."""
     before: str
-    """The layer whose output that is, inside an nn.Sequential: `features.2 (ReLU)`."""
+    """The preceding layer of an nn.Sequential, whose output it is: `features.2 (ReLU)`."""
     direct: bool
-    """The user's own line handed it over, perhaps through the first place of an nn.Sequential."""
+    """The user's line passed the argument, directly or as input of an nn.Sequential that begins with this layer."""
     model: nn.Module
 
 
 class Scene:
-    """A crash, from the user's outermost call to where it was raised."""
+    """A crash, from the user's outermost frame to the one that raised."""
 
     def __init__(self, error: BaseException, steps: tuple[Step, ...], grad_enabled: bool) -> None:
         self.error = error
         self.grad_enabled = grad_enabled
-        """Was recording of gradients still on when the exception had left every block of the script?"""
+        """Was gradient recording still enabled after the exception had left every block of the script?"""
         self.message = str(error)
         self.steps = steps
         self._at = max(index for index, step in enumerate(steps) if step.is_users)
 
     @classmethod
     def of(cls, error: BaseException, grad_enabled: bool = True) -> Scene | None:
-        """None if no line of the user's had a part in it, or if the user's own code raised it: those are the user's
-        words."""
+        """None if no line of the user's is involved, or if the user's own code raised it deliberately."""
         steps = tuple(_steps(error.__traceback__))
         if not any(step.is_users for step in steps):
             return None
-        last = steps[-1]
-        return (
-            None
-            if last.is_users and isinstance(last.node, (ast.Raise, ast.Assert))
-            else cls(error, steps, grad_enabled)
-        )
+        deliberate = steps[-1].is_users and isinstance(steps[-1].node, (ast.Raise, ast.Assert))
+        return None if deliberate else cls(error, steps, grad_enabled)
+
+    def explanation(
+        self, message: str, details: tuple[str, ...], fix: str, place: Place | None = None, diff: str = ""
+    ) -> CrashExplanation:
+        """Without a kind, which `explain` fills in; the place is the user's line that crashed unless another is given."""
+        return CrashExplanation("", message, details, fix, place or self.place, diff)
 
     @property
     def crash(self) -> Step:
-        """The innermost call in the user's own code."""
+        """The innermost frame in the user's code."""
         return self.steps[self._at]
 
     @property
@@ -190,35 +191,50 @@ class Scene:
 
     @property
     def users(self) -> list[Step]:
-        """Calls in the user's own code, from the crash outwards."""
+        """Frames in the user's code, innermost first."""
         return [step for step in reversed(self.steps) if step.is_users]
 
     @property
     def beyond(self) -> tuple[Step, ...]:
-        """Calls between the user's line and where it was raised."""
+        """Library frames between the user's line and the one that raised."""
         return self.steps[self._at + 1 :]
 
     def library_local(self, functions: tuple[str, ...], name: str) -> Any:
-        """A variable of the innermost of these functions of torch's that the exception passed through."""
-        found = (
-            step.locals[name] for step in reversed(self.beyond) if step.function in functions and name in step.locals
-        )
-        return next(found, MISSING)
+        """A local variable of the innermost frame of one of these library functions."""
+        frames = (step.locals for step in reversed(self.beyond) if step.function in functions and name in step.locals)
+        return next((variables[name] for variables in frames), MISSING)
 
     def argument(self, index: int = 0) -> ast.expr | None:
-        """What the user's line handed to the call that failed."""
+        """A positional argument of the call that failed, as the user wrote it."""
+        arguments = self.crash.node.args if isinstance(self.crash.node, ast.Call) else []
+        starred = any(isinstance(argument, ast.Starred) for argument in arguments)
+        return arguments[index] if index < len(arguments) and not starred else None
+
+    def named(self, argument: ast.AST | None, fallback: str) -> str:
+        """An argument as the user wrote it, in backticks."""
+        return f"`{self.crash.text(argument)}`" if argument is not None else fallback
+
+    @property
+    def receiver(self) -> ast.expr | None:
+        """`loss` in `loss.backward()`."""
         call = self.crash.node
-        if (
-            not isinstance(call, ast.Call)
-            or len(call.args) <= index
-            or any(isinstance(a, ast.Starred) for a in call.args)
-        ):
-            return None
-        return call.args[index]
+        return call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+
+    @property
+    def backward_root(self) -> Tensor | None:
+        """The tensor that the failing backward started from."""
+        root = self.library_local(("backward",), "self")
+        if root is MISSING:
+            roots = self.library_local(("backward", "grad"), "tensors")
+            root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
+        return root if isinstance(root, Tensor) else None
+
+    def tensors(self) -> list[tuple[ast.expr, Tensor]]:
+        """Those operands whose value is known to be a tensor."""
+        return [(node, value) for node, value in self.operands() if isinstance(value, Tensor)]
 
     def operands(self) -> list[tuple[ast.expr, Any]]:
-        """The tensors that the failing expression combines, as written, each with its value (MISSING if no variable
-        holds it)."""
+        """The tensors that the failing expression combines, each with its value; MISSING if no variable holds it."""
         match self.crash.node:
             case (
                 ast.BinOp(left=left, right=right)
@@ -230,10 +246,9 @@ class Scene:
                 nodes = [base, index]
             case ast.Call(func=function, args=arguments, keywords=keywords):
                 nodes = [*arguments, *(keyword.value for keyword in keywords)]
-                if isinstance(function, ast.Attribute) and not isinstance(
-                    self.crash.value(function.value), (ModuleType, nn.Module)
-                ):
-                    nodes.insert(0, function.value)
+                owner = function.value if isinstance(function, ast.Attribute) else None
+                if owner is not None and not isinstance(self.crash.value(owner), (ModuleType, nn.Module)):
+                    nodes.insert(0, owner)
             case _:
                 return []
         flat = [part for node in nodes for part in (node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node])]
@@ -241,7 +256,7 @@ class Scene:
         return [(node, value) for node, value in found if value is MISSING or isinstance(value, Tensor)]
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """Models that the user's calls hold, each once, with the name of the variable."""
+        """The modules in the user's local variables, each once, with the variable's name."""
         seen: set[int] = set()
         for step in self.users:
             for name, value in list(step.locals.items()):
@@ -268,7 +283,7 @@ class Scene:
         path = next((path for path, inner in model.named_modules() if inner is module), "")
         if path and not path[0].isdigit():
             return path
-        if not path and module is not model:  # in no attribute of the model: known only by the line that called it
+        if not path and module is not model:  # not an attribute of the model: name it as the calling line does
             called = self.crash.node.func if isinstance(self.crash.node, ast.Call) else None
             return self.crash.text(called) if called is not None else type(module).__name__
         outer = next((step for step in self.users if any(inner.owner is model for inner in self._after(step))), None)
@@ -279,8 +294,7 @@ class Scene:
         return self.steps[self.steps.index(step) + 1 :]
 
     def _before(self, inner: nn.Module, model: nn.Module) -> tuple[str, bool]:
-        """The layer whose output reached `inner`, if an nn.Sequential passed it on; else, whether the user's line
-        did."""
+        """The preceding layer, if an nn.Sequential passed its output to `inner`; otherwise, whether the user's line did."""
         for step in reversed(self.beyond):
             container = step.owner
             if container is None or container is inner or step.function in CALL_FRAMES:

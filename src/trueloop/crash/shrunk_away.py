@@ -1,4 +1,4 @@
-"""An image became smaller than the kernel or the pooling window that came next."""
+"""An image became smaller than the next kernel or pooling window."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from torch import Tensor
 
 from trueloop.crash.explanation import Explanation, described, spot
-from trueloop.crash.origin import built, came, origin
+from trueloop.crash.origin import built, layer_input, origin
 from trueloop.crash.scene import Scene
 
 __all__ = ["explain"]
@@ -17,7 +17,7 @@ _SIGNS: Final = (
     "Output size is too small",
     "kernel size should be smaller than",
 )
-"""How torch says it, over its versions."""
+"""Messages of torch, over its versions."""
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -25,23 +25,17 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     layer, argument = scene.layer, scene.argument()
     if layer is not None:
-        name, where_from = came(scene, layer)
-        given, who, place = layer.given, f"`{layer.name}` ({type(layer.module).__name__})", built(scene, layer)
+        name, came_from = layer_input(scene, layer)
+        given, who, where = layer.given, f"`{layer.name}` ({type(layer.module).__name__})", built(scene, layer)
+        window = getattr(layer.module, "kernel_size", None)
     else:
-        given, who, place = scene.crash.value(argument), f"{spot(scene.place)}", None
-        name = f"`{scene.crash.text(argument)}`" if argument is not None else "the input"
-        where_from = origin(scene, scene.crash, argument)
+        name, came_from = scene.named(argument, "the input"), origin(scene, scene.crash, argument)
+        given, who, where, window = scene.crash.value(argument), spot(scene.place), None, None
     if not isinstance(given, Tensor):
         return None
-    window = getattr(layer.module, "kernel_size", None) if layer is not None else None
-    needs = f" slides a window of {window} over it" if window is not None else " needs more"
-    return Explanation(
-        kind="shrunk-away",
-        message=f"{name} has shrunk to {described(given)} and {who}{needs}: nothing would be left.",
-        details=(
-            *where_from.lines,
-            *((f"`{layer.name}` is built at {spot(place.place)}: {place.text}",) if layer and place else ()),
-        ),
-        fix="Feed larger images, take out a pooling or a stride before it, or pad.",
-        place=scene.place,
+    needs = "needs a larger input" if window is None else f"slides a window of {window} over it"
+    return scene.explanation(
+        f"{name} has shrunk to {described(given)} and {who} {needs}: the output would be empty.",
+        (*came_from.lines, *(() if where is None else (where.line,))),
+        "Use larger images, remove a pooling layer or a stride before it, or add padding.",
     )

@@ -1,5 +1,4 @@
-"""Whose a file is, and where the user has written a class, a layer or a parameter. No torch: modules are only asked for
-their parts."""
+"""Which files the user wrote, and where in them a class, a layer or a parameter is defined. Works without torch."""
 
 from __future__ import annotations
 
@@ -12,23 +11,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
 from trueloop.event import Place
-from trueloop.usercode.source import called_name, calls_in, is_self_attribute, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, is_self_attribute, source_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = [
-    "assigned_place",
-    "attributes_read",
-    "birthplace",
-    "built_place",
-    "claim",
-    "class_place",
-    "cuts_in_forwards",
-    "draws_in_training",
-    "is_users",
-    "users_classes",
-]
+__all__ = ["assigned_place", "attributes_read", "birthplace", "built_place", "claim", "class_place", "class_source"]
+__all__ += ["cuts_in_forwards", "draws_in_training", "is_users", "methods_of", "users_classes"]
 
 _LIBRARY: Final = tuple(
     os.path.realpath(path) + os.sep
@@ -40,11 +29,10 @@ _LIBRARY: Final = tuple(
 _LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 _CELLS: Final = ("<ipython", "<command-", "<stdin")
-"""What notebooks and the prompt call a piece of the user's code; every other name in angle brackets is made by a
-library."""
+"""File names of notebook cells and of the prompt; other names in angle brackets belong to generated code."""
 
 _DRAWS: Final = frozenset(
-    (
+    [
         "rand",
         "rand_like",
         "randn",
@@ -57,29 +45,29 @@ _DRAWS: Final = frozenset(
         "bernoulli",
         "bernoulli_",
         "rsample",
-    )
+    ]
 )
-"""Functions that draw."""
+"""Functions that draw random numbers."""
 
 _claimed: list[str] = []
 _users: dict[str, bool] = {}
 
 
 def claim(folder: str) -> None:
-    """Count everything below this folder as the user's, though it may be installed as a library."""
+    """Treat everything below this folder as the user's, even if it is installed as a library."""
     _claimed.append(os.path.realpath(folder) + os.sep)
     _users.clear()
 
 
 def is_users(filename: str) -> bool:
-    """Was this file written by the user, as far as one can tell from where it lies?"""
+    """Did the user write this file? Decided by its location."""
     known = _users.get(filename)
     if known is None:
-        known = _users[filename] = _judge(filename)
+        known = _users[filename] = _is_users(filename)
     return known
 
 
-def _judge(filename: str) -> bool:
+def _is_users(filename: str) -> bool:
     if filename.startswith("<"):
         return filename.startswith(_CELLS)
     path = os.path.realpath(filename)
@@ -89,7 +77,7 @@ def _judge(filename: str) -> bool:
 
 
 def class_place(cls: type) -> Place | None:
-    """Where a class is written, if that is the user's file."""
+    """The line that defines a class, if the file is the user's."""
     path = getattr(sys.modules.get(cls.__module__), "__file__", None) or _cell_of(cls)
     if not path or not is_users(path):
         return None
@@ -98,63 +86,61 @@ def class_place(cls: type) -> Place | None:
 
 
 def _cell_of(cls: type) -> str:
-    """The notebook cell that a class was written in: its module has no file, its functions have."""
+    """The notebook cell that defines a class: its module has no file, its functions have one."""
     written = [value.__code__.co_filename for value in vars(cls).values() if isinstance(value, FunctionType)]
     return next((name for name in written if is_users(name)), "")
 
 
 def users_classes(module: nn.Module) -> Iterator[tuple[type, Place]]:
-    """The classes of a module that the user wrote, nearest first: its own, and its bases."""
+    """Those of a module's class and its base classes that the user wrote, most derived first."""
     for cls in type(module).__mro__:
         if (place := class_place(cls)) is not None:
             yield cls, place
 
 
-def draws_in_training(cls: type) -> bool:
-    """Is a random number drawn in a class of the user's under an `if self.training`? Then its mode matters, as a
-    dropout's does."""
+def class_source(cls: type) -> tuple[Source, ast.ClassDef] | None:
+    """The file and the definition of a class that the user wrote; None for a library's class."""
     place = class_place(cls)
-    node = source_of(place.path).class_named(cls.__name__) if place is not None else None
-    if node is None:
-        return False
-    branches = [
-        inner
-        for inner in ast.walk(node)
-        if isinstance(inner, (ast.If, ast.IfExp)) and "self.training" in ast.unparse(inner.test)
-    ]
-    return any(
-        isinstance(inner, ast.Call) and ast.unparse(inner.func).split(".")[-1] in _DRAWS
-        for branch in branches
-        for inner in ast.walk(branch)
+    node = None if place is None else source_of(place.path).class_named(cls.__name__)
+    return None if place is None or node is None else (source_of(place.path), node)
+
+
+def draws_in_training(cls: type) -> bool:
+    """Does the user's class draw random numbers under `if self.training`? Then its mode matters, as with dropout."""
+    found = class_source(cls)
+    branches = (
+        node
+        for node in (ast.walk(found[1]) if found else ())
+        if isinstance(node, (ast.If, ast.IfExp)) and "self.training" in ast.unparse(node.test)
     )
+    return any(called_name(call) in _DRAWS for branch in branches for call in calls_in(branch))
 
 
 def attributes_read(cls: type) -> frozenset[str]:
     """Attributes that a class of the user's reads outside its constructor."""
-    methods = [method for owner in cls.__mro__ for method in _methods(owner) if method.name != "__init__"]
+    methods = [method for owner in cls.__mro__ for method in methods_of(owner) if method.name != "__init__"]
     inside = [inner for method in methods for inner in ast.walk(method) if isinstance(inner, ast.Attribute)]
     return frozenset(inner.attr for inner in inside if is_self_attribute(inner, inner.attr))
 
 
 def cuts_in_forwards(root: nn.Module, name: str, calls: Collection[str]) -> Iterator[Place]:
-    """Lines of the forwards around a layer that leave the graph: `.data`, no_grad, and calls of these names."""
+    """Lines in the forwards around a layer that detach from the graph: `.data`, no_grad, and calls of these names."""
     parts = name.split(".")
     for depth in range(len(parts)):
         for cls, place in users_classes(root.get_submodule(".".join(parts[:depth]))):
-            for method in _methods(cls):
+            for method in methods_of(cls):
                 if method.name == "forward":
-                    lines = sorted({line for inner in ast.walk(method) if (line := _leaves_the_graph(inner, calls))})
+                    lines = sorted({line for inner in ast.walk(method) if (line := _detaching_line(inner, calls))})
                     yield from (Place(place.path, line, f"{cls.__qualname__}.forward") for line in lines)
 
 
-def _methods(cls: type) -> list[ast.FunctionDef]:
-    """As they are written in the user's file; none of a library's class."""
-    place = class_place(cls)
-    node = source_of(place.path).class_named(cls.__name__) if place else None
-    return [method for method in node.body if isinstance(method, ast.FunctionDef)] if node else []
+def methods_of(cls: type) -> list[ast.FunctionDef]:
+    """The methods of a class that the user wrote; empty for a library's class."""
+    found = class_source(cls)
+    return [method for method in found[1].body if isinstance(method, ast.FunctionDef)] if found else []
 
 
-def _leaves_the_graph(node: ast.AST, calls: Collection[str]) -> int:
+def _detaching_line(node: ast.AST, calls: Collection[str]) -> int:
     """The line, or 0."""
     if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.ctx, ast.Load):
         return node.lineno
@@ -168,8 +154,7 @@ def _leaves_the_graph(node: ast.AST, calls: Collection[str]) -> int:
 
 
 def assigned_place(owner: nn.Module, attribute: str) -> Place | None:
-    """The line `self.attribute = ...` of a class of the user's; the class itself if it is not written so; None for a
-    library's class."""
+    """The line `self.attribute = ...` in a user's class, or the class itself; None for a library's class."""
     places = list(users_classes(owner))
     for cls, place in places:
         node = source_of(place.path).assignment_to_self(cls.__name__, attribute)
@@ -179,8 +164,7 @@ def assigned_place(owner: nn.Module, attribute: str) -> Place | None:
 
 
 def birthplace(root: nn.Module, name: str) -> Place | None:
-    """The user's line that makes a part of a model (`encoder.0.fc`), climbing out of containers and of libraries'
-    classes."""
+    """The user's line that builds a part of a model (`encoder.0.fc`), or the container around it."""
     parts = name.split(".")
     for depth in range(len(parts) - 1, -1, -1):
         place = assigned_place(root.get_submodule(".".join(parts[:depth])), parts[depth])
@@ -190,8 +174,7 @@ def birthplace(root: nn.Module, name: str) -> Place | None:
 
 
 def built_place(root: nn.Module, name: str, file: str) -> Place | None:
-    """The user's line that makes a layer; where no class of the user's does, the call in this file, if it makes just
-    the model's layers."""
+    """The user's line that builds a layer. Outside of classes: its call in this file, if the file builds only this model."""
     place = birthplace(root, name)
     if place is not None or not name:
         return place
