@@ -108,7 +108,7 @@ class _Rank:
         """Hand the verdict over, then let the others go."""
         self._say(verdict)
         if not verdict.reported_elsewhere:
-            ranks.told()
+            ranks.mark_reported()
         os._exit(0)
 
     def _say(self, what: object) -> None:

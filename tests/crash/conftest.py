@@ -20,7 +20,7 @@ from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
 from trueloop.results.check import CrashExplanation, Verdict
-from trueloop.usercode.source import stand_in
+from trueloop.usercode.source import set_base_folder
 
 IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 """Before every script; its lines are counted with the script's."""
@@ -62,7 +62,7 @@ def crash_in(folder: Path, script: str) -> Crash:
 
     def work() -> Crash:
         os.chdir(folder)
-        stand_in(str(folder))
+        set_base_folder(str(folder))
         sys.stderr = sys.stdout = (folder / "printed.txt").open("w", encoding="utf-8")
         torch.manual_seed(0)
         verdict, error = examine(find_script("train.py", ()), Watch(script="train.py"))

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from tests.several_ranks import free_port
 from trueloop.data.dataset import Dataset
 from trueloop.doctor import ranks
-from trueloop.doctor.hang_watch import vigil
+from trueloop.doctor.hang_watch import watch_for_hangs
 from trueloop.finding import Finding
 
 CODE = 5
@@ -52,7 +52,7 @@ def _be(folder: Path, rank: int, port: int, work: Callable[[int], object]) -> No
             with (folder / "shown.txt").open("a", encoding="utf-8") as file:
                 file.write(f"{finding.message}\n")
 
-        with vigil(1.0, show, CODE):
+        with watch_for_hangs(1.0, show, CODE):
             dist.init_process_group("gloo")
             dist.all_reduce(torch.ones(1))
             work(rank)
@@ -103,7 +103,7 @@ def test_a_slow_rank_is_waited_for(tmp_path: Path) -> None:
 def test_one_process_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     before = dist.all_reduce
-    with vigil(1.0, lambda _: None, CODE):
+    with watch_for_hangs(1.0, lambda _: None, CODE):
         assert dist.all_reduce is before
 
 

@@ -6,17 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trueloop.doctor.rank_status import Stand, read_stand
+from trueloop.doctor.rank_status import RankStatus, read_status
 from trueloop.doctor.ranks import Rank
 from trueloop.event import Place
 
-STAND = Stand(
+STAND = RankStatus(
     12.5, 2.5, "loading", (Place("/train.py", 7, "Images.__getitem__"), Place("/train.py", 20)), "Images", 4711
 )
 
 
 def test_what_is_left_for_the_others_can_be_read_by_them(tmp_path: Path) -> None:
-    assert read_stand(STAND.written()) == STAND
+    assert read_status(STAND.written()) == STAND
     assert STAND.seconds() == 10
     one = Rank(1, 0, 2, tmp_path)
     assert one.stand_of(1) is None, "it has not looked yet"

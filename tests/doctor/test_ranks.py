@@ -14,7 +14,15 @@ import pytest
 from tests.conftest import in_child
 from tests.waiting import until
 from trueloop.doctor import ranks
-from trueloop.doctor.ranks import Rank, announce, is_first, merged, own_folder, told, told_once
+from trueloop.doctor.ranks import (
+    Rank,
+    is_first,
+    mark_reported,
+    merge_reports,
+    merge_verdicts,
+    own_folder,
+    register_rank,
+)
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.report import render
@@ -37,28 +45,31 @@ def _verdict(*findings: Finding, reason: str = "finished", code: int = 0, unjudg
 
 def test_what_several_ranks_found_at_one_place_is_one_finding() -> None:
     here, there = _finding("GRD101", 3, count=2), _finding("LOS101", 9, Severity.WARNING)
-    both = merged(_verdict(here), {0: _verdict(here), 1: _verdict(there, here), 2: _verdict(there)}, {})
+    both = merge_verdicts(_verdict(here), {0: _verdict(here), 1: _verdict(there, here), 2: _verdict(there)}, {})
     assert [(f.code, f.message, f.count, f.evidence) for f in both.findings] == [
         ("GRD101", "It is GRD101 (on ranks 0 and 1).", 4, {"n": 1, "ranks": [0, 1]}),
         ("LOS101", "It is LOS101 (on ranks 1 and 2).", 2, {"n": 1, "ranks": [1, 2]}),
     ]
     assert (
-        merged(_verdict(here), {0: _verdict(here), 1: _verdict(here)}, {}).findings[0].message
+        merge_verdicts(_verdict(here), {0: _verdict(here), 1: _verdict(here)}, {}).findings[0].message
         == "It is GRD101 (on all 2 ranks)."
     )
-    assert merged(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).findings[0].message == "It is GRD101 (on rank 1)."
-    assert merged(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).worst() is Severity.ERROR
+    assert (
+        merge_verdicts(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).findings[0].message
+        == "It is GRD101 (on rank 1)."
+    )
+    assert merge_verdicts(_verdict(), {0: _verdict(), 1: _verdict(here)}, {}).worst() is Severity.ERROR
 
 
 def test_what_one_rank_could_judge_has_been_judged() -> None:
-    both = merged(
+    both = merge_verdicts(
         _verdict(), {0: _verdict(unjudged=("GRD101", "LOS101")), 1: _verdict(unjudged=("LOS101", "OPT106"))}, {}
     )
     assert [one.code for one in both.not_applicable] == ["LOS101"]
 
 
 def test_a_missing_report_and_a_failure_say_whose_they_are() -> None:
-    both = merged(
+    both = merge_verdicts(
         _verdict(), {0: _verdict(), 2: replace(_verdict(), failures=("observer broke",))}, {1: "its process died"}
     )
     assert both.failures == ("on rank 2: observer broke",)
@@ -91,14 +102,14 @@ def _start(number: int, verdict: Verdict | None, *, after: float = 0.0) -> int:
     child = os.fork()
     if child == 0:
         os.environ.update(RANK=str(number), LOCAL_RANK=str(number))
-        announce()
+        register_rank()
         time.sleep(after)
         code = 9
         if verdict is not None:
-            answer = told_once(verdict)
+            answer = merge_reports(verdict)
             code = 1 if answer.reported_elsewhere else 2
             if code == 2:
-                told()
+                mark_reported()
         os._exit(code)
     return child
 
@@ -109,44 +120,44 @@ def _ended(child: int) -> int:
 
 @pytest.mark.usefixtures("three")
 def test_the_first_rank_tells_for_all_and_the_folder_is_gone(tmp_path: Path) -> None:
-    announce()
+    register_rank()
     children = [_start(1, _verdict(_finding("GRD101", 3)), after=0.1), _start(2, _verdict())]
-    answer = told_once(_verdict())
+    answer = merge_reports(_verdict())
     assert not answer.reported_elsewhere
     assert answer.notes == ()
     assert [f.message for f in answer.findings] == ["It is GRD101 (on rank 1)."]
     assert all(os.waitpid(child, os.WNOHANG)[0] == 0 for child in children), "they wait until it has been told"
-    told()
+    mark_reported()
     assert [_ended(child) for child in children] == [1, 1]
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("three")
 def test_nobody_waits_for_the_dead_for_the_late_or_for_those_who_never_began(tmp_path: Path) -> None:
-    announce()
+    register_rank()
     dead, late = _start(1, None), _start(2, _verdict(), after=30)
     _ended(dead)
     until(lambda: list(tmp_path.glob("*/2.pid")), "the late rank has begun")
-    assert told_once(_verdict()).notes == (
+    assert merge_reports(_verdict()).notes == (
         "the report of rank 1 is missing: its process died",
         "the report of rank 2 is missing: it was still running 1 s later",
     )
-    told()
+    mark_reported()
     os.kill(late, 9)
     _ended(late)
-    announce()
-    notes = told_once(_verdict()).notes
+    register_rank()
+    notes = merge_reports(_verdict()).notes
     assert notes[0] == "the report of rank 1 is missing: it never began"
-    told()
+    mark_reported()
 
 
 @pytest.mark.usefixtures("three")
 def test_a_rank_that_failed_tells_itself_if_the_first_one_hangs() -> None:
     def work() -> tuple[bool, list[str], tuple[str, ...]]:
         os.environ.update(RANK="1", LOCAL_RANK="1")
-        announce()
-        answer = told_once(_verdict(_finding("GRD101", 3), reason="exception", code=1))
-        told()
+        register_rank()
+        answer = merge_reports(_verdict(_finding("GRD101", 3), reason="exception", code=1))
+        mark_reported()
         return answer.reported_elsewhere, [f.code for f in answer.findings], answer.notes
 
     hanging = _start(0, _verdict(), after=30)
@@ -156,7 +167,7 @@ def test_a_rank_that_failed_tells_itself_if_the_first_one_hangs() -> None:
     assert codes == ["GRD101"]
     assert notes == ("the report of rank 0 is missing: it was still running",)
     assert _ended(other) == 1
-    assert told_once(_verdict()).reported_elsewhere, "whoever comes when it has been told is quiet"
+    assert merge_reports(_verdict()).reported_elsewhere, "whoever comes when it has been told is quiet"
     os.kill(hanging, 9)
     _ended(hanging)
 
@@ -168,7 +179,7 @@ def test_a_folder_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
     me.folder.mkdir(mode=0o777)
     me.folder.chmod(0o777)
     verdict = _verdict(_finding("GRD101", 3))
-    assert told_once(verdict) is verdict
+    assert merge_reports(verdict) is verdict
 
 
 def test_alone_there_is_nobody_to_meet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -178,7 +189,7 @@ def test_alone_there_is_nobody_to_meet(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert is_first()
     assert own_folder(tmp_path) == tmp_path
     verdict = _verdict()
-    assert told_once(verdict) is verdict
+    assert merge_reports(verdict) is verdict
 
 
 @pytest.mark.usefixtures("three")

@@ -15,9 +15,9 @@ import torch
 
 from tests.conftest import Checked, check_script, in_child
 from tests.several_ranks import free_port
-from trueloop.doctor.cross_rank_rules import Bench
-from trueloop.doctor.judge_again import judge_again
-from trueloop.doctor.ranks import merged
+from trueloop.doctor.cross_rank_rules import CrossRankRules
+from trueloop.doctor.ranks import merge_verdicts
+from trueloop.doctor.recheck import recheck
 from trueloop.event import CollectivesCalled, Event, Place, StateWritten
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import NotApplicable, Outcome, Verdict, Watched
@@ -37,15 +37,15 @@ def _verdict(*findings: Finding, unjudged: tuple[str, ...] = ()) -> Verdict:
 
 
 def test_only_rules_that_compare_ranks_sit_on_the_bench() -> None:
-    codes = {rule.code for rule in Bench(all_rules(), Settings()).rules}
+    codes = {rule.code for rule in CrossRankRules(all_rules(), Settings()).rules}
     assert {"PAR101", "PAR103", "PAR105", "PAR106"} <= codes
     assert not codes & {"GRD101", "PAR102", "PAR104"}
 
 
 def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found() -> None:
-    joint = Bench(select(("PAR105", "PAR106"), ()), Settings()).judge(BOTH)
+    joint = CrossRankRules(select(("PAR105", "PAR106"), ()), Settings()).judge(BOTH)
     own = _verdict(unjudged=("PAR105", "PAR106", "OPT106"))
-    both = merged(own, {0: own, 1: own}, {}, joint)
+    both = merge_verdicts(own, {0: own, 1: own}, {}, joint)
     assert [(f.code, f.evidence["ranks"]) for f in both.findings] == [("PAR105", [0, 1])]
     assert "on all" not in both.findings[0].message
     assert [(one.code, one.because) for one in both.not_applicable] == [
@@ -57,9 +57,9 @@ def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found
 
 def test_settings_hold_for_what_is_found_together() -> None:
     settings = Settings(severity={"PAR": Severity.ERROR}, per_file_ignores={"/train.py": ("every-rank-saves",)})
-    bench = Bench(select(("PAR105",), ()), Settings(severity={"PAR": Severity.ERROR}))
+    bench = CrossRankRules(select(("PAR105",), ()), Settings(severity={"PAR": Severity.ERROR}))
     assert bench.judge(BOTH).findings[0].severity is Severity.ERROR
-    ignored = Bench(select(("PAR105",), ()), settings).judge(BOTH)
+    ignored = CrossRankRules(select(("PAR105",), ()), settings).judge(BOTH)
     assert (ignored.findings, ignored.allowed) == ((), 1)
 
 
@@ -67,11 +67,11 @@ def test_a_cause_on_one_rank_explains_what_the_comparison_shows() -> None:
     def found(code: str, name: str) -> Finding:
         return Finding(code, name, Severity.ERROR, Place("/train.py", 4), f"It is {code}.", "why", "fix")
 
-    drift = replace(Bench((), Settings()).judge(()), findings=(found("PAR103", "parameters-drift-apart"),))
+    drift = replace(CrossRankRules((), Settings()).judge(()), findings=(found("PAR103", "parameters-drift-apart"),))
     alone = _verdict()
     cause = _verdict(found("PAR107", "wrapper-bypassed"))
-    assert [f.code for f in merged(alone, {0: alone, 1: alone}, {}, drift).findings] == ["PAR103"]
-    assert [f.code for f in merged(alone, {0: alone, 1: cause}, {}, drift).findings] == ["PAR107"]
+    assert [f.code for f in merge_verdicts(alone, {0: alone, 1: alone}, {}, drift).findings] == ["PAR103"]
+    assert [f.code for f in merge_verdicts(alone, {0: alone, 1: cause}, {}, drift).findings] == ["PAR107"]
 
 
 # -- recordings --
@@ -103,7 +103,7 @@ dist.destroy_process_group()
 def test_a_recorded_run_of_two_ranks_is_judged_together_again(tmp_path: Path) -> None:
     checked = check_script(tmp_path, SAVING, ranks=2, record=tmp_path / "kept")
     assert checked.names() == {"every-rank-saves"}
-    again = judge_again(tmp_path / "kept", select((), ()), Settings())
+    again = recheck(tmp_path / "kept", select((), ()), Settings())
     assert [finding.name for finding in again.findings] == ["every-rank-saves"]
     assert not {one.code for one in again.not_applicable} & {"PAR101", "PAR103", "PAR106"}
 

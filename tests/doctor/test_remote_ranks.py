@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import TCPStore
 from tests.waiting import Clock, until
 from trueloop.doctor import remote_ranks as module
 from trueloop.doctor.ranks import Rank
-from trueloop.doctor.remote_ranks import FILE, Far, heard_from_afar
+from trueloop.doctor.remote_ranks import FILE, RemoteRanks, remote_facts
 from trueloop.event import Collective, CollectivesCalled, Event, RankFact, RankStalled
 
 HANG_AFTER = 2.0
@@ -40,7 +40,7 @@ class Pair:
 
     def __init__(self, folder: Path, port: int, facts: list[Callable[[], list[Event]]]) -> None:
         self.ranks = [Rank(number, number, 1, folder / f"machine{number}-0") for number in (0, 1)]
-        self.fars: list[Far] = []
+        self.fars: list[RemoteRanks] = []
         for rank, each in zip(self.ranks, facts, strict=True):
             rank.folder.mkdir()
             said = {
@@ -49,14 +49,14 @@ class Pair:
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
             }
-            found = Far.of(rank, each, said)
+            found = RemoteRanks.of(rank, each, said)
             assert found is not None
             self.fars.append(found)
 
     def heard(self, of: int = 0) -> list[RankFact]:
         """What a machine knows of the other, right after it has asked."""
         self.fars[of].ask()
-        return list(heard_from_afar(self.ranks[of], HANG_AFTER))
+        return list(remote_facts(self.ranks[of], HANG_AFTER))
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def test_a_machine_answers_with_the_facts_of_its_ranks(tmp_path: Path) -> None:
 
 def test_nothing_is_known_before_somebody_asks(tmp_path: Path) -> None:
     with two_machines(tmp_path) as pair:
-        assert list(heard_from_afar(pair.ranks[0], HANG_AFTER)) == []
+        assert list(remote_facts(pair.ranks[0], HANG_AFTER)) == []
 
 
 def test_who_no_longer_listens_has_ended_but_not_at_once(tmp_path: Path, clock: Clock) -> None:
@@ -189,16 +189,16 @@ def test_an_answer_of_long_ago_says_nothing_of_now(tmp_path: Path) -> None:
         "missed": [{"since": 0.0, "trouble": "ended", "ranks": [1], "machine": "", "reason": ""}],
     }
     rank.put(FILE, json.dumps(said).encode())
-    assert len(list(heard_from_afar(rank, HANG_AFTER))) == 1
+    assert len(list(remote_facts(rank, HANG_AFTER))) == 1
     rank.put(FILE, json.dumps({**said, "at": time.monotonic() - module.STALE - 1}).encode())
-    assert list(heard_from_afar(rank, HANG_AFTER)) == []
+    assert list(remote_facts(rank, HANG_AFTER)) == []
 
 
 def test_only_the_first_rank_of_several_machines_speaks_to_the_others(tmp_path: Path) -> None:
     said = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-    assert Far.of(Rank(1, 0, 2, tmp_path), list, said) is None
-    assert Far.of(Rank(0, 0, 2, tmp_path), list, {**said, "GROUP_WORLD_SIZE": "1"}) is None
-    assert Far.of(Rank(0, 0, 2, tmp_path), list, {}) is None
-    found = Far.of(Rank(0, 0, 2, tmp_path), list, said)
+    assert RemoteRanks.of(Rank(1, 0, 2, tmp_path), list, said) is None
+    assert RemoteRanks.of(Rank(0, 0, 2, tmp_path), list, {**said, "GROUP_WORLD_SIZE": "1"}) is None
+    assert RemoteRanks.of(Rank(0, 0, 2, tmp_path), list, {}) is None
+    found = RemoteRanks.of(Rank(0, 0, 2, tmp_path), list, said)
     assert found is not None
     found.close()

@@ -23,11 +23,11 @@ from trueloop.doctor.remote_ranks import (
     LOST_FOR,
     SILENT_FOR,
     STALE,
-    Far,
+    RemoteRanks,
     _asked,
     _Machine,
     _NoAnswer,
-    heard_from_afar,
+    remote_facts,
 )
 from trueloop.event import CollectivesCalled, Event, RankStalled, SeedChecked
 from trueloop.run import event_to
@@ -136,10 +136,10 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
-def far(folder: Path, facts: Any = list) -> tuple[Far, Rank]:
+def far(folder: Path, facts: Any = list) -> tuple[RemoteRanks, Rank]:
     rank = Rank(0, 0, 2, folder)
     said = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-    found = Far.of(rank, facts, said)
+    found = RemoteRanks.of(rank, facts, said)
     assert found is not None
     found._others[3] = MACHINE
     return found, rank
@@ -211,7 +211,7 @@ def test_a_machine_is_missed_only_after_its_share_of_the_time(
     clock = Clock(monkeypatch)
     clock.now = 1100.0
     rank = left(tmp_path, trouble=trouble, since=1100.0 - after)
-    first, *others = heard_from_afar(rank, HANG_AFTER)
+    first, *others = remote_facts(rank, HANG_AFTER)
     assert first == STOOD
     assert bool(others) is told
     if told:
@@ -233,7 +233,7 @@ def test_an_answer_counts_as_long_as_it_is_fresh(
     clock = Clock(monkeypatch)
     rank = left(tmp_path)
     clock.now = 1100.0 + age
-    assert bool(list(heard_from_afar(rank, hang_after))) is counts
+    assert bool(list(remote_facts(rank, hang_after))) is counts
 
 
 def test_what_is_no_fact_about_a_rank_is_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,11 +241,11 @@ def test_what_is_no_fact_about_a_rank_is_not_handed_on(tmp_path: Path, monkeypat
     rank = Rank(1, 0, 2, tmp_path)
     facts = [event_to(fact) for fact in (SeedChecked(3, None, True, False, True, "Net"), STOOD)]
     rank.put(FILE, json.dumps({"at": 1000.0, "facts": facts, "missed": []}).encode())
-    assert list(heard_from_afar(rank, 4 * HANG_AFTER)) == [STOOD]
+    assert list(remote_facts(rank, 4 * HANG_AFTER)) == [STOOD]
 
 
 def test_before_anybody_was_asked_nothing_is_known(tmp_path: Path) -> None:
-    assert list(heard_from_afar(Rank(0, 0, 1, tmp_path), HANG_AFTER)) == []
+    assert list(remote_facts(Rank(0, 0, 1, tmp_path), HANG_AFTER)) == []
     assert LONGEST_QUESTION >= 2 * module.ANSWER_WITHIN
 
 
@@ -260,7 +260,7 @@ def test_who_does_not_know_the_word_hears_nothing_whatever_they_say(word: bytes)
         asked.append(True)
         return []
 
-    here = Far.__new__(Far)
+    here = RemoteRanks.__new__(RemoteRanks)
     here._here, here._facts = MACHINE, facts
     stranger, caller = socket.socketpair()
     with stranger, caller:
@@ -271,7 +271,7 @@ def test_who_does_not_know_the_word_hears_nothing_whatever_they_say(word: bytes)
 
 
 def test_a_caller_who_is_gone_is_no_reason_to_stop() -> None:
-    here = Far.__new__(Far)
+    here = RemoteRanks.__new__(RemoteRanks)
     here._here, here._facts = MACHINE, lambda: [STOOD] * 5000
     stranger, caller = socket.socketpair()
     with caller:

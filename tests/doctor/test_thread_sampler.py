@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from trueloop.data.dataset import Dataset as Source
-from trueloop.doctor.thread_sampler import Onlooker
+from trueloop.doctor.thread_sampler import ThreadSampler
 
 FAR = 1000.0
 """No pause in a test is as long."""
@@ -34,12 +34,12 @@ class Gated(Dataset[torch.Tensor]):
 
 
 @contextmanager
-def _under_way(work: Callable[[], object], dataset: Gated) -> Iterator[Onlooker]:
+def _under_way(work: Callable[[], object], dataset: Gated) -> Iterator[ThreadSampler]:
     """Somebody who looks at a thread that does this work, and stands in its first sample."""
-    made: list[Onlooker] = []
+    made: list[ThreadSampler] = []
 
     def run() -> None:
-        made.append(Onlooker())
+        made.append(ThreadSampler())
         work()
 
     thread = threading.Thread(target=run)

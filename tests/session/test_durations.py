@@ -136,7 +136,7 @@ def test_rubbish_in_the_variable_stops_the_run_before_it_begins(
 
 def test_a_run_of_one_process_leaves_no_word_about_hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Callable[[str], None]] = []
-    monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.set_hang_recorder", kept.append)
     monkeypatch.delenv("RANK", raising=False)
     record_hang_in(RunFolder(tmp_path, {}), lambda: 3)
     assert kept == []

@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_told(
     """It may lie on the machine that cannot be reached."""
     kept: list[Callable[[str], None]] = []
     monkeypatch.setenv("RANK", "0")
-    monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.set_hang_recorder", kept.append)
     record_hang_in(RunFolder(tmp_path / "gone", {}), lambda: 3)
     kept[0]("it hangs.")
     assert capsys.readouterr().err.startswith(f"note: {tmp_path}/gone/run.json could not be written (")
@@ -181,7 +181,7 @@ def test_a_training_thread_that_wakes_up_afterwards_adds_nothing(
 ) -> None:
     kept: list[Callable[[str], None]] = []
     monkeypatch.setenv("RANK", "0")
-    monkeypatch.setattr("trueloop.doctor.hang_watch.when_hung", kept.append)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.set_hang_recorder", kept.append)
     folder = RunFolder(made(tmp_path, "r", [], status="running"), {})
     record_hang_in(folder, lambda: 3)
     kept[0]("it hangs.")

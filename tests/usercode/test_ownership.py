@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from trueloop.usercode.ownership import attributes_read, class_place, cuts_in_forwards
+from trueloop.usercode.ownership import attributes_read, class_place, detaching_lines
 
 
 class Inner(nn.Module):
@@ -54,7 +54,7 @@ def test_attributes_are_those_that_some_method_but_the_constructor_reads() -> No
 
 def test_a_cut_is_a_line_of_a_forward_around_the_layer() -> None:
     model = Outer()
-    places = list(cuts_in_forwards(model, "parts.0.used.weight", ["round", "detach"]))
+    places = list(detaching_lines(model, "parts.0.used.weight", ["round", "detach"]))
     assert [(place.line, place.function) for place in places] == [
         (line_of("inputs = part(inputs).detach()"), "Outer.forward"),
         (line_of("outputs: Tensor = self.used(inputs.round())"), "Inner.forward"),
@@ -63,10 +63,10 @@ def test_a_cut_is_a_line_of_a_forward_around_the_layer() -> None:
 
 
 def test_only_calls_that_were_asked_for_are_cuts_but_no_grad_and_data_always_are() -> None:
-    lines = {place.line for place in cuts_in_forwards(Outer(), "parts.1.used.weight", [])}
+    lines = {place.line for place in detaching_lines(Outer(), "parts.1.used.weight", [])}
     assert lines == {line_of("with torch.no_grad():"), line_of("return first + inputs.data")}
-    assert not list(cuts_in_forwards(Outer(), "parts.0.used.weight", []))
-    assert not list(cuts_in_forwards(nn.Sequential(nn.Linear(1, 1)), "0.weight", ["round"])), (
+    assert not list(detaching_lines(Outer(), "parts.0.used.weight", []))
+    assert not list(detaching_lines(nn.Sequential(nn.Linear(1, 1)), "0.weight", ["round"])), (
         "nothing of the user's is around it"
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.doctor.allow import chosen_rules, sift
+from trueloop.doctor.allow import chosen_rules, filter_findings
 from trueloop.errors import Misuse, UnknownRule
 from trueloop.event import Place
 from trueloop.finding import Finding, Severity
@@ -127,7 +127,7 @@ def test_no_rule_left_is_refused() -> None:
 def test_a_comment_allows_its_statement(tmp_path: Path, text: str, line: int) -> None:
     file = tmp_path / "train.py"
     file.write_text(text)
-    assert sift([finding(file, line)], Settings()) == ((), 1)
+    assert filter_findings([finding(file, line)], Settings()) == ((), 1)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_comment_allows_its_statement(tmp_path: Path, text: str, line: int) ->
 def test_a_comment_speaks_for_nothing_else(tmp_path: Path, text: str, line: int) -> None:
     file = tmp_path / "train.py"
     file.write_text(text)
-    kept, allowed = sift([finding(file, line)], Settings())
+    kept, allowed = filter_findings([finding(file, line)], Settings())
     assert (len(kept), allowed) == (1, 0)
 
 
 def test_severities_are_set_before_the_order_is_made(tmp_path: Path) -> None:
     first, second = finding(tmp_path / "a.py"), finding(tmp_path / "a.py", code="LOS101", name="x")
-    kept, _ = sift([first, second], Settings(severity={"GRD101": Severity.ADVICE}))
+    kept, _ = filter_findings([first, second], Settings(severity={"GRD101": Severity.ADVICE}))
     assert [f.code for f in kept] == ["LOS101", "GRD101"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.usercode.rewrite import after, indented, moved
+from trueloop.usercode.rewrite import after, indent_under, move_statement
 from trueloop.usercode.source import Edit, Source, diff, lines_on_disk, source_of
 
 TEXT = "first = 1\nfor i in range(3):\n    second = 2\n    third = 3\nlast = 4\n"
@@ -97,7 +97,7 @@ def test_a_file_that_was_changed_meanwhile_is_taken_as_it_ran(script: Path) -> N
 @pytest.mark.parametrize("unit", ["\t", "  ", "    "], ids=["tabs", "two spaces", "four spaces"])
 def test_a_block_is_indented_as_the_file_is(script: Path, unit: str) -> None:
     source = written(script, TEXT.replace("    ", unit))
-    edit = indented(source, source.tree.body[1], "with context:")
+    edit = indent_under(source, source.tree.body[1], "with context:")
     assert edit is not None
     lines = [
         "first = 1",
@@ -117,7 +117,7 @@ def test_a_line_is_moved_and_written_with_the_indentation_of_its_new_block(scrip
     loop = source.tree.body[1]
     assert isinstance(loop, ast.For)
     lines = ["first = 1", "for i in range(3):", f"{unit}third = 3", "second = 2", "last = 4", ""]
-    assert patched(script, moved(source, loop.body[0], loop)).decode() == "\n".join(lines)
+    assert patched(script, move_statement(source, loop.body[0], loop)).decode() == "\n".join(lines)
 
 
 def test_a_line_is_added_behind_another_with_its_indentation(script: Path) -> None:

@@ -24,7 +24,7 @@ from trueloop.event.thresholds import BATCH_CHANGE, BATCH_REPEAT
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.mixing import MixingPoint, find_sample_mixing
 from trueloop.taps.replay_copy import CannotReplay, ReplayCopy
-from trueloop.usercode.ownership import birthplace, class_place
+from trueloop.usercode.ownership import class_place, layer_place
 
 __all__ = ["BatchIndependence"]
 
@@ -88,7 +88,7 @@ class BatchIndependence(Claim):
         facts |= {"layer": mixing.layer, "operation": mixing.operation} if mixing else {}
         operation = mixing.operation if mixing else ""
         likely = (cause for words, cause in OPERATIONS.items() if any(word in operation for word in words))
-        place = mixing and (mixing.place or birthplace(parts.model, mixing.layer.partition(" (")[0]))
+        place = mixing and (mixing.place or layer_place(parts.model, mixing.layer.partition(" (")[0]))
         causes = self.likely_first(next(likely, OVER_BATCH))
         return self.fails(f"{said}{where}", facts, causes, place or class_place(type(parts.model)))
 

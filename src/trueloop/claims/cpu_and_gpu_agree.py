@@ -26,7 +26,7 @@ from trueloop.claims.training_step import first_samples
 from trueloop.data.source import Batch, moved
 from trueloop.engine.precision import Precision
 from trueloop.results.proof import Cause, Proof
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 
 __all__ = ["CpuAndGpuAgree"]
 
@@ -76,7 +76,7 @@ class CpuAndGpuAgree(Claim):
             return self.fails(f"{said}; all layer outputs are equal: it begins in the loss or in the backward", facts)
         kind = type(model.get_submodule(layer)).__name__
         said += f"; the layer {layer} ({kind}) is the first whose output differs"
-        return self.fails(said, facts | {"first_layer": layer}, place=birthplace(model, layer))
+        return self.fails(said, facts | {"first_layer": layer}, place=layer_place(model, layer))
 
 
 def _result(

@@ -39,7 +39,7 @@ from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import is_users
 from trueloop.torch_private.compiler import compile_counts, reset_compiler
-from trueloop.usercode.ownership import birthplace, users_classes
+from trueloop.usercode.ownership import layer_place, users_classes
 
 __all__ = ["EagerAndCompiledAgree"]
 
@@ -171,7 +171,7 @@ class _Trial:
         ) is not None:
             name = inner
         module = model.get_submodule(name)
-        kind, place = type(module).__name__, birthplace(model, name) if name else None
+        kind, place = type(module).__name__, layer_place(model, name) if name else None
         place = next((place for _, place in users_classes(module)), place)
         if backend != "eager" and name in inputs:
             found = _differing_operation(module, inputs[name], backend, self.deadline)

@@ -25,7 +25,7 @@ from trueloop.engine.parts import Parts
 from trueloop.event import EvaluationRepeated, Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
-from trueloop.usercode.ownership import birthplace, class_place
+from trueloop.usercode.ownership import class_place, layer_place
 
 __all__ = ["EvaluationRepeats"]
 
@@ -173,7 +173,7 @@ def _first_draw(parts: Parts) -> tuple[str, Place | None] | None:
 
 def _place(model: nn.Module, name: str) -> Place | None:
     """Where the layer's class is defined, or where the layer is built."""
-    return class_place(type(model.get_submodule(name))) or (birthplace(model, name) if name else None)
+    return class_place(type(model.get_submodule(name))) or (layer_place(model, name) if name else None)
 
 
 def _words(values: dict[str, float]) -> str:

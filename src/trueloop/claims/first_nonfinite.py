@@ -23,7 +23,7 @@ from trueloop.hook import Hook, Row
 from trueloop.measure.nonfinite import bad_rows
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 
 __all__ = ["FirstNonfinite"]
 
@@ -71,7 +71,7 @@ class FirstNonfinite(Claim):
             said += f"; it is sample {facts['sample']:,} of the training data"
         place = origin.place if origin else None
         if place is None and event.origin == "layer":
-            place = birthplace(parts.model, event.layer)
+            place = layer_place(parts.model, event.layer)
         return self.fails(f"{said[0].lower()}{said[1:]}", facts, _causes(event), place)
 
     def try_script(self, subject: ScriptSubject) -> Proof:

@@ -38,7 +38,7 @@ from trueloop.engine.evaluate import evaluate
 from trueloop.engine.parts import Parts
 from trueloop.engine.precision import Precision
 from trueloop.results.proof import Cause, Proof
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 
 __all__ = ["PrecisionAgrees"]
 
@@ -103,7 +103,7 @@ class PrecisionAgrees(Claim):
         by = f"({'the recipe is in fp32, checked with bf16; ' * (wanted == 'fp32')}{'; '.join(others)})"
         if result.safe:
             return self.holds(f"{result.agreement()} {by}", facts)
-        place = birthplace(parts.model, result.layer) if result.layer else None
+        place = layer_place(parts.model, result.layer) if result.layer else None
         causes = self.likely_first(OVERFLOW if result.overflows and name == "fp16" else CANCELS)
         return self.fails(f"{name}: {result.trouble()}{result.where()} {by}", facts, causes, place)
 

@@ -34,7 +34,7 @@ from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.taps.bus import StopTheRun
 from trueloop.torch_private.modules import CALL_FRAMES, own_buffers, own_parameters
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 
 __all__ = ["Rebuilt", "rebuild_and_load", "save_and_load"]
 
@@ -154,7 +154,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _place(model: nn.Module, attributes: tuple[str, ...], layer: str | None) -> tuple[str, int, str] | None:
     name = attributes[0] if attributes else layer
-    place = birthplace(model, name) if name else None
+    place = layer_place(model, name) if name else None
     return (place.path, place.line, place.function) if place is not None else None
 
 

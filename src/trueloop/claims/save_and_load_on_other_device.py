@@ -28,7 +28,7 @@ from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here
 from trueloop.torch_private.dispatch import TorchDispatchMode
 from trueloop.torch_private.modules import MEMBERS
-from trueloop.usercode.ownership import birthplace, class_place
+from trueloop.usercode.ownership import class_place, layer_place
 
 __all__ = ["SaveAndLoadOnOtherDevice"]
 
@@ -182,7 +182,7 @@ class _DeviceWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         strays = [tensor for tensor in used if tensor.device.type != self.device and tensor.dim() > 0]
         if strays and len(strays) < len(used) and name not in MIXED_DEVICE_OPERATIONS:
             attribute = _attribute(self.model, strays[0])
-            place = (birthplace(self.model, attribute) if attribute else None) or here(2)
+            place = (layer_place(self.model, attribute) if attribute else None) or here(2)
             layer = self._running[-1] if self._running else ""
             self.stray = _Stray(layer, attribute, name.partition("::")[2], strays[0].device.type, place)
             raise _Found

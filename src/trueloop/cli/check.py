@@ -15,7 +15,7 @@ from trueloop.doctor.allow import chosen_rules
 from trueloop.errors import Misuse
 from trueloop.report import FINDINGS_FORMATS
 from trueloop.usercode.settings import load_settings
-from trueloop.usercode.source import stand_in
+from trueloop.usercode.source import set_base_folder
 
 if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
@@ -73,13 +73,13 @@ def check(arguments: list[str]) -> int:
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with options before it.")
     refuse_conflicts(options)
-    stand_in(os.getcwd())
+    set_base_folder(os.getcwd())
     settings = load_settings(Path.cwd())
     chosen_rules(settings, options.select, options.ignore)  # misspelled rules are refused before torch is imported
     delivery = Delivery(options, text_to=sys.stderr)
 
     from trueloop.doctor.examine import examine
-    from trueloop.doctor.traceback import come_last, leave, show
+    from trueloop.doctor.traceback import exit_process, register_exit_handler, show
     from trueloop.doctor.watch import Watch
 
     program = program_of(target)
@@ -96,13 +96,13 @@ def check(arguments: list[str]) -> int:
         on_hang=_hang_reporter(delivery, options),
     )
     delivery.take_stdout()
-    come_last()
+    register_exit_handler()
     verdict, error = examine(program, watch)
     if error is not None:
         show(error)
     if not verdict.reported_elsewhere:
         deliver_verdict(delivery, verdict)
-    leave(error, verdict.exit_code(options.fail_on))
+    exit_process(error, verdict.exit_code(options.fail_on))
 
 
 def deliver_verdict(delivery: Delivery, verdict: Verdict) -> None:
@@ -152,12 +152,12 @@ def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], b
 
 def _hang_reporter(delivery: Delivery, options: argparse.Namespace) -> Callable[[Verdict], NoReturn]:
     """Delivers the report when the ranks hang, and ends this process: its main thread is blocked in a collective."""
-    from trueloop.doctor.ranks import told
+    from trueloop.doctor.ranks import mark_reported
 
     def end(verdict: Verdict) -> NoReturn:
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
-            told()
+            mark_reported()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(verdict.exit_code(options.fail_on))

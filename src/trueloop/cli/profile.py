@@ -18,7 +18,7 @@ from trueloop.errors import Misuse
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled
 from trueloop.results.check import ExitCode
-from trueloop.usercode.source import stand_in
+from trueloop.usercode.source import set_base_folder
 
 if TYPE_CHECKING:
     from trueloop.profile.observer import Observer
@@ -95,17 +95,17 @@ def _observer(options: argparse.Namespace, waited: Callable[[], float] | None = 
 
 
 def _profile_script(options: argparse.Namespace, target: list[str]) -> int:
-    stand_in(os.getcwd())
+    set_base_folder(os.getcwd())
     observer = _observer(options)
 
     from trueloop.doctor.launch import run
-    from trueloop.doctor.traceback import CleanTracebacks, come_last, leave, show
+    from trueloop.doctor.traceback import CleanTracebacks, exit_process, register_exit_handler, show
     from trueloop.profile.conclude import conclude
 
     program = program_of(target, "profile")
     delivery = Delivery(options, text_to=sys.stderr)
     delivery.take_stdout()
-    come_last()
+    register_exit_handler()
     tracebacks, pid = CleanTracebacks(), os.getpid()
     tracebacks.install()
     observer.install()
@@ -113,14 +113,14 @@ def _profile_script(options: argparse.Namespace, target: list[str]) -> int:
     if os.getpid() != pid:  # a child that the script forked reached the end of the script
         if error is not None:
             show(error)
-        leave(error, outcome.exit_code)
+        exit_process(error, outcome.exit_code)
     observer.remove()
     tracebacks.remove()
     if error is not None:
         show(error)
     result = conclude(observer, program.shown, _early_end(observer, outcome.exception))
     code = _finish(delivery, result)
-    leave(error, outcome.exit_code or code)
+    exit_process(error, outcome.exit_code or code)
 
 
 def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:

@@ -9,10 +9,10 @@ from trueloop.cli.check import add_rule_options, deliver_verdict, refuse_conflic
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.doctor.allow import chosen_rules
-from trueloop.doctor.judge_again import judge_again
+from trueloop.doctor.recheck import recheck
 from trueloop.errors import Misuse
 from trueloop.usercode.settings import load_settings
-from trueloop.usercode.source import stand_in
+from trueloop.usercode.source import set_base_folder
 
 __all__ = ["parser", "recheck"]
 
@@ -34,10 +34,10 @@ def recheck(arguments: list[str]) -> int:
             "Which run? Nothing was run: type `trueloop recheck RUN`, the folder that `check --record RUN` wrote."
         )
     refuse_conflicts(options)
-    stand_in(os.getcwd())
+    set_base_folder(os.getcwd())
     settings = load_settings(Path.cwd())
     rules = chosen_rules(settings, options.select, options.ignore)
     delivery = Delivery(options)
-    verdict = judge_again(Path(options.run), rules, settings)
+    verdict = recheck(Path(options.run), rules, settings)
     deliver_verdict(delivery, verdict)
     return verdict.exit_code(options.fail_on)

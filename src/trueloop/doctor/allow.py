@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from trueloop.errors import Misuse, UnknownRule
 from trueloop.rules.catalogue import select
 from trueloop.rules.rule import Rule
-from trueloop.usercode.allow import is_allowed, is_excused, sift
+from trueloop.usercode.allow import filter_findings, is_allowed, is_suppressed
 from trueloop.usercode.settings import Settings
 
-__all__ = ["chosen_rules", "is_allowed", "is_excused", "sift"]
+__all__ = ["chosen_rules", "filter_findings", "is_allowed", "is_suppressed"]
 
 
 def chosen_rules(settings: Settings, chosen: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[type[Rule], ...]:

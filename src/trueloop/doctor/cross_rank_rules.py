@@ -11,15 +11,15 @@ from trueloop.finding import Finding
 from trueloop.results.check import NotApplicable
 from trueloop.rules.checker import Checker, method_name
 from trueloop.rules.rule import Rule
-from trueloop.usercode.allow import sift
+from trueloop.usercode.allow import filter_findings
 from trueloop.usercode.settings import Settings
 
-__all__ = ["Bench", "Joint"]
+__all__ = ["CrossRankResult", "CrossRankRules"]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Joint:
+class CrossRankResult:
     """What was found by comparing ranks."""
 
     findings: tuple[Finding, ...] = ()
@@ -31,7 +31,7 @@ class Joint:
 
 
 @final
-class Bench:
+class CrossRankRules:
     """The rules that compare ranks. Each rank's own judge has them too, but sees one rank only, and so nothing to
     compare."""
 
@@ -40,13 +40,15 @@ class Bench:
         self.rules = tuple(rule for rule in rules if any(hasattr(rule, reading) for reading in readings))
         self.settings = settings
 
-    def judge(self, facts: Iterable[Event]) -> Joint:
+    def judge(self, facts: Iterable[Event]) -> CrossRankResult:
         checker = Checker(self.rules)
         steps = 0
         for fact in facts:
             checker.check(fact)
             steps = max(steps, fact.step)
         checker.check(RunEnded(steps, None, "finished", 0, 0, 0))
-        findings, allowed = sift(checker.findings(), self.settings)
+        findings, allowed = filter_findings(checker.findings(), self.settings)
         unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
-        return Joint(findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(checker.failures))
+        return CrossRankResult(
+            findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(checker.failures)
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from trueloop.doctor.launch import Program, run
-from trueloop.doctor.ranks import stay_to_tell, told_once
-from trueloop.doctor.traceback import leave, show
+from trueloop.doctor.ranks import ignore_sigterm, merge_reports
+from trueloop.doctor.traceback import exit_process, show
 from trueloop.doctor.watch import Watch
 from trueloop.results.check import Verdict
 
@@ -23,6 +23,6 @@ def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | No
     ):  # a child that the script has forked came to the script's end: it ends as it would have, unreported
         if error is not None:
             show(error)
-        leave(error, outcome.exit_code)
-    stay_to_tell()
-    return told_once(watch.stop(outcome, error), watch.bench), error
+        exit_process(error, outcome.exit_code)
+    ignore_sigterm()
+    return merge_reports(watch.stop(outcome, error), watch.bench), error

@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
-from trueloop.doctor.cross_rank_rules import Bench
-from trueloop.doctor.rank_status import Stand
+from trueloop.doctor.cross_rank_rules import CrossRankRules
+from trueloop.doctor.rank_status import RankStatus
 from trueloop.doctor.ranks import Rank
-from trueloop.doctor.remote_ranks import LONGEST_QUESTION, Far, heard_from_afar
-from trueloop.doctor.thread_sampler import Onlooker
+from trueloop.doctor.remote_ranks import LONGEST_QUESTION, RemoteRanks, remote_facts
+from trueloop.doctor.thread_sampler import ThreadSampler
 from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStalled
 from trueloop.taps.collective_log import CollectiveLog
 from trueloop.usercode.source import shown_path
@@ -55,7 +55,7 @@ class Watchdog(threading.Thread):
         self,
         me: Rank,
         journal: CollectiveLog,
-        bench: Bench,
+        bench: CrossRankRules,
         hang_after: float,
         end: Callable[[tuple[RankFact, ...]], None],
         *,
@@ -65,9 +65,9 @@ class Watchdog(threading.Thread):
         self._me, self._journal, self._bench = me, journal, bench
         self._hang_after, self._end = hang_after, end
         self._pause = min(PAUSE, hang_after / 4)
-        self._onlooker = Onlooker()
+        self._onlooker = ThreadSampler()
         self._over = threading.Event()
-        self._far = Far.of(me, self._near) if far else None
+        self._far = RemoteRanks.of(me, self._near) if far else None
         self._asked = 0.0
         self._told_at = -1
         """The collective whose waiting was told."""
@@ -83,7 +83,7 @@ class Watchdog(threading.Thread):
             self._onlooker.excuse(min(time.monotonic() - asking, LONGEST_QUESTION))
             if stand.seconds() < self._hang_after:
                 continue
-            near, afar = list(self._near()), list(heard_from_afar(self._me, self._hang_after))
+            near, afar = list(self._near()), list(remote_facts(self._me, self._hang_after))
             if self._bench.judge([*near, *afar]).findings:
                 self._end((*(fact for fact in near if isinstance(fact, RankStalled)), *afar))
                 return
@@ -96,7 +96,7 @@ class Watchdog(threading.Thread):
         if self._far is not None:
             self._far.close()
 
-    def _ask_others(self, stand: Stand) -> None:
+    def _ask_others(self, stand: RankStatus) -> None:
         if self._far is None:
             return
         if stand.seconds() < SUSPECTED * self._hang_after:
@@ -173,7 +173,7 @@ def end_workers() -> None:
             child.kill()
 
 
-def _bearing(stand: Stand, pause: float) -> str:
+def _bearing(stand: RankStatus, pause: float) -> str:
     return f"has stood for {stand.seconds():.0f} s at" if stand.seconds() > STOPPED_TOO * pause else "is at work at"
 
 

@@ -18,9 +18,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Final, Literal, NoReturn, final
 
-from trueloop.doctor.cross_rank_rules import Bench
+from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.hang import Watchdog, end_workers
-from trueloop.doctor.ranks import Rank, announce, meeting, told, told_once
+from trueloop.doctor.ranks import Rank, mark_reported, merge_reports, register_rank, shared_folder
 from trueloop.event import CollectivesCalled, RankFact
 from trueloop.finding import Finding
 from trueloop.results.check import Outcome, Verdict, Watched
@@ -29,7 +29,7 @@ from trueloop.taps.bus import Bus
 from trueloop.taps.collective import CollectiveTap
 from trueloop.usercode.settings import Settings
 
-__all__ = ["vigil", "when_hung"]
+__all__ = ["set_hang_recorder", "watch_for_hangs"]
 
 RULE: Final = "PAR106"
 _UNWATCHED: Final = Watched("", 0, 0, 0, 0, (), (), rules=0)
@@ -39,14 +39,14 @@ _watching: Final[list[_Vigil]] = []
 """The one that lasts."""
 
 
-def when_hung(record: Callable[[str], None]) -> None:
+def set_hang_recorder(record: Callable[[str], None]) -> None:
     """While a vigil lasts: who writes down, on the rank that tells it, why the run was ended."""
     for watching in _watching:
         watching.record = record
 
 
 @contextmanager
-def vigil(hang_after: float, show: Callable[[Finding], None], exit_code: int) -> Iterator[None]:
+def watch_for_hangs(hang_after: float, show: Callable[[Finding], None], exit_code: int) -> Iterator[None]:
     """While this lasts, ranks that wait for one another for ever end the run: one of them shows why, all end with the
     exit code."""
     me = (
@@ -55,8 +55,8 @@ def vigil(hang_after: float, show: Callable[[Finding], None], exit_code: int) ->
         else replace(here, folder=here.folder.with_name(f"{here.folder.name}-{next(_vigils)}"))
     )
     if me is not None:
-        announce(me)
-    if me is None or meeting(me) is None:
+        register_rank(me)
+    if me is None or shared_folder(me) is None:
         yield
         return
     watching = _Vigil(me, hang_after, show, exit_code)
@@ -80,7 +80,7 @@ class _Vigil:
         self._me, self._hang_after, self._show, self._exit_code = me, hang_after, show, exit_code
         self._bus = Bus(lambda _: None)
         self._bus.ranks_folder, self._bus.on_joined = me.folder, self._begin
-        self._bench = Bench(select((RULE,), ()), Settings())
+        self._bench = CrossRankRules(select((RULE,), ()), Settings())
         self.record: Callable[[str], None] = lambda _: None
         self._telling = False
         self._watchdog: Watchdog | None = None
@@ -115,12 +115,12 @@ class _Vigil:
         """Called by the watching thread: the one that trains will not come back."""
         self._telling = True
         try:
-            verdict = told_once(self._verdict("hung", known=known), self._bench, self._me)
+            verdict = merge_reports(self._verdict("hung", known=known), self._bench, self._me)
             if not verdict.reported_elsewhere:
                 for finding in verdict.findings:
                     self._show(finding)
                 self.record(" ".join(finding.message for finding in verdict.findings))
-                told(self._me)
+                mark_reported(self._me)
         finally:
             end_workers()  # last: a training thread that waits for one would wake up, and fail
             os._exit(self._exit_code)

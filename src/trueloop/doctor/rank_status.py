@@ -9,12 +9,12 @@ from typing import Literal, final
 
 from trueloop.event import Place
 
-__all__ = ["Stand", "read_stand"]
+__all__ = ["RankStatus", "read_status"]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Stand:
+class RankStatus:
     """What was seen at one look. Times are those of the machine's monotonic clock, which its processes share."""
 
     looked: float
@@ -34,6 +34,6 @@ class Stand:
         return json.dumps(asdict(self)).encode()
 
 
-def read_stand(content: bytes) -> Stand:
+def read_status(content: bytes) -> RankStatus:
     said = json.loads(content)
-    return Stand(**{**said, "places": tuple(Place(**place) for place in said["places"])})
+    return RankStatus(**{**said, "places": tuple(Place(**place) for place in said["places"])})

@@ -26,16 +26,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self, final
 
-from trueloop.doctor.cross_rank_rules import Bench, Joint
+from trueloop.doctor.cross_rank_rules import CrossRankResult, CrossRankRules
 from trueloop.doctor.process import state_of
-from trueloop.doctor.rank_status import Stand, read_stand
+from trueloop.doctor.rank_status import RankStatus, read_status
 from trueloop.event import CollectivesCalled, Event
 from trueloop.finding import Finding
 from trueloop.results.check import NotApplicable, Verdict
 from trueloop.rules.catalogue import find_rule
 from trueloop.taps.collective_log import read_collective_log
 
-__all__ = ["Rank", "announce", "is_first", "meeting", "merged", "own_folder", "stay_to_tell", "told", "told_once"]
+__all__ = [
+    "Rank",
+    "ignore_sigterm",
+    "is_first",
+    "mark_reported",
+    "merge_reports",
+    "merge_verdicts",
+    "own_folder",
+    "register_rank",
+    "shared_folder",
+]
 
 PATIENCE: Final = 8.0
 """Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun
@@ -167,10 +177,10 @@ class Rank:
         ended: Literal["died", "running"] = "died" if self.has_died(number) else "running"
         return CollectivesCalled(0, None, number, read_collective_log(number, self.folder), ended, "")
 
-    def stand_of(self, number: int) -> Stand | None:
+    def stand_of(self, number: int) -> RankStatus | None:
         """Where a rank was when its watching thread looked last; None if it has not."""
         try:
-            return read_stand((self.folder / f"{number}.stand").read_bytes())
+            return read_status((self.folder / f"{number}.stand").read_bytes())
         except FileNotFoundError:
             return None
 
@@ -189,7 +199,7 @@ def own_folder(folder: Path) -> Path:
     return folder if is_first() else folder / f"rank-{os.environ['RANK']}"
 
 
-def announce(me: Rank | None = None) -> None:
+def register_rank(me: Rank | None = None) -> None:
     """This rank begins."""
     me = me or Rank.here()
     if me is None:
@@ -199,14 +209,14 @@ def announce(me: Rank | None = None) -> None:
         me.put(f"{me.number}.pid", str(os.getpid()).encode())
 
 
-def meeting(me: Rank | None = None) -> Path | None:
+def shared_folder(me: Rank | None = None) -> Path | None:
     """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody
     to meet."""
     me = me or Rank.here()
     return me.folder if me is not None and me.folder.exists() and me.is_trusted() else None
 
 
-def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = None) -> Verdict:
+def merge_reports(verdict: Verdict, bench: CrossRankRules | None = None, me: Rank | None = None) -> Verdict:
     """The verdict of all ranks for the one that is to tell it; for the others their own, marked as told elsewhere."""
     me = me or Rank.here()
     if me is None:
@@ -215,7 +225,7 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
         return replace(verdict, reported_elsewhere=True)  # it has been told, without us: we were too late
     if not me.is_trusted():
         return verdict
-    stay_to_tell()
+    ignore_sigterm()
     me.put(f"{me.number}.verdict", pickle.dumps(verdict))
     missing: dict[int, str] = {}
     if me.number == me.first:
@@ -227,7 +237,7 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
     if not me.claim():
         me.wait_until_told(PATIENCE)
         return replace(verdict, reported_elsewhere=True)
-    atexit.register(told, me)
+    atexit.register(mark_reported, me)
     found = {me.number: verdict, **me.verdicts()}
     late = {
         number: STOPPED if me.is_stopped(number) else "it was still running"
@@ -236,17 +246,19 @@ def told_once(verdict: Verdict, bench: Bench | None = None, me: Rank | None = No
     }
     silent = [me.last_seen(number) for number in sorted(missing | late)]
     facts: list[Event] = [fact for one in found.values() for fact in one.facts]
-    return merged(verdict, found, missing | late, Joint() if bench is None else bench.judge([*facts, *silent]))
+    return merge_verdicts(
+        verdict, found, missing | late, CrossRankResult() if bench is None else bench.judge([*facts, *silent])
+    )
 
 
-def stay_to_tell() -> None:
+def ignore_sigterm() -> None:
     """torchrun ends all ranks when one has died. The script of this one has ended anyway; what is left to do takes less
     than its grace."""
     if Rank.here() is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def told(me: Rank | None = None) -> None:
+def mark_reported(me: Rank | None = None) -> None:
     """The report has been shown: let the others go."""
     me = me or Rank.here()
     if me is not None:
@@ -256,10 +268,12 @@ def told(me: Rank | None = None) -> None:
 # -- one verdict of many --
 
 
-_ALONE: Final = Joint()
+_ALONE: Final = CrossRankResult()
 
 
-def merged(own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str], joint: Joint = _ALONE) -> Verdict:
+def merge_verdicts(
+    own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str], joint: CrossRankResult = _ALONE
+) -> Verdict:
     """The teller's verdict, with what the other ranks have found, and what was found by comparing them."""
     together: dict[object, dict[int, Finding]] = {}
     for number, verdict in sorted(found.items()):

@@ -29,7 +29,7 @@ from trueloop.event import CollectivesCalled, Event, RankFact, RankStalled
 from trueloop.parallel.route import route_to
 from trueloop.run import event_from, event_to
 
-__all__ = ["LONGEST_QUESTION", "Far", "heard_from_afar"]
+__all__ = ["LONGEST_QUESTION", "RemoteRanks", "remote_facts"]
 
 FILE: Final = "far"
 """In the folder where the ranks of this machine meet: what the others have answered."""
@@ -86,7 +86,7 @@ class _NoAnswer(Exception):
 
 
 @final
-class Far(threading.Thread):
+class RemoteRanks(threading.Thread):
     """On the first rank of a machine: answers, and asks."""
 
     def __init__(
@@ -227,7 +227,7 @@ def _asked(machine: _Machine) -> list[Event]:
             raise _NoAnswer("silent", "it can be reached, and says nothing") from None
 
 
-def heard_from_afar(me: Rank, hang_after: float) -> Iterator[RankFact]:
+def remote_facts(me: Rank, hang_after: float) -> Iterator[RankFact]:
     """What the first rank of this machine has heard lately of the ranks on others, and of those of whom nothing is
     heard."""
     try:

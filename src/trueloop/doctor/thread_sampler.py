@@ -16,20 +16,20 @@ from types import FrameType
 from typing import Final, final
 
 from trueloop.doctor.process import Work, has_worked, state_of, work_of
-from trueloop.doctor.rank_status import Stand
+from trueloop.doctor.rank_status import RankStatus
 from trueloop.event import Place
 from trueloop.taps.collective_log import STACK
 from trueloop.taps.place import is_users, place_in
 from trueloop.torch_private.dataloader import PendingBatch, pending_batch
 
-__all__ = ["Onlooker"]
+__all__ = ["ThreadSampler"]
 
 _SOURCES: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data") + os.sep
 _STATES: Final = {"S": "asleep", "D": "waiting for a disk", "T": "stopped", "R": "running", "Z": "dead", "": "gone"}
 
 
 @final
-class Onlooker:
+class ThreadSampler:
     """Looks at one thread of this process, from another."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Onlooker:
         self._work: dict[int, Work | None] = {}
         self._since = self._looked = time.monotonic()
 
-    def look(self, written: int, longest: float) -> Stand:
+    def look(self, written: int, longest: float) -> RankStatus:
         """`written`: collectives called so far. After a pause of more than `longest` seconds this process was stopped
         itself: anew."""
         now = time.monotonic()
@@ -55,12 +55,12 @@ class Onlooker:
         if (
             batch is None or None in self._work.values()
         ):  # if the system does not say so, nobody knows whether a worker works
-            return Stand(now, self._since, "elsewhere", places, "", os.getpid())
+            return RankStatus(now, self._since, "elsewhere", places, "", os.getpid())
         by = ", ".join(f"{worker} ({_STATES.get(state_of(worker), 'running')})" for worker in batch.workers)
         samples = _samples(batch.dataset)
         first = _getting(samples) if batch.workers else None  # what a worker does is not seen from here
         fetching = type(samples).__name__ + (f", by worker process {by}" if by else "")
-        return Stand(now, self._since, "loading", (first, *places) if first else places, fetching, os.getpid())
+        return RankStatus(now, self._since, "loading", (first, *places) if first else places, fetching, os.getpid())
 
     def excuse(self, seconds: float) -> None:
         """The looking thread itself was busy for so long since it looked: that is no pause of the process."""

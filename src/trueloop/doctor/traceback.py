@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from trueloop.taps.place import UNSEEN
 from trueloop.taps.tap import Patch
 
-__all__ = ["CleanTracebacks", "come_last", "leave", "show", "strip"]
+__all__ = ["CleanTracebacks", "exit_process", "register_exit_handler", "show", "strip"]
 
 _HOUSE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -71,7 +71,7 @@ def show(error: BaseException) -> None:
         sys.__excepthook__(type(error), error, error.__traceback__)
 
 
-def leave(error: BaseException | None, code: int) -> NoReturn:
+def exit_process(error: BaseException | None, code: int) -> NoReturn:
     """End this process as Python would have: by the code, or after Ctrl-C by the signal, which a shell tells from any
     exit code."""
     if isinstance(error, KeyboardInterrupt):
@@ -95,7 +95,7 @@ class _Ending:
 _ending = _Ending()
 
 
-def come_last() -> None:
+def register_exit_handler() -> None:
     """To be called before the script runs: exit handlers run in reverse, so ours then comes after all of the
     script's."""
     atexit.register(_ending)

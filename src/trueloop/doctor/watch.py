@@ -17,11 +17,11 @@ from typing import Final, Literal, NoReturn, Self
 import torch
 
 from trueloop.crash.explain import explained
-from trueloop.doctor.allow import chosen_rules, is_excused, sift
-from trueloop.doctor.cross_rank_rules import Bench
+from trueloop.doctor.allow import chosen_rules, filter_findings, is_suppressed
+from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
-from trueloop.doctor.ranks import Rank, announce, meeting, own_folder, told, told_once
+from trueloop.doctor.ranks import Rank, mark_reported, merge_reports, own_folder, register_rank, shared_folder
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
@@ -63,7 +63,7 @@ class Watch:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
         rules = chosen_rules(self.settings, select, ignore)
         self.checker = Checker(rules)
-        self.bench = Bench(rules, self.settings)
+        self.bench = CrossRankRules(rules, self.settings)
         """Who judges the facts of all ranks, if this is the one that tells."""
         self.script = script or sys.argv[0]
         self.verdict: Verdict | None = None
@@ -105,8 +105,8 @@ class Watch:
         if self.verdict is not None:
             raise Misuse("This watch has ended, and its verdict stands: call trueloop.watch() for another one.")
         _running = self
-        announce()
-        self._bus.ranks_folder = meeting()
+        register_rank()
+        self._bus.ranks_folder = shared_folder()
         self._bus.on_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -173,17 +173,21 @@ class Watch:
             return
         if error is not None:
             strip(error)
-        verdict = told_once(self.stop(outcome_of(error), error), self.bench)
+        verdict = merge_reports(self.stop(outcome_of(error), error), self.bench)
         if self._show is not None and not verdict.reported_elsewhere:
             self._show(verdict)
-            told()
+            mark_reported()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What has been found so far."""
         if isinstance(self._instead, Watch):
             return self._instead.findings
-        return self.verdict.findings if self.verdict is not None else sift(self.checker.findings(), self.settings)[0]
+        return (
+            self.verdict.findings
+            if self.verdict is not None
+            else filter_findings(self.checker.findings(), self.settings)[0]
+        )
 
     # -- ranks that hang --
 
@@ -208,7 +212,7 @@ class Watch:
             self._hear(rank)
         end_workers()
         try:
-            self._on_hang(told_once(self.stop(Outcome("hung")), self.bench))
+            self._on_hang(merge_reports(self.stop(Outcome("hung")), self.bench))
         finally:
             os._exit(ExitCode.TRUELOOP_FAILED)  # only if showing it failed: it ends the process itself
 
@@ -225,7 +229,7 @@ class Watch:
             if (
                 severe
                 and self._on_error is not None
-                and not is_excused(finding, self.settings)
+                and not is_suppressed(finding, self.settings)
                 and self._on_error(finding)
             ):
                 self._bus.stop_reason = f"--fail-fast: {finding.code}"
@@ -233,7 +237,7 @@ class Watch:
     # -- verdict --
 
     def _conclude(self, outcome: Outcome) -> Verdict:
-        findings, allowed = sift(self.checker.findings(), self.settings)
+        findings, allowed = filter_findings(self.checker.findings(), self.settings)
         seconds = perf_counter() - self._began
         unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
         measured = self._registry.overhead
@@ -296,7 +300,7 @@ def _print_report(verdict: Verdict) -> None:
 def _show_and_end(verdict: Verdict) -> NoReturn:
     if not verdict.reported_elsewhere:
         _print_report(verdict)
-        told()
+        mark_reported()
     sys.stdout.flush()
     os._exit(ExitCode.FINDINGS)
 

@@ -40,7 +40,7 @@ from trueloop.hook import Row
 from trueloop.measure.model import model_seen
 from trueloop.measure.norms import OWNERS, Weight, in_running_order, layer_gradients, norms, weights_of
 from trueloop.measure.tensors import dense
-from trueloop.usercode.ownership import birthplace, class_place, is_users
+from trueloop.usercode.ownership import class_place, is_users, layer_place
 
 if TYPE_CHECKING:
     from trueloop.engine.parts import Parts
@@ -232,7 +232,7 @@ class EngineObserver:
             self._order.setdefault(module, len(self._order))
         if isinstance(module, ACTIVATIONS) and isinstance(output, Tensor) and output.grad_fn is not None:
             self._activations.append(
-                Activation(type(module).__name__, birthplace(self.model, name) if name else None, output.grad_fn)
+                Activation(type(module).__name__, layer_place(self.model, name) if name else None, output.grad_fn)
             )
 
     def _saw_output(self, targets: Any, output: Any) -> None:

@@ -21,7 +21,7 @@ from trueloop.export.program import LayerOutputs, Program, exportable, layout_of
 from trueloop.export.subprocess_runner import RuntimeFailure, run_in_subprocess
 from trueloop.export.trained_model import TrainedModel
 from trueloop.results.artifact import Artifact, Port, Verification
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 
 __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
 
@@ -252,6 +252,6 @@ def _run_layers(
 
 def _layer(program: Program, name: str) -> str:
     module = program.model.get_submodule(name)
-    place = birthplace(program.model, name) if name else None
+    place = layer_place(program.model, name) if name else None
     at = f", created at {place.path}:{place.line}" if place is not None else ""
     return f"{name or 'the model itself'} ({type(module).__name__}{at})"

@@ -15,7 +15,7 @@ from trueloop.event import ParameterAccount, Place
 from trueloop.measure.graph import leaves_behind
 from trueloop.measure.tensors import is_plain, tensors_in
 from trueloop.torch_private.tensors import tensor_version
-from trueloop.usercode.ownership import attributes_read, birthplace, cuts_in_forwards, users_classes
+from trueloop.usercode.ownership import attributes_read, detaching_lines, layer_place, users_classes
 
 __all__ = ["Fingerprint", "Gradients", "ModuleRuns", "fingerprint", "held_ids", "is_idle_expert", "parameters_of"]
 
@@ -94,7 +94,7 @@ class ModuleRuns:
     def cuts_of(self, model: nn.Module, name: str, parameter: Tensor) -> tuple[Place, ...]:
         """The same for one parameter; where none was seen, the lines in its forwards that may have done it."""
         seen = self.cuts_behind({id(parameter)})
-        return seen or tuple(dict.fromkeys(cuts_in_forwards(model, name, self.unseen_cuts)))
+        return seen or tuple(dict.fromkeys(detaching_lines(model, name, self.unseen_cuts)))
 
     def how_it_ran(self, model: nn.Module, name: str, parameter: Tensor, connected: set[int]) -> tuple[bool, bool]:
         """(did the owner of the parameter run, did it record a graph with the parameter in it)"""
@@ -185,6 +185,6 @@ class Gradients:
             has_gradient=name in self.had,
             ran=ran,
             ran_with_graph=graphed,
-            defined=birthplace(model, name),
+            defined=layer_place(model, name),
             cuts=runs.cuts_of(model, name, parameter) if is_cut else runs.cuts_behind({id(parameter)}),
         )

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from trueloop.event import IdenticalUnits, Place
 from trueloop.measure.tensors import tensors_in
 from trueloop.torch_private.modules import ConvNd, ConvTransposeNd
-from trueloop.usercode.ownership import birthplace, class_place, users_classes
+from trueloop.usercode.ownership import class_place, layer_place, users_classes
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["LAYERS", "LOOKS", "EqualUnits", "equal_units", "is_fed", "units_equal_at_ends"]
@@ -141,7 +141,7 @@ def _where_set(model: nn.Module, name: str, optimizer_place: Place | None) -> Pl
     """The user's only line that sets the weight to a constant; else the line that makes the layer."""
     path = name.rpartition(".")[0]
     if next(users_classes(model.get_submodule(path)), None) is not None:
-        return birthplace(model, name)  # a parameter of the user's own class: made and set in one line
+        return layer_place(model, name)  # a parameter of the user's own class: made and set in one line
     places = [class_place(type(module)) for module in model.modules()]
     files = dict.fromkeys(place.path for place in (*places, optimizer_place) if place is not None)
     setters = [(file, call.lineno, source_of(file).text(call)) for file in files for call in _setters_in(file)]
@@ -150,7 +150,7 @@ def _where_set(model: nn.Module, name: str, optimizer_place: Place | None) -> Pl
     for entries in (named, setters):
         if len({entry[:2] for entry in entries}) == 1:
             return Place(entries[0][0], entries[0][1])
-    return birthplace(model, path or name)
+    return layer_place(model, path or name)
 
 
 def _setters_in(file: str) -> Iterator[ast.Call]:

@@ -89,7 +89,7 @@ class BackwardObserver(Observer):
 
     def _new_site(self, place: Place | None) -> _Site:
         source = source_of(place.path) if place else None
-        expression = source.backwarded(place.line) if source and place else None
+        expression = source.backward_target(place.line) if source and place else None
         site = self._sites[place] = _Site(source.text(expression) if source and expression else "")
         return site
 
@@ -140,7 +140,7 @@ def _subtraction(place: Place | None) -> Place | None:
     if place is None:
         return None
     source = source_of(place.path)
-    here, loss = source.statement(place.line), source.backwarded(place.line)
+    here, loss = source.statement(place.line), source.backward_target(place.line)
     if here is None or loss is None or _has_minus(here):
         return place
     names = {node.id for node in ast.walk(loss) if isinstance(node, ast.Name)}

@@ -20,7 +20,7 @@ from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel
 from trueloop.taps.calls import ModuleCall, ModuleMove, ParameterSet, StepCall
 from trueloop.torch_private.modules import own_parameters
-from trueloop.usercode.ownership import birthplace
+from trueloop.usercode.ownership import layer_place
 from trueloop.usercode.source import source_of
 
 __all__ = ["TiedWeightsObserver"]
@@ -112,7 +112,7 @@ class TiedWeightsObserver(Observer):
         model = None if known is None else known.ref()
         if model is not None and not isinstance(model, torch.jit.ScriptModule):
             for first, second in _ties_in(model):
-                self._tie(_slot(model, first), _slot(model, second), birthplace(model, second))
+                self._tie(_slot(model, first), _slot(model, second), layer_place(model, second))
 
     # -- what became of them --
 

@@ -55,9 +55,9 @@ def watch_for_hangs(seconds: float | None = None) -> Iterator[None]:
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
         return
-    from trueloop.doctor.hang_watch import vigil
+    from trueloop.doctor.hang_watch import watch_for_hangs
 
-    with vigil(hang_after() if seconds is None else seconds, _show, STOPPED_ITSELF):
+    with watch_for_hangs(hang_after() if seconds is None else seconds, _show, STOPPED_ITSELF):
         yield
 
 
@@ -65,7 +65,7 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
     """If the run is ended so, run.json says it."""
     if "RANK" not in os.environ:
         return
-    from trueloop.doctor.hang_watch import when_hung
+    from trueloop.doctor.hang_watch import set_hang_recorder
 
     def record(sentence: str) -> None:
         folder.guest = True  # if the training thread wakes up, it fails for this reason, and has nothing to add
@@ -81,7 +81,7 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
                 f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n"
             )
 
-    when_hung(record)
+    set_hang_recorder(record)
 
 
 def _show(finding: Finding) -> None:

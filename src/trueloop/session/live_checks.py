@@ -25,7 +25,7 @@ from trueloop.rules.catalogue import ALWAYS_ON, find_rule, select
 from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
 from trueloop.run import event_to, read_events
-from trueloop.usercode.allow import at_home, is_excused, sift
+from trueloop.usercode.allow import filter_findings, is_suppressed, locate_at_model
 from trueloop.usercode.settings import Settings
 
 __all__ = ["LiveChecks", "rules_for_runs"]
@@ -118,8 +118,8 @@ class LiveChecks(Hook):
     def heard(self, event: Event) -> None:
         self._record.write(event)
         self._tally.hear(event)
-        for finding in at_home(self.checker.check(event), self._tally.home):
-            if not _may_be_a_symptom(finding) and not is_excused(finding, self.settings):
+        for finding in locate_at_model(self.checker.check(event), self._tally.home):
+            if not _may_be_a_symptom(finding) and not is_suppressed(finding, self.settings):
                 self._say(finding)
 
     def ended(self, ending: Ending) -> None:
@@ -143,7 +143,7 @@ class LiveChecks(Hook):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What has been found so far and is not meant, most severe first."""
-        return sift(at_home(self.checker.findings(), self._tally.home), self.settings)[0]
+        return filter_findings(locate_at_model(self.checker.findings(), self._tally.home), self.settings)[0]
 
     # -- how --
 
@@ -166,7 +166,7 @@ class LiveChecks(Hook):
         self.say(f"{finding.severity.word} {finding.code} {finding.name}{at}: {finding.message}")
 
     def _conclude(self, ending: Ending) -> Verdict:
-        findings, allowed = sift(at_home(self.checker.findings(), self._tally.home), self.settings)
+        findings, allowed = filter_findings(locate_at_model(self.checker.findings(), self._tally.home), self.settings)
         unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
         return Verdict(
             findings=findings,

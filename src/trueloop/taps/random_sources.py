@@ -207,12 +207,12 @@ class SeedRecorder:
             def manual_seed(self, seed: int) -> torch.Generator:
                 return super().manual_seed(seedings.heard("torch.Generator.manual_seed", seed))
 
-        for module, name, stand_in in (
+        for module, name, set_base_folder in (
             (random, "Random", Twister),
             (numpy.random, "RandomState", Mersenne),
             (torch, "Generator", Philox),
         ):
-            setattr(module, name, stand_in)
+            setattr(module, name, set_base_folder)
 
     def heard(self, function: str, seed: Any) -> Any:
         """What to seed with."""

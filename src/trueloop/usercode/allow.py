@@ -18,12 +18,12 @@ from trueloop.finding import Finding
 from trueloop.usercode.settings import Settings
 from trueloop.usercode.source import line_of, source_of
 
-__all__ = ["at_home", "is_allowed", "is_excused", "sift"]
+__all__ = ["filter_findings", "is_allowed", "is_suppressed", "locate_at_model"]
 
 _COMMENT: Final = re.compile(r"#\s*trueloop:\s*allow\[([^\]]*)\]")
 
 
-def at_home(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
+def locate_at_model(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
     """A run of ours has no loop of the user's to point at: what has no line of its own stands where the model is
     written."""
     return [
@@ -31,15 +31,15 @@ def at_home(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
     ]
 
 
-def sift(findings: Iterable[Finding], settings: Settings) -> tuple[tuple[Finding, ...], int]:
+def filter_findings(findings: Iterable[Finding], settings: Settings) -> tuple[tuple[Finding, ...], int]:
     """The findings to show, with the severity they are to have, most severe first; and how many the user has
     allowed."""
     found = list(findings)
-    kept = [replace(f, severity=settings.severity_of(f)) for f in found if not is_excused(f, settings)]
+    kept = [replace(f, severity=settings.severity_of(f)) for f in found if not is_suppressed(f, settings)]
     return tuple(sorted(kept, key=lambda f: -f.severity)), len(found) - len(kept)
 
 
-def is_excused(finding: Finding, settings: Settings) -> bool:
+def is_suppressed(finding: Finding, settings: Settings) -> bool:
     return settings.ignores(finding) or is_allowed(finding)
 
 

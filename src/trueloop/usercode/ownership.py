@@ -16,8 +16,8 @@ from trueloop.usercode.source import Source, called_name, calls_in, is_self_attr
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["assigned_place", "attributes_read", "birthplace", "built_place", "claim", "class_place", "class_source"]
-__all__ += ["cuts_in_forwards", "draws_in_training", "is_users", "methods_of", "users_classes"]
+__all__ = ["assigned_place", "attributes_read", "built_place", "claim", "class_place", "class_source", "layer_place"]
+__all__ += ["detaching_lines", "draws_in_training", "is_users", "methods_of", "users_classes"]
 
 _LIBRARY: Final = tuple(
     os.path.realpath(path) + os.sep
@@ -123,7 +123,7 @@ def attributes_read(cls: type) -> frozenset[str]:
     return frozenset(inner.attr for inner in inside if is_self_attribute(inner, inner.attr))
 
 
-def cuts_in_forwards(root: nn.Module, name: str, calls: Collection[str]) -> Iterator[Place]:
+def detaching_lines(root: nn.Module, name: str, calls: Collection[str]) -> Iterator[Place]:
     """Lines in the forwards around a layer that detach from the graph: `.data`, no_grad, and calls of these names."""
     parts = name.split(".")
     for depth in range(len(parts)):
@@ -163,7 +163,7 @@ def assigned_place(owner: nn.Module, attribute: str) -> Place | None:
     return places[0][1] if places else None
 
 
-def birthplace(root: nn.Module, name: str) -> Place | None:
+def layer_place(root: nn.Module, name: str) -> Place | None:
     """The user's line that builds a part of a model (`encoder.0.fc`), or the container around it."""
     parts = name.split(".")
     for depth in range(len(parts) - 1, -1, -1):
@@ -175,7 +175,7 @@ def birthplace(root: nn.Module, name: str) -> Place | None:
 
 def built_place(root: nn.Module, name: str, file: str) -> Place | None:
     """The user's line that builds a layer. Outside of classes: its call in this file, if the file builds only this model."""
-    place = birthplace(root, name)
+    place = layer_place(root, name)
     if place is not None or not name:
         return place
     kind = type(root.get_submodule(name))

@@ -20,16 +20,16 @@ __all__ = [
     "block_of",
     "end_of",
     "imports_torch",
-    "indented",
-    "loop_without_graph",
+    "indent_under",
     "loops_around",
     "model_called",
-    "moved",
+    "move_statement",
     "owns_its_lines",
     "says_monte_carlo",
     "shuffle_diff",
     "sole_call",
     "trains",
+    "wrap_loop_in_no_grad",
 ]
 
 
@@ -111,7 +111,7 @@ def after(source: Source, statement: ast.stmt, text: str) -> Edit:
     return Edit(last + 1, last, (f"{source.indent(statement.lineno)}{text}",))
 
 
-def moved(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
+def move_statement(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
     """A statement of one line, taken out and put after another one; none if its block would be left empty."""
     if statement.lineno != statement.end_lineno or len(block_of(source, statement)) < 2 or statement is behind:
         return []
@@ -119,7 +119,7 @@ def moved(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
     return [Edit(statement.lineno, statement.lineno, ()), after(source, behind, text)]
 
 
-def indented(source: Source, statement: ast.stmt, head: str) -> Edit | None:
+def indent_under(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     """A statement put under a new head (`with torch.no_grad():`); None where a text over several lines would change
     with it."""
     texts = (node for node in ast.walk(statement) if isinstance(node, (ast.Constant, ast.JoinedStr)))
@@ -133,13 +133,13 @@ def indented(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     )
 
 
-def loop_without_graph(source: Source, place: Place) -> Edit | None:
+def wrap_loop_in_no_grad(source: Source, place: Place) -> Edit | None:
     """`with torch.no_grad():` around the innermost loop that the place stands in; None if that loop trains."""
     statement = source.statement(place.line)
     loops = [] if statement is None else loops_around(source, statement)
     if not loops or trains(loops[0]) or not imports_torch(source):
         return None
-    return indented(source, loops[0], "with torch.no_grad():")
+    return indent_under(source, loops[0], "with torch.no_grad():")
 
 
 def shuffle_diff(place: Place | None) -> str:

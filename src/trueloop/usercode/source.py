@@ -32,10 +32,10 @@ __all__ = [
     "line_of",
     "lines_on_disk",
     "prefix_of_layers",
+    "remove_activation",
+    "set_base_folder",
     "shown_path",
     "source_of",
-    "stand_in",
-    "taking_out",
     "unified",
 ]
 
@@ -55,7 +55,7 @@ _standing: list[str] = []
 """The folder that trueloop was started in, once it has been said; a script may go elsewhere by os.chdir."""
 
 
-def stand_in(folder: str) -> None:
+def set_base_folder(folder: str) -> None:
     """Show paths relative to this folder from now on, wherever the script goes."""
     _standing[:] = [folder]
 
@@ -197,7 +197,7 @@ class Source:
             return None
         return next((parent for parent in self.parents(statement) if isinstance(parent, Function)), None)
 
-    def backwarded(self, line: int) -> ast.expr | None:
+    def backward_target(self, line: int) -> ast.expr | None:
         """The expression that the backward at the line is called on: `loss` of `loss.backward()`, and of
         `accelerator.backward(loss)`."""
         calls = self.calls(line, "backward")
@@ -230,7 +230,7 @@ class Source:
                     return node
         return None
 
-    def is_initialised(self, statement: ast.stmt | None) -> bool:
+    def is_after_init(self, statement: ast.stmt | None) -> bool:
         """Does `super().__init__()` come before it, if it stands in a constructor? Before that a module takes no layers
         or buffers."""
         function = None if statement is None else self.enclosing_function(statement.lineno)
@@ -324,7 +324,7 @@ class Removal:
     diff: str
 
 
-def taking_out(place: Place, functions: tuple[str, ...], layer: str, *, by_layer: bool) -> Removal:
+def remove_activation(place: Place, functions: tuple[str, ...], layer: str, *, by_layer: bool) -> Removal:
     """Take an activation out: `torch.softmax(f(x), 1)`, `f(x).softmax(1)` and `self.softmax(f(x))` become `f(x)`; a
     Sequential loses it.
 

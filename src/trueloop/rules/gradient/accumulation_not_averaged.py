@@ -160,7 +160,7 @@ def _written_range(source: Source, loop: ast.For | ast.While | ast.AsyncFor) -> 
 def _divided(backward: Place, window: str, length: int) -> str:
     """`loss.backward()` -> `(loss / k).backward()`, if k is written in the source."""
     source = source_of(backward.path)
-    loss = source.backwarded(backward.line)
+    loss = source.backward_target(backward.line)
     if not window or not isinstance(loss, ast.Name) or (window.isdigit() and int(window) != length):
         return ""
     text = f"{loss.id} / {window}"

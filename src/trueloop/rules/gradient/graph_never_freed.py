@@ -36,7 +36,7 @@ from typing import Final, final
 from trueloop.event import GraphsAlive, ModelSeen, Place, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import loop_without_graph
+from trueloop.usercode.rewrite import wrap_loop_in_no_grad
 from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["GraphNeverFreed"]
@@ -119,7 +119,7 @@ def _keeper(source: Source, place: Place, training: bool) -> tuple[ast.stmt, ast
 def _names_at(source: Source, place: Place, training: bool) -> frozenset[str]:
     """The variable names of the loss on this line."""
     if training:
-        expression = source.backwarded(place.line)
+        expression = source.backward_target(place.line)
         return frozenset() if expression is None else frozenset(_names_in(expression))
     statement = source.statement(place.line)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -225,7 +225,7 @@ def _summed_into(statement: ast.stmt) -> str | None:
 
 def _detached(source: Source, kept: tuple[ast.stmt, ast.expr], evaluated: Place | None) -> str:
     """`no_grad` around a loop that only evaluates; else `.detach()`, since later code may need a tensor."""
-    edit = None if evaluated is None else loop_without_graph(source, evaluated)
+    edit = None if evaluated is None else wrap_loop_in_no_grad(source, evaluated)
     if edit is not None and edit.first <= kept[0].lineno <= edit.last:
         return diff(source.path, [edit])
     if isinstance(kept[1], ast.Call) and not _gives_a_tensor(source, kept[1]):

@@ -34,7 +34,7 @@ from typing import Final, final
 from trueloop.event import LossComputed, Place
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import Removal, taking_out
+from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SigmoidBeforeBceWithLogits"]
 
@@ -68,7 +68,7 @@ class SigmoidBeforeBceWithLogits(Rule):
             return
         name = "softmax" if activation.startswith("Softmax") else "sigmoid"
         if event.preceding_place is not None:
-            self._removal[event.place] = taking_out(
+            self._removal[event.place] = remove_activation(
                 event.preceding_place, (name,), name.capitalize(), by_layer=bool(event.preceding_module)
             )
         calls = self.count(event.place)

@@ -37,7 +37,7 @@ from typing import Final, final
 from trueloop.event import LossComputed, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import Removal, taking_out
+from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SoftmaxBeforeCrossEntropy"]
 
@@ -68,7 +68,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         if event.preceding_place is not None:
             layer = "Softmax" if event.rows == "probabilities" else "LogSoftmax"
             functions = ("softmax", "log_softmax")
-            self._softmax[event.place] = taking_out(
+            self._softmax[event.place] = remove_activation(
                 event.preceding_place, functions, layer, by_layer=bool(event.preceding_module)
             )
         calls = self.count(event.place)

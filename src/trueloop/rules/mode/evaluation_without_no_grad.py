@@ -36,7 +36,7 @@ from typing import final
 from trueloop.event import Forward, Place, RunEnded
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import imports_torch, loop_without_graph, trains
+from trueloop.usercode.rewrite import imports_torch, trains, wrap_loop_in_no_grad
 from trueloop.usercode.source import Edit, diff, source_of
 
 __all__ = ["EvaluationWithoutNoGrad"]
@@ -118,5 +118,5 @@ class EvaluationWithoutNoGrad(Rule):
         if function is not None and not training and not trains(function):
             nearest = Edit(function.lineno, function.lineno - 1, (f"{source.indent(function.lineno)}@torch.no_grad()",))
             return diff(place.path, [nearest])  # below @staticmethod, @property and the like
-        edit = loop_without_graph(source, place) if looped else None
+        edit = wrap_loop_in_no_grad(source, place) if looped else None
         return "" if edit is None else diff(place.path, [edit])

@@ -86,7 +86,7 @@ def _wrapped(part: HiddenPart) -> str:
     statement, prefix = source.statement(part.place.line), prefix_of_layers(source)
     value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
     whole = statement is not None and statement is source.assignment_to_self(part.owner, part.attribute)
-    if value is None or not prefix or not whole or not source.is_initialised(statement) or not _can_be_wrapped(value):
+    if value is None or not prefix or not whole or not source.is_after_init(statement) or not _can_be_wrapped(value):
         return ""
     if not _used_as_both_can(source, part):
         return ""

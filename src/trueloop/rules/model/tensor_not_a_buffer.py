@@ -87,7 +87,7 @@ def _registered(tensor: LooseTensor) -> str:
         or not isinstance(statement.targets[0], ast.Attribute)
     ):
         return ""
-    if not source.is_initialised(statement) or not _assigned_once(source, tensor):
+    if not source.is_after_init(statement) or not _assigned_once(source, tensor):
         return ""
     value = source.text(statement.value)
     if tensor.trainable:

@@ -33,7 +33,7 @@ from typing import final
 from trueloop.event import Place, ScheduleBuilt, ScheduleStepped, Stepped
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import block_of, end_of, loops_around, moved, sole_call
+from trueloop.usercode.rewrite import block_of, end_of, loops_around, move_statement, sole_call
 from trueloop.usercode.source import diff, shown_path, source_of
 
 __all__ = ["ScheduleBeforeStep"]
@@ -92,9 +92,9 @@ def _behind_the_step(place: Place | None, step_place: Place | None) -> str:
         return ""
     block = block_of(source, schedule[0])
     if step[0] in block:
-        return diff(place.path, moved(source, schedule[0], step[0]))
+        return diff(place.path, move_statement(source, schedule[0], step[0]))
     mine, others = loops_around(source, schedule[0]), loops_around(source, step[0])
     last = end_of(block)
     if mine and mine[0] in others and mine[0].body is block and last is not None:
-        return diff(place.path, moved(source, schedule[0], last))
+        return diff(place.path, move_statement(source, schedule[0], last))
     return ""

@@ -40,7 +40,7 @@ from typing import Final, final
 from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
 from trueloop.finding import Finding, Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import loops_around, moved, sole_call
+from trueloop.usercode.rewrite import loops_around, move_statement, sole_call
 from trueloop.usercode.source import diff, source_of
 
 __all__ = ["ScheduleOutOfTime"]
@@ -223,7 +223,7 @@ def _into_the_loop(place: Place | None, step_place: Place | None) -> str:
     if schedule is None or step is None:
         return ""
     mine, others = loops_around(source, schedule[0]), loops_around(source, step[0])
-    return diff(place.path, moved(source, schedule[0], step[0])) if mine and mine[0] in others[1:] else ""
+    return diff(place.path, move_statement(source, schedule[0], step[0])) if mine and mine[0] in others[1:] else ""
 
 
 def _out_of_the_loop(place: Place | None) -> str:
@@ -233,4 +233,4 @@ def _out_of_the_loop(place: Place | None) -> str:
     if source is None or place is None or schedule is None:
         return ""
     loops = loops_around(source, schedule[0])
-    return diff(place.path, moved(source, schedule[0], loops[0])) if len(loops) > 1 else ""
+    return diff(place.path, move_statement(source, schedule[0], loops[0])) if len(loops) > 1 else ""

@@ -34,7 +34,7 @@ from typing import final
 from trueloop.event import Place, RunEnded, StateWritten
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.rewrite import indented
+from trueloop.usercode.rewrite import indent_under
 from trueloop.usercode.source import Source, called_name, calls_in, diff, shown_path, source_of
 
 __all__ = ["EveryRankSaves"]
@@ -82,7 +82,7 @@ def _on_one_rank(place: Place | None) -> str:
     name = _name_of_distributed(source)
     reads = any(called_name(call) == "load" for call in calls_in(source.tree))
     opened = any(isinstance(parent, (ast.With, ast.AsyncWith)) for parent in source.parents(statement))
-    edit = indented(source, statement, f"if {name}.get_rank() == 0:")
+    edit = indent_under(source, statement, f"if {name}.get_rank() == 0:")
     if called_name(statement.value) != "save" or not name or reads or opened or edit is None:
         return ""  # who opens a file for writing has emptied it already
     return diff(place.path, [edit])

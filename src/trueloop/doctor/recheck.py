@@ -11,13 +11,13 @@ from trueloop.rules.catalogue import ALWAYS_ON
 from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
 from trueloop.run import read_events, read_run
-from trueloop.usercode.allow import at_home, sift
+from trueloop.usercode.allow import filter_findings, locate_at_model
 from trueloop.usercode.settings import Settings
 
-__all__ = ["judge_again"]
+__all__ = ["recheck"]
 
 
-def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
+def recheck(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
     """Checker the recorded run in the folder."""
     about = read_run(folder)
     ours = about.get("kind") == "train"
@@ -33,8 +33,8 @@ def judge_again(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -
     for fact in _facts_of_other_ranks(folder):
         checker.check(fact)
     checker.check(_breaks_off(tally) if end is None else end)
-    found = at_home(checker.findings(), tally.home) if ours else checker.findings()
-    findings, allowed = sift(found, settings)
+    found = locate_at_model(checker.findings(), tally.home) if ours else checker.findings()
+    findings, allowed = filter_findings(found, settings)
     unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
     return Verdict(
         findings=findings,
