@@ -129,7 +129,7 @@ def _stand_nowhere() -> Iterator[None]:
     """Where the command line was started, and the sources that were read there: the next test must not inherit
     either."""
     yield
-    source._standing.clear()
+    source._base_folder.clear()
     source.source_of.cache_clear()
     linecache.clearcache()
 

@@ -16,7 +16,7 @@ def test_a_tensor_that_is_too_large(crash: Callable[[str], Crash]) -> None:
         """)
     assert told.said.kind == "memory"
     assert (
-        f"train.py:{told.at('# crash')} asked for 3,638 TiB, and cpu did not have that much left" in told.said.message
+        f"train.py:{told.at('# crash')} asked for 3,638 TiB, but cpu did not have that much left" in told.said.message
     )
     assert "`x` float32 [1000, 100] 391 KiB" in told.details
     assert "Held on cpu: parameters " in told.details
@@ -87,7 +87,7 @@ Net()(torch.zeros(128, 3))
 def test_the_words_of_a_gpu(crash: Callable[[str], Crash]) -> None:
     told = crash(GPU)
     assert (
-        "asked for 2.5 GiB, and cuda did not have that much left of its 23.60 GiB (1.20 GiB were free)"
+        "asked for 2.5 GiB, but cuda did not have that much left of its 23.60 GiB (1.20 GiB were free)"
         in told.said.message
     )
     assert "halve the batch (now 128)" in told.said.fix

@@ -53,7 +53,7 @@ def test_another_head(crash: Callable[[str], Crash]) -> None:
         new.load_state_dict(old.state_dict())
         """)
     assert (
-        "2 entries of 4 have another size: `1.weight` is [5, 2] in the checkpoint and [3, 2] in Sequential"
+        "2 entries of 4 have different shapes: `1.weight` is [5, 2] in the checkpoint and [3, 2] in Sequential"
         in told.said.message
     )
     assert "leave `1` out" in told.said.fix

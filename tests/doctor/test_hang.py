@@ -156,8 +156,8 @@ def test_a_long_evaluation_is_told_as_waiting_and_the_run_goes_on(tmp_path: Path
     assert not checked.findings
     assert checked.verdict.outcome.reason == "finished"
     (note,) = [line for line in checked.output.splitlines() if line.startswith("note: ")]
-    assert " s in barrier #2 (train.py:11); rank 0 has stood for " in note
-    assert note.endswith(" s at train.py:10. The run goes on.")
+    assert " s in barrier #2 (train.py:11); rank 0 has been for " in note
+    assert note.endswith(" s at train.py:10. The run continues.")
 
 
 def test_watching_takes_one_thread_and_says_nothing_where_nobody_waits(tmp_path: Path) -> None:

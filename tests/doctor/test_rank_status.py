@@ -16,12 +16,12 @@ STAND = RankStatus(
 
 
 def test_what_is_left_for_the_others_can_be_read_by_them(tmp_path: Path) -> None:
-    assert read_status(STAND.written()) == STAND
+    assert read_status(STAND.to_json()) == STAND
     assert STAND.seconds() == 10
     one = Rank(1, 0, 2, tmp_path)
-    assert one.stand_of(1) is None, "it has not looked yet"
-    one.put("1.stand", STAND.written())
-    assert Rank(0, 0, 2, tmp_path).stand_of(1) == STAND
+    assert one.status_of(1) is None, "it has not looked yet"
+    one.put("1.status", STAND.to_json())
+    assert Rank(0, 0, 2, tmp_path).status_of(1) == STAND
 
 
 def test_reading_it_loads_no_torch() -> None:

@@ -147,7 +147,7 @@ def test_nobody_waits_for_the_dead_for_the_late_or_for_those_who_never_began(tmp
     _ended(late)
     register_rank()
     notes = merge_reports(_verdict()).notes
-    assert notes[0] == "the report of rank 1 is missing: it never began"
+    assert notes[0] == "the report of rank 1 is missing: it never started"
     mark_reported()
 
 

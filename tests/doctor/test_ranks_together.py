@@ -43,7 +43,7 @@ def test_only_rules_that_compare_ranks_sit_on_the_bench() -> None:
 
 
 def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found() -> None:
-    joint = CrossRankRules(select(("PAR105", "PAR106"), ()), Settings()).judge(BOTH)
+    joint = CrossRankRules(select(("PAR105", "PAR106"), ()), Settings()).check(BOTH)
     own = _verdict(unjudged=("PAR105", "PAR106", "OPT106"))
     both = merge_verdicts(own, {0: own, 1: own}, {}, joint)
     assert [(f.code, f.evidence["ranks"]) for f in both.findings] == [("PAR105", [0, 1])]
@@ -58,8 +58,8 @@ def test_what_the_ranks_did_is_judged_together_and_joined_to_what_each_has_found
 def test_settings_hold_for_what_is_found_together() -> None:
     settings = Settings(severity={"PAR": Severity.ERROR}, per_file_ignores={"/train.py": ("every-rank-saves",)})
     bench = CrossRankRules(select(("PAR105",), ()), Settings(severity={"PAR": Severity.ERROR}))
-    assert bench.judge(BOTH).findings[0].severity is Severity.ERROR
-    ignored = CrossRankRules(select(("PAR105",), ()), settings).judge(BOTH)
+    assert bench.check(BOTH).findings[0].severity is Severity.ERROR
+    ignored = CrossRankRules(select(("PAR105",), ()), settings).check(BOTH)
     assert (ignored.findings, ignored.allowed) == ((), 1)
 
 
@@ -67,7 +67,7 @@ def test_a_cause_on_one_rank_explains_what_the_comparison_shows() -> None:
     def found(code: str, name: str) -> Finding:
         return Finding(code, name, Severity.ERROR, Place("/train.py", 4), f"It is {code}.", "why", "fix")
 
-    drift = replace(CrossRankRules((), Settings()).judge(()), findings=(found("PAR103", "parameters-drift-apart"),))
+    drift = replace(CrossRankRules((), Settings()).check(()), findings=(found("PAR103", "parameters-drift-apart"),))
     alone = _verdict()
     cause = _verdict(found("PAR107", "wrapper-bypassed"))
     assert [f.code for f in merge_verdicts(alone, {0: alone, 1: alone}, {}, drift).findings] == ["PAR103"]

@@ -55,7 +55,7 @@ class Pair:
 
     def heard(self, of: int = 0) -> list[RankFact]:
         """What a machine knows of the other, right after it has asked."""
-        self.fars[of].ask()
+        self.fars[of].query()
         return list(remote_facts(self.ranks[of], HANG_AFTER))
 
 
@@ -121,7 +121,7 @@ def test_what_was_missed_before_the_run_moved_again_is_forgotten(
         monkeypatch.setattr(socket, "create_connection", _cut)
         pair.heard()
         clock.move(HANG_AFTER / 2)
-        pair.fars[0].forget()
+        pair.fars[0].clear()
         assert pair.heard() == []
 
 

@@ -19,14 +19,14 @@ from trueloop.doctor import remote_ranks as module
 from trueloop.doctor.ranks import Rank
 from trueloop.doctor.remote_ranks import (
     FILE,
-    LONGEST_QUESTION,
+    LONGEST_QUERY,
     LOST_FOR,
     SILENT_FOR,
     STALE,
     RemoteRanks,
-    _asked,
     _Machine,
     _NoAnswer,
+    _query,
     remote_facts,
 )
 from trueloop.event import CollectivesCalled, Event, RankStalled, SeedChecked
@@ -70,13 +70,13 @@ def _closed() -> Iterator[None]:
 
 def test_an_answer_is_the_facts_that_were_sent_for_the_right_word(monkeypatch: pytest.MonkeyPatch) -> None:
     connected(monkeypatch, json.dumps([event_to(STOOD)]).encode())
-    assert _asked(MACHINE) == [STOOD]
+    assert _query(MACHINE) == [STOOD]
     assert KEPT[0].recv(100) == b"the word"
 
 
 def test_a_long_answer_is_heard_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     connected(monkeypatch, json.dumps([event_to(STOOD)] * 500).encode())
-    assert len(_asked(MACHINE)) == 500
+    assert len(_query(MACHINE)) == 500
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,19 @@ def test_a_long_answer_is_heard_to_its_end(monkeypatch: pytest.MonkeyPatch) -> N
 def test_whatever_is_no_list_of_facts_is_silence(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     """Another program may have taken the port, or another version may be at work there."""
     connected(monkeypatch, answer)
-    with pytest.raises(_NoAnswer, match="it can be reached, and says nothing") as silence:
-        _asked(MACHINE)
+    with pytest.raises(_NoAnswer, match="it accepts connections but does not answer") as silence:
+        _query(MACHINE)
     assert silence.value.trouble == "silent"
 
 
 @pytest.mark.parametrize(
     ("failure", "trouble", "reason"),
     [
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "ended", "nobody listens there any more"),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+            "ended",
+            "connection refused: its process has ended",
+        ),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "unreachable", "No route to host"),
         (OSError(errno.ENETUNREACH, "Network is unreachable"), "unreachable", "Network is unreachable"),
         (TimeoutError("timed out"), "unreachable", "no answer"),
@@ -121,7 +125,7 @@ def test_how_a_connection_fails_tells_what_has_happened_there(
 ) -> None:
     connected(monkeypatch, failure)
     with pytest.raises(_NoAnswer, match=reason) as missing:
-        _asked(MACHINE)
+        _query(MACHINE)
     assert missing.value.trouble == trouble
 
 
@@ -153,15 +157,15 @@ def test_the_time_of_silence_begins_anew_when_its_kind_changes(tmp_path: Path, m
     for failure, now in ((cut, 1000.0), (cut, 1005.0), (refused, 1006.0), (refused, 1009.0)):
         clock.now = now
         connected(monkeypatch, failure)
-        here.ask()
+        here.query()
         told = json.loads((tmp_path / FILE).read_bytes())
         seen.append((told["missed"][0]["since"], told["missed"][0]["trouble"]))
     assert seen == [(1000.0, "unreachable"), (1000.0, "unreachable"), (1006.0, "ended"), (1006.0, "ended")]
     assert told["missed"][0]["machine"] == "node 3 (10.0.0.3)"
     assert told["missed"][0]["ranks"] == [4, 5]
-    here.forget()
+    here.clear()
     clock.now = 1020.0
-    here.ask()
+    here.query()
     assert json.loads((tmp_path / FILE).read_bytes())["missed"][0]["since"] == 1020.0
     here.close()
 
@@ -169,7 +173,7 @@ def test_the_time_of_silence_begins_anew_when_its_kind_changes(tmp_path: Path, m
 def test_who_knows_nobody_asks_nobody(tmp_path: Path) -> None:
     here, _ = far(tmp_path)
     here._others.clear()
-    here.ask()
+    here.query()
     assert list(tmp_path.iterdir()) == []
     here.close()
 
@@ -246,7 +250,7 @@ def test_what_is_no_fact_about_a_rank_is_not_handed_on(tmp_path: Path, monkeypat
 
 def test_before_anybody_was_asked_nothing_is_known(tmp_path: Path) -> None:
     assert list(remote_facts(Rank(0, 0, 1, tmp_path), HANG_AFTER)) == []
-    assert LONGEST_QUESTION >= 2 * module.ANSWER_WITHIN
+    assert LONGEST_QUERY >= 2 * module.ANSWER_WITHIN
 
 
 # -- answering --

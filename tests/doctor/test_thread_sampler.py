@@ -56,7 +56,7 @@ def _under_way(work: Callable[[], object], dataset: Gated) -> Iterator[ThreadSam
 def test_a_thread_in_a_dataset_is_loading_at_the_users_line() -> None:
     dataset = Gated()
     with _under_way(lambda: list(DataLoader(Subset(dataset, range(4)), batch_size=4)), dataset) as onlooker:
-        stand = onlooker.look(0, FAR)
+        stand = onlooker.sample(0, FAR)
     assert (stand.doing, stand.fetching) == ("loading", "Gated")
     assert stand.places[0].function == "Gated.__getitem__"
 
@@ -64,13 +64,13 @@ def test_a_thread_in_a_dataset_is_loading_at_the_users_line() -> None:
 def test_it_stands_until_it_comes_to_another_sample_of_the_same_batch() -> None:
     dataset = Gated()
     with _under_way(lambda: list(DataLoader(dataset, batch_size=4)), dataset) as onlooker:
-        first = onlooker.look(0, FAR)
-        again = onlooker.look(0, FAR)
+        first = onlooker.sample(0, FAR)
+        again = onlooker.sample(0, FAR)
         assert again.since == first.since
         assert again.seconds() > 0
         dataset.gate.release()
         dataset.asked.acquire()
-        moved = onlooker.look(0, FAR)
+        moved = onlooker.sample(0, FAR)
         assert moved.since > first.since, "the same line, another index"
 
 
@@ -79,14 +79,14 @@ def test_a_source_of_ours_fetches_too() -> None:
     with _under_way(
         lambda: Source(dataset, collate=lambda items: (items, items)).fetch(torch.arange(4)), dataset
     ) as onlooker:
-        stand = onlooker.look(0, FAR)
+        stand = onlooker.sample(0, FAR)
     assert (stand.doing, stand.fetching) == ("loading", "Gated")
 
 
 def test_anywhere_else_it_is_elsewhere() -> None:
     dataset = Gated()
     with _under_way(lambda: dataset[0], dataset) as onlooker:
-        stand = onlooker.look(0, FAR)
+        stand = onlooker.sample(0, FAR)
     assert (stand.doing, stand.fetching) == ("elsewhere", "")
 
 
@@ -94,9 +94,9 @@ def test_a_collective_more_is_a_move_and_so_is_a_long_pause_between_two_looks() 
     """After Ctrl-Z and fg nobody has stood still: everybody was stopped."""
     dataset = Gated()
     with _under_way(lambda: dataset[0], dataset) as onlooker:
-        first = onlooker.look(0, FAR)
-        assert onlooker.look(0, FAR).since == first.since
-        called = onlooker.look(1, FAR)
+        first = onlooker.sample(0, FAR)
+        assert onlooker.sample(0, FAR).since == first.since
+        called = onlooker.sample(1, FAR)
         assert called.since > first.since
         time.sleep(0.02)
-        assert onlooker.look(1, 0.01).since > called.since
+        assert onlooker.sample(1, 0.01).since > called.since

@@ -75,7 +75,7 @@ def test_a_second_watch_is_refused_with_a_sentence() -> None:
         return str(refused.value), str(ended.value)
 
     refused, ended = in_child(work)
-    assert "watched already" in refused
+    assert "already watched" in refused
     assert "has ended" in ended
 
 

@@ -65,7 +65,7 @@ def test_the_nearest_file_that_has_the_table_is_taken(tmp_path: Path) -> None:
         ("[tool.trueloop]\nseverity = 'error'", "'severity' in .tool.trueloop. must be a table"),
         (
             "[tool.trueloop]\nseverity = { GRD101 = 'eror' }",
-            "severity of GRD101: 'eror' is no severity. Did you mean error",
+            "severity of GRD101: 'eror' is not a severity. Did you mean error",
         ),
         ("[tool]\ntrueloop = 3", "tool.trueloop must be a table"),
         ("[tool.trueloop", "is not valid TOML"),

@@ -1,1 +1,1 @@
-"""SOMEBODY ELSE'S LOOP: run a script as it stands, watch it, and say what is silently wrong."""
+"""SOMEBODY ELSE'S LOOP: run a script unmodified, watch it, and report its silent bugs."""

@@ -1,4 +1,4 @@
-"""Which rules are to judge; which findings the user means is said by `trueloop.usercode.allow`."""
+"""Selects the rules; `trueloop.usercode.allow` says which findings the user has allowed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ __all__ = ["chosen_rules", "filter_findings", "is_allowed", "is_suppressed"]
 
 
 def chosen_rules(settings: Settings, chosen: Iterable[str] = (), ignored: Iterable[str] = ()) -> tuple[type[Rule], ...]:
-    """The rules that are to judge. What a command names outright replaces the settings; what it ignores is added to
-    theirs."""
+    """The rules to apply. A command's --select replaces that of the settings; its --ignore is added to theirs."""
     for where, word in settings.words():
         try:
             select((word,), ())
@@ -24,5 +23,5 @@ def chosen_rules(settings: Settings, chosen: Iterable[str] = (), ignored: Iterab
     chosen, ignored = tuple(chosen), tuple(ignored)
     rules = select(chosen, ignored) if chosen else select(settings.select, (*settings.ignore, *ignored))
     if not rules:
-        raise Misuse("No rule is left to judge by: everything selected is also ignored. Nothing was run.")
+        raise Misuse("No rule is left: everything that is selected is also ignored. Nothing was run.")
     return rules

@@ -1,4 +1,4 @@
-"""What only the ranks together can be judged by: their facts, told to the rules that compare ranks."""
+"""The rules that compare ranks, applied to the facts of all of them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ __all__ = ["CrossRankResult", "CrossRankRules"]
 @final
 @dataclass(frozen=True, slots=True)
 class CrossRankResult:
-    """What was found by comparing ranks."""
+    """What comparing the ranks found."""
 
     findings: tuple[Finding, ...] = ()
     allowed: int = 0
     codes: frozenset[str] = frozenset()
-    """The rules that judged, or tried to."""
+    """The rules that were applied, or could not be."""
     unjudged: tuple[NotApplicable, ...] = ()
     failures: tuple[str, ...] = ()
 
 
 @final
 class CrossRankRules:
-    """The rules that compare ranks. Each rank's own judge has them too, but sees one rank only, and so nothing to
-    compare."""
+    """The rules that compare ranks. Each rank's own checker has them too, but sees one rank only."""
 
     def __init__(self, rules: Iterable[type[Rule]], settings: Settings) -> None:
         readings = [method_name(event) for event in EVENTS.values() if issubclass(event, RankFact)]
         self.rules = tuple(rule for rule in rules if any(hasattr(rule, reading) for reading in readings))
         self.settings = settings
 
-    def judge(self, facts: Iterable[Event]) -> CrossRankResult:
+    def check(self, facts: Iterable[Event]) -> CrossRankResult:
         checker = Checker(self.rules)
         steps = 0
         for fact in facts:

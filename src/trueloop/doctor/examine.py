@@ -14,15 +14,12 @@ __all__ = ["examine"]
 
 
 def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | None]:
-    """Run the program under the watch. The second value is what ended it, if anything did, with our frames taken
-    out."""
+    """Run the program under the watch. The second value is the exception that ended it, without trueloop's frames."""
     watch.start()
     outcome, error = run(program)
-    if (
-        os.getpid() != watch.pid
-    ):  # a child that the script has forked came to the script's end: it ends as it would have, unreported
+    if os.getpid() != watch.pid:  # a forked child reached the end of the script: it ends as it would have, unreported
         if error is not None:
             show(error)
         exit_process(error, outcome.exit_code)
     ignore_sigterm()
-    return merge_reports(watch.stop(outcome, error), watch.bench), error
+    return merge_reports(watch.stop(outcome, error), watch.cross_rank), error

@@ -1,11 +1,10 @@
-"""Ranks that wait for one another: a thread that looks once a second, and ends the run when they can never meet.
+"""Hang detection: a thread samples this rank once a second, and ends the run when its ranks can never meet again.
 
-A rank is suspected when its script has stood at one instruction for long. That alone proves nothing: another rank may
-be evaluating, or writing a checkpoint. So the journals of all ranks on this machine are compared, and only where they
-contradict (two ranks are in different collectives, or one has ended and will never come), or where the rank that is
-missed has itself stood as long in one fetch of data or is stopped, is there a finding, and only then does the run end.
-Otherwise it is told, once, who waits for whom, and the run goes on. The ranks of other machines are asked (`far.py`):
-they say the same of themselves, or cannot be reached.
+A rank that stays at one instruction for long is only suspected: another rank may be evaluating, or writing a checkpoint.
+So the collective logs of all ranks on this machine are compared. There is a finding, and the run ends, only if they
+contradict one another (two ranks are in different collectives, or one has ended), or if the missing rank has waited as
+long for one batch, or is stopped. Otherwise one note says who waits for whom, and the run continues. Ranks on other
+machines are queried (`remote_ranks.py`): they report the same about themselves, or cannot be reached.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final, final
 from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.rank_status import RankStatus
 from trueloop.doctor.ranks import Rank
-from trueloop.doctor.remote_ranks import LONGEST_QUESTION, RemoteRanks, remote_facts
+from trueloop.doctor.remote_ranks import LONGEST_QUERY, RemoteRanks, remote_facts
 from trueloop.doctor.thread_sampler import ThreadSampler
 from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStalled
 from trueloop.taps.collective_log import CollectiveLog
@@ -29,89 +28,85 @@ from trueloop.usercode.source import shown_path
 __all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
 
 HANG_AFTER: Final = 300.0
-"""Seconds that a rank stands still before the journals are compared: half of what NCCL waits before it tears the
-process down."""
+"""Seconds without progress before the logs are compared: half of NCCL's timeout, which kills the process."""
 PAUSE: Final = 1.0
 STOPPED_TOO: Final = 5
-"""Pauses between two looks after which this process was itself stopped (Ctrl-Z on the whole run): nobody is to blame
-then."""
-SETTLED: Final = 3
-"""Pauses more before a rank says that it waits and the run goes on: the others have looked by then too."""
+"""Pauses between two samples after which this process itself was stopped (Ctrl-Z on the whole run)."""
+GRACE: Final = 3
+"""Pauses to wait before the note that the run continues: by then the other ranks have sampled too."""
 SUSPECTED: Final = 0.5
-"""Share of --hang-after from which other machines are asked: when it is over, they have been asked several times."""
-ASKED: Final = 0.1
-"""Share of --hang-after between two questions."""
-TOLD_APART: Final = 0.9
-"""Share of --hang-after that the others must have stood: ranks look at different moments, and one of them looks
-first."""
+"""Fraction of --hang-after after which other machines are queried; several times until it is over."""
+QUERY_EVERY: Final = 0.1
+"""Fraction of --hang-after between two queries."""
+SAMPLING_SLACK: Final = 0.9
+"""Fraction of --hang-after that the other ranks must have waited: ranks sample at different times."""
 
 
 @final
 class Watchdog(threading.Thread):
-    """Watches the thread that makes it. `end` is given what is known of ranks that stand still, and of those of other
-    machines."""
+    """Watches the thread that creates it. `end` receives the facts of ranks that hang, and those of other machines."""
 
     def __init__(
         self,
         me: Rank,
-        journal: CollectiveLog,
-        bench: CrossRankRules,
+        log: CollectiveLog,
+        rules: CrossRankRules,
         hang_after: float,
         end: Callable[[tuple[RankFact, ...]], None],
         *,
-        far: bool = False,
+        remote: bool = False,
     ) -> None:
         super().__init__(name="trueloop watches for ranks that hang", daemon=True)
-        self._me, self._journal, self._bench = me, journal, bench
+        self._me, self._log, self._rules = me, log, rules
         self._hang_after, self._end = hang_after, end
         self._pause = min(PAUSE, hang_after / 4)
-        self._onlooker = ThreadSampler()
+        self._sampler = ThreadSampler()
         self._over = threading.Event()
-        self._far = RemoteRanks.of(me, self._near) if far else None
-        self._asked = 0.0
-        self._told_at = -1
-        """The collective whose waiting was told."""
+        self._remote = RemoteRanks.of(me, self._local_facts) if remote else None
+        self._queried = 0.0
+        self._noted_at = -1
+        """The collective for which a note was printed."""
 
     def run(self) -> None:
-        if self._far is not None:
-            self._far.start()
+        if self._remote is not None:
+            self._remote.start()
         while not self._over.wait(self._pause):
-            asking = time.monotonic()
-            stand = self._onlooker.look(self._journal.written, STOPPED_TOO * self._pause)
-            self._me.put(f"{self._me.number}.stand", stand.written())
-            self._ask_others(stand)
-            self._onlooker.excuse(min(time.monotonic() - asking, LONGEST_QUESTION))
-            if stand.seconds() < self._hang_after:
+            began = time.monotonic()
+            status = self._sampler.sample(self._log.written, STOPPED_TOO * self._pause)
+            self._me.put(f"{self._me.number}.status", status.to_json())
+            self._query_others(status)
+            self._sampler.excuse(min(time.monotonic() - began, LONGEST_QUERY))
+            if status.seconds() < self._hang_after:
                 continue
-            near, afar = list(self._near()), list(remote_facts(self._me, self._hang_after))
-            if self._bench.judge([*near, *afar]).findings:
-                self._end((*(fact for fact in near if isinstance(fact, RankStalled)), *afar))
+            local, remote = list(self._local_facts()), list(remote_facts(self._me, self._hang_after))
+            if self._rules.check([*local, *remote]).findings:
+                self._end((*(fact for fact in local if isinstance(fact, RankStalled)), *remote))
                 return
-            if stand.seconds() >= self._hang_after + SETTLED * self._pause:
-                self._tell_once([fact for fact in (*near, *afar) if isinstance(fact, CollectivesCalled)])
+            if status.seconds() >= self._hang_after + GRACE * self._pause:
+                self._print_note([fact for fact in (*local, *remote) if isinstance(fact, CollectivesCalled)])
 
     def leave(self) -> None:
-        """The run has ended by itself."""
+        """The run has ended normally."""
         self._over.set()
-        if self._far is not None:
-            self._far.close()
+        if self._remote is not None:
+            self._remote.close()
 
-    def _ask_others(self, stand: RankStatus) -> None:
-        if self._far is None:
+    def _query_others(self, status: RankStatus) -> None:
+        if self._remote is None:
             return
-        if stand.seconds() < SUSPECTED * self._hang_after:
-            self._far.forget()
-        elif time.monotonic() - self._asked >= ASKED * self._hang_after:
-            self._asked = time.monotonic()
-            self._far.ask()
+        if status.seconds() < SUSPECTED * self._hang_after:
+            self._remote.clear()
+        elif time.monotonic() - self._queried >= QUERY_EVERY * self._hang_after:
+            self._queried = time.monotonic()
+            self._remote.query()
 
     # -- what is known of the ranks --
 
-    def _near(self) -> Iterator[Event]:
-        yield from self._called()
-        yield from self._stood()
+    def _local_facts(self) -> Iterator[Event]:
+        yield from self._collectives()
+        yield from self._stalled()
 
-    def _called(self) -> Iterator[CollectivesCalled]:
+    def _collectives(self) -> Iterator[CollectivesCalled]:
         verdicts = self._me.verdicts()
         for number in (self._me.number, *self._me.others):
             ended = (
@@ -121,60 +116,54 @@ class Watchdog(threading.Thread):
             )
             yield from ended or [self._me.last_seen(number)]
 
-    def _stood(self) -> Iterator[RankStalled]:
-        """Ranks that will not move: they wait for one batch as long as the user is ready to wait, or cannot move at
-        all."""
+    def _stalled(self) -> Iterator[RankStalled]:
+        """Ranks that make no progress: they have waited for one batch longer than --hang-after, or are stopped."""
         now, verdicts = time.monotonic(), self._me.verdicts()
         for number in (self._me.number, *self._me.others):
-            stand = self._me.stand_of(number)
+            status = self._me.status_of(number)
             if number in verdicts:
                 yield from (fact for fact in verdicts[number].facts if isinstance(fact, RankStalled))
-            if stand is None or number in verdicts:
+            if status is None or number in verdicts:
                 continue
-            place = stand.places[0] if stand.places else None
-            silent = now - stand.looked
-            if self._me.is_stopped(number) and silent >= self._hang_after * TOLD_APART:
+            place = status.places[0] if status.places else None
+            silent = now - status.looked
+            if self._me.is_stopped(number) and silent >= self._hang_after * SAMPLING_SLACK:
                 yield RankStalled(0, place, number, "stopped", silent, _time_of_day(silent), "")
-            elif stand.doing == "loading" and stand.seconds() >= self._hang_after * TOLD_APART:
-                since = now - stand.since
-                yield RankStalled(0, place, number, "loading", since, _time_of_day(since), stand.fetching)
+            elif status.doing == "loading" and status.seconds() >= self._hang_after * SAMPLING_SLACK:
+                since = now - status.since
+                yield RankStalled(0, place, number, "loading", since, _time_of_day(since), status.fetching)
 
-    # -- waiting that may be meant --
+    # -- waiting that may be intended --
 
-    def _tell_once(self, called: list[CollectivesCalled]) -> None:
-        """The first of those who wait says so, once for each collective."""
-        waiting = {told.rank: call for told in called for call in told.calls if call.state == "inside"}
+    def _print_note(self, called: list[CollectivesCalled]) -> None:
+        """The first of the waiting ranks prints a note, once for each collective."""
+        waiting = {fact.rank: call for fact in called for call in fact.calls if call.state == "inside"}
         mine = waiting.get(self._me.number)
-        if mine is None or self._me.number != min(waiting) or self._told_at == self._journal.written:
+        if mine is None or self._me.number != min(waiting) or self._noted_at == self._log.written:
             return
-        self._told_at = self._journal.written
-        missed = [
-            self._whereabouts(number) for number in mine.members if number != self._me.number and number not in waiting
-        ]
+        self._noted_at = self._log.written
+        absent = [number for number in mine.members if number != self._me.number and number not in waiting]
         here = f"rank {self._me.number} has waited {mine.seconds:.0f} s in {_named(mine)}"
-        sys.stderr.write(f"note: {'; '.join([here, *missed])}. The run goes on.\n")
+        sys.stderr.write(f"note: {'; '.join([here, *map(self._position, absent)])}. The run continues.\n")
         sys.stderr.flush()
 
-    def _whereabouts(self, number: int) -> str:
-        stand = self._me.stand_of(number) if number in self._me.others else None
-        if stand is None:
-            return f"nothing is known of rank {number}"
-        at = _shown(stand.places[0] if stand.places else None)
-        silent = time.monotonic() - stand.looked
+    def _position(self, number: int) -> str:
+        status = self._me.status_of(number) if number in self._me.others else None
+        if status is None:
+            return f"the state of rank {number} is unknown"
+        at = _shown(status.places[0] if status.places else None)
+        silent = time.monotonic() - status.looked
         if silent > STOPPED_TOO * self._pause:
-            return f"nothing is heard of rank {number} since {_time_of_day(silent)}, when it was at {at}"
-        return f"rank {number} {_bearing(stand, self._pause)} {at}"
+            return f"rank {number} has not responded since {_time_of_day(silent)}, when it was at {at}"
+        stuck = status.seconds() > STOPPED_TOO * self._pause
+        return f"rank {number} {f'has been for {status.seconds():.0f} s' if stuck else 'is'} at {at}"
 
 
 def end_workers() -> None:
-    """The processes that this one would end with, if it came to its end: a worker that is stuck would outlive it."""
+    """Kill the daemon processes of this one: a stuck DataLoader worker would outlive it."""
     for child in multiprocessing.active_children():
         if child.daemon:
             child.kill()
-
-
-def _bearing(stand: RankStatus, pause: float) -> str:
-    return f"has stood for {stand.seconds():.0f} s at" if stand.seconds() > STOPPED_TOO * pause else "is at work at"
 
 
 def _named(call: Collective) -> str:

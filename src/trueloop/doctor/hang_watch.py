@@ -1,10 +1,8 @@
-"""A run of ours on several ranks, watched for nothing but ranks that can never meet again: no observer and no rule
-besides.
+"""Hang detection for `trueloop train` on several ranks, without observers and other rules.
 
-The loop tells its own facts; what it cannot tell is that it stands still. So the collectives are written down here, as
-`trueloop check` does it, and the same thread looks at them. A run of one process is not touched, nor one that somebody
-in this process watches already:
-`trueloop check`, or a vigil around this one.
+The engine reports its own facts, but cannot report that it hangs. So its collectives are logged here, as by `trueloop
+check`, and the same thread compares them. A run of one process is not touched, nor one that is already watched in this
+process, by `trueloop check` or by an outer hang watch.
 """
 
 from __future__ import annotations
@@ -33,33 +31,30 @@ __all__ = ["set_hang_recorder", "watch_for_hangs"]
 
 RULE: Final = "PAR106"
 _UNWATCHED: Final = Watched("", 0, 0, 0, 0, (), (), rules=0)
-_vigils: Final = count()
-"""Those of this process, counted: all ranks keep as many, and those of one number meet."""
-_watching: Final[list[_Vigil]] = []
-"""The one that lasts."""
+_watches: Final = count()
+"""Numbers the watches of this process: all ranks have as many, and those with one number share a folder."""
+_watching: Final[list[_HangWatch]] = []
+"""The active one."""
 
 
 def set_hang_recorder(record: Callable[[str], None]) -> None:
-    """While a vigil lasts: who writes down, on the rank that tells it, why the run was ended."""
+    """Sets the function that records, on the rank that reports, why the run was ended."""
     for watching in _watching:
         watching.record = record
 
 
 @contextmanager
 def watch_for_hangs(hang_after: float, show: Callable[[Finding], None], exit_code: int) -> Iterator[None]:
-    """While this lasts, ranks that wait for one another for ever end the run: one of them shows why, all end with the
-    exit code."""
-    me = (
-        None
-        if (here := _here()) is None
-        else replace(here, folder=here.folder.with_name(f"{here.folder.name}-{next(_vigils)}"))
-    )
+    """In this context, ranks that wait for one another forever end the run: one of them reports why, all exit with the
+    code."""
+    me = _here()
     if me is not None:
+        me = replace(me, folder=me.folder.with_name(f"{me.folder.name}-{next(_watches)}"))
         register_rank(me)
     if me is None or shared_folder(me) is None:
         yield
         return
-    watching = _Vigil(me, hang_after, show, exit_code)
+    watching = _HangWatch(me, hang_after, show, exit_code)
     try:
         yield
     except BaseException as error:
@@ -69,20 +64,20 @@ def watch_for_hangs(hang_after: float, show: Callable[[Finding], None], exit_cod
 
 
 def _here() -> Rank | None:
-    """None: this is the only process, or it is being watched."""
+    """None if this is the only process, or if it is watched already."""
     me = Rank.here(least=1) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else None
     return None if me is None or me.has_begun(me.number) or _watching else me
 
 
 @final
-class _Vigil:
+class _HangWatch:
     def __init__(self, me: Rank, hang_after: float, show: Callable[[Finding], None], exit_code: int) -> None:
         self._me, self._hang_after, self._show, self._exit_code = me, hang_after, show, exit_code
         self._bus = Bus(lambda _: None)
         self._bus.ranks_folder, self._bus.on_joined = me.folder, self._begin
-        self._bench = CrossRankRules(select((RULE,), ()), Settings())
+        self._rules = CrossRankRules(select((RULE,), ()), Settings())
         self.record: Callable[[str], None] = lambda _: None
-        self._telling = False
+        self._reporting = False
         self._watchdog: Watchdog | None = None
         self._tap = CollectiveTap(self._bus)
         self._tap.install()
@@ -91,15 +86,14 @@ class _Vigil:
     def _begin(self) -> None:
         assert self._bus.collective_log is not None
         self._watchdog = Watchdog(
-            self._me, self._bus.collective_log, self._bench, self._hang_after, self._hung, far=True
+            self._me, self._bus.collective_log, self._rules, self._hang_after, self._hung, remote=True
         )
         self._watchdog.start()
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run has come to its end. The last to leave takes the folder away; one that waits still must read that
-        this one has left."""
-        if self._telling and self._watchdog is not None:
-            self._watchdog.join()  # why it failed is being told, and ends this process
+        """The run has ended. The last rank removes the folder; a rank that still waits must read that this one has ended."""
+        if self._reporting and self._watchdog is not None:
+            self._watchdog.join()  # it is reporting the hang, and ends this process
         _watching.remove(self)
         if self._watchdog is not None:
             self._watchdog.leave()
@@ -112,17 +106,17 @@ class _Vigil:
             shutil.rmtree(self._me.folder, ignore_errors=True)
 
     def _hung(self, known: tuple[RankFact, ...]) -> NoReturn:
-        """Called by the watching thread: the one that trains will not come back."""
-        self._telling = True
+        """Called by the sampling thread: the training thread will not return."""
+        self._reporting = True
         try:
-            verdict = merge_reports(self._verdict("hung", known=known), self._bench, self._me)
+            verdict = merge_reports(self._verdict("hung", known=known), self._rules, self._me)
             if not verdict.reported_elsewhere:
                 for finding in verdict.findings:
                     self._show(finding)
                 self.record(" ".join(finding.message for finding in verdict.findings))
                 mark_reported(self._me)
         finally:
-            end_workers()  # last: a training thread that waits for one would wake up, and fail
+            end_workers()  # last: a training thread that waits for a worker would wake up and fail
             os._exit(self._exit_code)
 
     def _verdict(
@@ -131,7 +125,7 @@ class _Vigil:
         error: BaseException | None = None,
         known: tuple[RankFact, ...] = (),
     ) -> Verdict:
-        journal = self._bus.collective_log
+        log = self._bus.collective_log
         failure = "" if error is None else f"{type(error).__name__}: {error}".partition("\n")[0]
-        calls = CollectivesCalled(0, None, self._me.number, () if journal is None else journal.calls(), ended, failure)
+        calls = CollectivesCalled(0, None, self._me.number, () if log is None else log.calls(), ended, failure)
         return Verdict((), _UNWATCHED, (), Outcome(ended), facts=(calls, *known))

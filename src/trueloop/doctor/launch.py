@@ -25,7 +25,7 @@ __all__ = ["Program", "find_module", "find_script", "outcome_of", "run"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to be run. Found before the watch starts, so nothing of it has been executed or even compiled."""
+    """The program to run, found before the watch starts: nothing of it has been executed or compiled yet."""
 
     path: str
     """The file, absolute."""
@@ -49,13 +49,13 @@ def find_script(name: str, arguments: Sequence[str]) -> Program:
         raise NoSuchScript(f"{name} is a folder. Nothing was run: name the training script, or use -m for a module.")
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
-        there = f" There are: {', '.join(near)}." if near else ""
-        raise NoSuchScript(f"There is no script {name}. Nothing was run.{there}")
+        known = f" Scripts in that folder: {', '.join(near)}." if near else ""
+        raise NoSuchScript(f"There is no script {name}. Nothing was run.{known}")
     try:
         source = path.read_bytes()
     except OSError as error:
         raise NoSuchScript(f"{name} cannot be read ({error.strerror}). Nothing was run.") from None
-    full = os.path.join(os.getcwd(), name)  # as Python does: absolute, but not tidied up
+    full = os.path.join(os.getcwd(), name)  # as Python does: absolute, but not normalized
     return Program(full, name, tuple(arguments), source, None, os.path.dirname(os.path.realpath(full)))
 
 
@@ -72,8 +72,7 @@ def find_module(name: str, arguments: Sequence[str]) -> Program:
 
 
 def _look_up(name: str) -> tuple[ModuleSpec | None, list[str]]:
-    """Where a module would be loaded from, and the folders of a package. Imports nothing on the way: that is for the
-    watched run to do."""
+    """Where a module would be loaded from, and the folders of a package. Imports nothing: the watched run does that."""
     spec: ModuleSpec | None = None
     folders: list[str] | None = None
     sys.path.insert(0, os.getcwd())
@@ -91,20 +90,17 @@ def _look_up(name: str) -> tuple[ModuleSpec | None, list[str]]:
 
 def _spec_in(full: str, folders: list[str] | None) -> ModuleSpec | None:
     try:
-        return next(
-            (found for finder in sys.meta_path if (found := finder.find_spec(full, folders, None)) is not None), None
-        )
-    except KeyError:
-        return (
-            None  # a folder without __init__.py: importlib looks for the package around it among those already imported
-        )
+        specs = (finder.find_spec(full, folders, None) for finder in sys.meta_path)
+        return next((spec for spec in specs if spec is not None), None)
+    except KeyError:  # a folder without __init__.py: importlib expects the package around it to be imported
+        return None
 
 
 # -- run --
 
 
 def run(program: Program) -> tuple[Outcome, BaseException | None]:
-    """Run it to its end, whatever that is."""
+    """Run it to its end, however it ends."""
     sys.modules["__main__"] = main = ModuleType("__main__")
     sys.argv[:] = [program.shown, *program.arguments]
     if not sys.flags.safe_path:
@@ -112,7 +108,7 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
     claim(os.path.dirname(program.path))
     try:
         exec(_prepared(program, main), vars(main))
-    except BaseException as error:  # noqa: BLE001 - how a script ends is an answer, not an accident of ours
+    except BaseException as error:  # noqa: BLE001 - how a script ends is a result, not a failure of trueloop
         strip(error)
         return outcome_of(error), None if isinstance(error, StopTheRun) else error
     finally:
@@ -121,8 +117,7 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
 
 
 def _prepared(program: Program, main: ModuleType) -> CodeType:
-    """Fill the module's names as Python does, and hand back its code. A script that does not parse fails here, as it
-    would there."""
+    """Fill the module's names as Python does, and return its code. A script that does not parse fails here."""
     spec = program.spec
     vars(main).update(
         __builtins__=sys.modules["builtins"], __annotations__={}, __file__=program.path, __cached__=None, __spec__=spec
@@ -141,7 +136,7 @@ def _prepared(program: Program, main: ModuleType) -> CodeType:
 
 
 def outcome_of(error: BaseException | None) -> Outcome:
-    """How a script ended that this ended; None: it came to its end."""
+    """How a script ended, by its exception; None: it ran to its end."""
     match error:
         case None:
             return Outcome("finished")
@@ -162,8 +157,7 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _flush() -> None:
-    """As Python does when a script has ended, before it shows what ended it. A closed pipe is noticed again, and told,
-    at the very end."""
+    """As Python does when a script has ended, before it shows the exception. A closed pipe is reported at exit."""
     for stream in (sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -1,5 +1,4 @@
-"""What the system says of a process that cannot speak for itself: is it stopped, has it ended, does it work? Only Linux
-answers."""
+"""What Linux knows of a process that does not respond: is it stopped, has it ended, does it work?"""
 
 from __future__ import annotations
 
@@ -8,12 +7,11 @@ from pathlib import Path
 __all__ = ["has_worked", "state_of", "work_of"]
 
 Work = tuple[int, int]
-"""Ticks of the processor, and bytes read, so far."""
+"""CPU ticks used and bytes read so far."""
 
 
 def state_of(process: int) -> str:
-    """One letter: R runs, S sleeps, D waits for a disk, T is stopped, Z has ended and nobody has asked how; empty if
-    nobody says so."""
+    """One letter: R running, S sleeping, D waiting for a disk, T stopped, Z zombie; empty if it cannot be read."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -21,7 +19,7 @@ def state_of(process: int) -> str:
 
 
 def work_of(process: int, thread: int | None = None) -> Work | None:
-    """What a process, or one thread of it, has done so far; None where that cannot be read."""
+    """The work of a process, or of one of its threads, so far; None if it cannot be read."""
     folder = Path(f"/proc/{process}" if thread is None else f"/proc/{process}/task/{thread}")
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
@@ -32,6 +30,5 @@ def work_of(process: int, thread: int | None = None) -> Work | None:
 
 
 def has_worked(before: Work | None, now: Work | None) -> bool:
-    """Between two looks, a second apart at most: read anything, or computed. Who only waits for something uses a tick
-    at times."""
+    """Did it read or compute between two samples, at most a second apart? A waiting process may use one tick."""
     return before is not None and now is not None and (now[1] != before[1] or now[0] - before[0] > 1)

@@ -1,12 +1,12 @@
-"""Several ranks of one run (torchrun): each watches itself, and one of them tells what all have found.
+"""Several ranks of one run (torchrun): each watches itself, and one of them reports for all.
 
-The ranks of a machine meet in a folder of its temporary directory, named after the run; never through collectives,
-which hang when a rank has died. In it are, by rank, `1.pid` (I have begun), `1.calls` (the collectives I have called),
-`1.stand` (where I was a second ago) and `1.verdict` (I have ended), and `teller` (I tell, says the first to make it). A
-verdict brings facts that mean something only beside those of the other ranks; who tells has them judged together. Of a
-rank that has ended without a word, its collectives can still be read. When the folder is gone, it has been told.
-Usually the first rank tells. torchrun kills all as soon as one fails, so whoever ends waits for that; but nobody waits
-for the dead, and one that failed does not wait long: then it tells itself, and says whose report is missing.
+The ranks of a machine share a folder in its temporary directory, named after the run. They do not use collectives, which
+hang when a rank has died. The folder holds, by rank, `1.pid` (started), `1.calls` (collectives called), `1.status`
+(position a second ago) and `1.verdict` (ended); and `reporter`, created by the rank that reports. A verdict carries facts
+that only mean something beside those of the other ranks; the reporter checks them together. The collectives of a rank
+that died can still be read. When the folder is gone, the report has been printed. Usually the first rank reports.
+torchrun kills all ranks as soon as one fails, so a rank that ends waits for that. Nobody waits for a dead rank, and a rank
+that failed waits only briefly: then it reports itself, and lists the reports that are missing.
 """
 
 from __future__ import annotations
@@ -35,23 +35,14 @@ from trueloop.results.check import NotApplicable, Verdict
 from trueloop.rules.catalogue import find_rule
 from trueloop.taps.collective_log import read_collective_log
 
-__all__ = [
-    "Rank",
-    "ignore_sigterm",
-    "is_first",
-    "mark_reported",
-    "merge_reports",
-    "merge_verdicts",
-    "own_folder",
-    "register_rank",
-    "shared_folder",
-]
+__all__ = ["Rank", "ignore_sigterm", "is_first", "mark_reported", "merge_reports", "merge_verdicts", "own_folder"]
+__all__ += ["register_rank", "shared_folder"]
 
 PATIENCE: Final = 8.0
-"""Seconds that a rank which failed waits for the teller, and that anybody waits for a rank which never began; torchrun
-itself waits 30."""
+"""Seconds that a failed rank waits for the reporter, and that anyone waits for a rank that never started; torchrun itself
+waits 30."""
 LATE: Final = 60.0
-"""Seconds that the teller waits for a rank that is still running: it may be writing its checkpoint."""
+"""Seconds that the reporter waits for a running rank: it may be writing its checkpoint."""
 PAUSE: Final = 0.05
 STOPPED: Final = "its process is stopped"
 
@@ -59,7 +50,7 @@ STOPPED: Final = "its process is stopped"
 @final
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One of the processes that torchrun has started on this machine."""
+    """One of the processes that torchrun started on this machine."""
 
     number: int
     first: int
@@ -71,24 +62,14 @@ class Rank:
     @classmethod
     def here(cls, environment: Mapping[str, str] = os.environ, *, least: int = 2) -> Self | None:
         """This process; None if it is not one of several (`least`) on this machine."""
-        said = {
-            name: environment.get(name, "")
-            for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
-        }
-        if not all(said.values()) or int(said["LOCAL_WORLD_SIZE"]) < least:
+        names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+        rank, local, peers, run = (environment.get(name, "") for name in names)
+        if not (rank and local and peers and run) or int(peers) < least:
             return None
-        parts = (
-            said["TORCHELASTIC_RUN_ID"],
-            environment.get("MASTER_PORT", ""),
-            environment.get("TORCHELASTIC_RESTART_COUNT", ""),
-        )
-        # The parent, torchrun, tells this run from an earlier one of the same name: 'none' on port 29500, if nothing
-        # was said.
+        parts = (run, environment.get("MASTER_PORT", ""), environment.get("TORCHELASTIC_RESTART_COUNT", ""))
+        # torchrun's own pid distinguishes this run from an earlier one of the same name: the default is 'none', 29500.
         name = "-".join(("trueloop", *("".join(c for c in part if c.isalnum()) for part in parts), str(os.getppid())))
-        number = int(said["RANK"])
-        return cls(
-            number, number - int(said["LOCAL_RANK"]), int(said["LOCAL_WORLD_SIZE"]), Path(tempfile.gettempdir()) / name
-        )
+        return cls(int(rank), int(rank) - int(local), int(peers), Path(tempfile.gettempdir()) / name)
 
     @property
     def others(self) -> list[int]:
@@ -97,21 +78,21 @@ class Rank:
     # -- what is in the folder --
 
     def is_trusted(self) -> bool:
-        """Is the folder ours alone? Otherwise nobody's word in it can be trusted."""
+        """Does the folder belong to this user alone? Otherwise its contents cannot be trusted."""
         found = self.folder.lstat()
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file so that nobody sees it half. If the folder is gone, all has been told already."""
+        """Write a file atomically. If the folder is gone, the report has been printed already."""
         aside = self.folder / f"{name}.{self.number}.aside"
         with contextlib.suppress(FileNotFoundError):
             aside.write_bytes(content)
             aside.replace(self.folder / name)
 
-    def claim(self) -> bool:
-        """Am I the one to tell?"""
+    def claim_report(self) -> bool:
+        """Is this the rank that reports?"""
         try:
-            (self.folder / "teller").open("x").close()
+            (self.folder / "reporter").open("x").close()
         except (FileExistsError, FileNotFoundError):
             return False
         return True
@@ -130,10 +111,10 @@ class Rank:
             return True
         except (OSError, ValueError):
             return False
-        return state_of(process) == "Z"  # has ended, and nobody has asked how: then it still counts as a process
+        return state_of(process) == "Z"  # a zombie still counts as a process
 
     def is_stopped(self, number: int) -> bool:
-        """By SIGSTOP. A process that a debugger holds is in another state."""
+        """By SIGSTOP. A process under a debugger is in another state."""
         try:
             return state_of(int((self.folder / f"{number}.pid").read_bytes())) == "T"
         except (OSError, ValueError):
@@ -142,7 +123,7 @@ class Rank:
     # -- waiting --
 
     def wait_for_others(self) -> dict[int, str]:
-        """Until each other rank has ended. Whose verdict will not come, and why."""
+        """Wait until each other rank has ended. Returns the ranks whose verdict will not come, and why."""
         missing: dict[int, str] = {}
         began = time.monotonic()
         for number in self.others:
@@ -155,12 +136,12 @@ class Rank:
                 elif waited > LATE:
                     missing[number] = f"it was still running {LATE:.0f} s later"
                 elif waited > PATIENCE and not self.has_begun(number):
-                    missing[number] = "it never began"
+                    missing[number] = "it never started"
                 else:
                     time.sleep(PAUSE)
         return missing
 
-    def wait_until_told(self, patience: float) -> bool:
+    def wait_until_reported(self, patience: float) -> bool:
         began = time.monotonic()
         while self.folder.exists():
             if time.monotonic() - began > patience or self.has_died(self.first):
@@ -173,34 +154,34 @@ class Rank:
         return {number: pickle.loads(file.read_bytes()) for number, file in files.items() if file.exists()}
 
     def last_seen(self, number: int) -> CollectivesCalled:
-        """The collectives of a rank that has not ended, or not told."""
+        """The collectives of a rank without a verdict."""
         ended: Literal["died", "running"] = "died" if self.has_died(number) else "running"
         return CollectivesCalled(0, None, number, read_collective_log(number, self.folder), ended, "")
 
-    def stand_of(self, number: int) -> RankStatus | None:
-        """Where a rank was when its watching thread looked last; None if it has not."""
+    def status_of(self, number: int) -> RankStatus | None:
+        """The last sample of a rank; None if there is none."""
         try:
-            return read_status((self.folder / f"{number}.stand").read_bytes())
+            return read_status((self.folder / f"{number}.status").read_bytes())
         except FileNotFoundError:
             return None
 
 
-# -- the run's own words --
+# -- this rank --
 
 
 def is_first() -> bool:
-    """The only one of this run's ranks on this machine, or the first of them."""
+    """Is this the first, or the only, rank of the run on this machine?"""
     me = Rank.here()
     return me is None or me.number == me.first
 
 
 def own_folder(folder: Path) -> Path:
-    """Where this rank records, when the run is to be recorded there: the ranks must not write into one file."""
+    """Where this rank records a run that is recorded in a folder: ranks must not share a file."""
     return folder if is_first() else folder / f"rank-{os.environ['RANK']}"
 
 
 def register_rank(me: Rank | None = None) -> None:
-    """This rank begins."""
+    """Note in the shared folder that this rank has started."""
     me = me or Rank.here()
     if me is None:
         return
@@ -210,19 +191,18 @@ def register_rank(me: Rank | None = None) -> None:
 
 
 def shared_folder(me: Rank | None = None) -> Path | None:
-    """The folder in which the ranks of this machine meet, once this one has announced itself; None if there is nobody
-    to meet."""
+    """The shared folder of the ranks on this machine, once this one is registered; None without other ranks."""
     me = me or Rank.here()
     return me.folder if me is not None and me.folder.exists() and me.is_trusted() else None
 
 
-def merge_reports(verdict: Verdict, bench: CrossRankRules | None = None, me: Rank | None = None) -> Verdict:
-    """The verdict of all ranks for the one that is to tell it; for the others their own, marked as told elsewhere."""
+def merge_reports(verdict: Verdict, rules: CrossRankRules | None = None, me: Rank | None = None) -> Verdict:
+    """For the rank that reports, the verdict of all ranks; for the others their own, marked as reported elsewhere."""
     me = me or Rank.here()
     if me is None:
         return verdict
     if not me.folder.exists():
-        return replace(verdict, reported_elsewhere=True)  # it has been told, without us: we were too late
+        return replace(verdict, reported_elsewhere=True)  # the report was printed without this rank
     if not me.is_trusted():
         return verdict
     ignore_sigterm()
@@ -230,12 +210,12 @@ def merge_reports(verdict: Verdict, bench: CrossRankRules | None = None, me: Ran
     missing: dict[int, str] = {}
     if me.number == me.first:
         missing = me.wait_for_others()
-    elif me.wait_until_told(
+    elif me.wait_until_reported(
         PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")
     ):
         return replace(verdict, reported_elsewhere=True)
-    if not me.claim():
-        me.wait_until_told(PATIENCE)
+    if not me.claim_report():
+        me.wait_until_reported(PATIENCE)
         return replace(verdict, reported_elsewhere=True)
     atexit.register(mark_reported, me)
     found = {me.number: verdict, **me.verdicts()}
@@ -247,25 +227,25 @@ def merge_reports(verdict: Verdict, bench: CrossRankRules | None = None, me: Ran
     silent = [me.last_seen(number) for number in sorted(missing | late)]
     facts: list[Event] = [fact for one in found.values() for fact in one.facts]
     return merge_verdicts(
-        verdict, found, missing | late, CrossRankResult() if bench is None else bench.judge([*facts, *silent])
+        verdict, found, missing | late, CrossRankResult() if rules is None else rules.check([*facts, *silent])
     )
 
 
 def ignore_sigterm() -> None:
-    """torchrun ends all ranks when one has died. The script of this one has ended anyway; what is left to do takes less
-    than its grace."""
+    """torchrun terminates all ranks when one has died. This rank's script has ended, and the report takes less time than
+    torchrun's grace period."""
     if Rank.here() is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def mark_reported(me: Rank | None = None) -> None:
-    """The report has been shown: let the others go."""
+    """The report has been printed: release the other ranks."""
     me = me or Rank.here()
     if me is not None:
         shutil.rmtree(me.folder, ignore_errors=True)
 
 
-# -- one verdict of many --
+# -- merging verdicts --
 
 
 _ALONE: Final = CrossRankResult()
@@ -274,7 +254,7 @@ _ALONE: Final = CrossRankResult()
 def merge_verdicts(
     own: Verdict, found: Mapping[int, Verdict], missing: Mapping[int, str], joint: CrossRankResult = _ALONE
 ) -> Verdict:
-    """The teller's verdict, with what the other ranks have found, and what was found by comparing them."""
+    """The reporter's verdict, with the findings of the other ranks, and those from comparing ranks."""
     together: dict[object, dict[int, Finding]] = {}
     for number, verdict in sorted(found.items()):
         for finding in verdict.findings:
@@ -315,8 +295,8 @@ def _one(finding_on: Mapping[int, Finding], ranks: int) -> Finding:
 
 def _unexplained(findings: list[Finding]) -> list[Finding]:
     """One finding per cause: a rank's own finding may explain what the comparison shows, and the other way round."""
-    spoken = {finding.name for finding in findings}
-    return [finding for finding in findings if not spoken & set(find_rule(finding.code).explained_by)]
+    reported = {finding.name for finding in findings}
+    return [finding for finding in findings if not reported & set(find_rule(finding.code).explained_by)]
 
 
 def _words(numbers: Iterable[int]) -> str:

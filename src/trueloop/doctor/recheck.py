@@ -1,4 +1,4 @@
-"""A recorded run + rules -> verdict. Events are facts, so no torch is needed, and newer rules may judge older runs."""
+"""A recorded run + rules -> verdict. Events are plain data, so this needs no torch, and newer rules can check old runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["recheck"]
 
 
 def recheck(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
-    """Checker the recorded run in the folder."""
+    """Apply the rules to the run recorded in a folder."""
     about = read_run(folder)
     ours = about.get("kind") == "train"
     chosen = [rule for rule in rules if not ours or rule.name in ALWAYS_ON]
@@ -32,7 +32,7 @@ def recheck(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Ve
             checker.check(event)
     for fact in _facts_of_other_ranks(folder):
         checker.check(fact)
-    checker.check(_breaks_off(tally) if end is None else end)
+    checker.check(_missing_end(tally) if end is None else end)
     found = locate_at_model(checker.findings(), tally.home) if ours else checker.findings()
     findings, allowed = filter_findings(found, settings)
     unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
@@ -49,11 +49,11 @@ def recheck(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Ve
 
 
 def _facts_of_other_ranks(folder: Path) -> Iterator[Event]:
-    """What the other ranks of the run, recorded beside the first, say for all to be judged together."""
+    """Facts of the other ranks, recorded beside the first, for the rules that compare ranks."""
     for other in sorted(folder.glob("rank-*")):
         yield from (event for event in read_events(other) if isinstance(event, RankFact))
 
 
-def _breaks_off(tally: Tally) -> Event:
-    """The end that a killed run could not tell: some rules speak only there."""
+def _missing_end(tally: Tally) -> Event:
+    """The end event that a killed run could not record: some rules report only there."""
     return RunEnded(tally.steps, None, "interrupted", tally.counts[EpochStarted], tally.counts[Forward], 0)

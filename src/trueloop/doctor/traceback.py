@@ -1,5 +1,4 @@
-"""Exceptions of the user's, as they would look without us: our frames are taken out of every traceback before anybody
-sees it."""
+"""The user's exceptions as they look without trueloop: its frames are removed from every traceback."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from trueloop.taps.tap import Patch
 
 __all__ = ["CleanTracebacks", "exit_process", "register_exit_handler", "show", "strip"]
 
-_HOUSE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def strip(error: BaseException) -> None:
-    """Take our frames out of an exception, and out of all that it came from or holds."""
+    """Remove trueloop's frames from an exception, its causes and its members."""
     waiting, seen = [error], {id(error)}
     while waiting:
         one = waiting.pop()
@@ -35,27 +34,27 @@ def strip(error: BaseException) -> None:
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    first = trace = _next_of_theirs(trace)
+    first = trace = _next_foreign(trace)
     while trace is not None:
-        following = _next_of_theirs(trace.tb_next)
+        following = _next_foreign(trace.tb_next)
         if following is not trace.tb_next:
             trace.tb_next = following
         trace = following
     return first
 
 
-def _next_of_theirs(trace: TracebackType | None) -> TracebackType | None:
+def _next_foreign(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
 
 
 def _is_ours(filename: str) -> bool:
-    return filename == UNSEEN or filename.startswith(_HOUSE)
+    return filename == UNSEEN or filename.startswith(_PACKAGE)
 
 
 def show(error: BaseException) -> None:
-    """Print what ended the script, as Python would: through the script's own sys.excepthook, if it has one."""
+    """Print the exception that ended the script, as Python would: through the script's sys.excepthook, if it set one."""
     strip(error)
     if isinstance(error, SystemExit):
         if error.code is not None and not isinstance(error.code, int):
@@ -63,7 +62,7 @@ def show(error: BaseException) -> None:
         return
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception as broken:  # noqa: BLE001 - the hook is the script's; Python reports it in these words and goes on
+    except Exception as broken:  # noqa: BLE001 - the hook is the script's; Python reports it in these words and continues
         strip(broken)
         sys.stderr.write("Error in sys.excepthook:\n")
         sys.__excepthook__(type(broken), broken, broken.__traceback__)
@@ -72,38 +71,30 @@ def show(error: BaseException) -> None:
 
 
 def exit_process(error: BaseException | None, code: int) -> NoReturn:
-    """End this process as Python would have: by the code, or after Ctrl-C by the signal, which a shell tells from any
-    exit code."""
+    """End this process as Python would: with the code, or after Ctrl-C with the signal, which a shell can distinguish."""
     if isinstance(error, KeyboardInterrupt):
-        _ending.by_signal = True
+        _interrupted.set()
     sys.exit(code)
 
 
-class _Ending:
-    """How the process is to end, once the exit handlers of the script have run."""
-
-    by_signal = False
-
-    def __call__(self) -> None:
-        if self.by_signal:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGINT)
+_interrupted: Final = threading.Event()
 
 
-_ending = _Ending()
+def _exit_by_signal() -> None:
+    if _interrupted.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def register_exit_handler() -> None:
-    """To be called before the script runs: exit handlers run in reverse, so ours then comes after all of the
-    script's."""
-    atexit.register(_ending)
+    """Call it before the script runs: exit handlers run in reverse order, so this one comes after the script's."""
+    atexit.register(_exit_by_signal)
 
 
 class CleanTracebacks:
-    """While a run is watched, also the tracebacks that the script prints itself (`traceback`, `logging`, threads) are
-    clean."""
+    """While a run is watched, tracebacks that the script itself prints (`traceback`, `logging`, threads) are clean too."""
 
     def __init__(self) -> None:
         self._patches: list[Patch] = []
@@ -122,7 +113,7 @@ class CleanTracebacks:
 
 def _wrap_init(original: Callable[..., None]) -> Callable[..., None]:
     def __init__(self: Any, exc_type: Any, exc_value: Any, exc_traceback: Any, *args: Any, **kwargs: Any) -> None:
-        # What we caught ourselves is our own failure, and shown whole.
+        # What trueloop caught itself is its own failure, and is shown completely.
         if exc_traceback is not None and not _is_ours(exc_traceback.tb_frame.f_code.co_filename):
             exc_traceback = _without_ours(exc_traceback)
         original(self, exc_type, exc_value, exc_traceback, *args, **kwargs)

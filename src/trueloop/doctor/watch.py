@@ -1,4 +1,4 @@
-"""A watch over a run: taps in, observers connected, events judged as they come, a verdict at the end."""
+"""Watches a run: installs taps, subscribes observers, checks events as they come, and returns a verdict."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from trueloop.usercode.settings import Settings, load_settings
 
 __all__ = ["Watch", "watch"]
 
-SHARDED: Final = "weights lie in pieces on several ranks, where reading one makes all wait: rules that look at their numbers were left out"
-"""Said in the closing line of a run with DTensors (FSDP, tensor parallelism)."""
+SHARDED: Final = "weights are sharded over several ranks (DTensor), so rules that read their values were not applied"
+"""Printed after a run with FSDP or tensor parallelism: reading a sharded weight would make all ranks wait."""
 
 
 class Watch:
-    """One watched run. `start` and `stop` by hand, or as a context."""
+    """One watched run, by `start` and `stop`, or as a context."""
 
     def __init__(
         self,
@@ -63,26 +63,25 @@ class Watch:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
         rules = chosen_rules(self.settings, select, ignore)
         self.checker = Checker(rules)
-        self.bench = CrossRankRules(rules, self.settings)
-        """Who judges the facts of all ranks, if this is the one that tells."""
+        self.cross_rank = CrossRankRules(rules, self.settings)
+        """Checks the facts of all ranks, if this is the rank that reports."""
         self.script = script or sys.argv[0]
         self.verdict: Verdict | None = None
         """Set when the watch has ended."""
         self._on_error = on_error
-        """Told of each error at once; True asks the run to end."""
+        """Called for each error at once; returns True to end the run."""
         self._hang_after = hang_after
         self._on_hang = on_hang
-        """Shows the verdict of a run whose ranks can never meet again, and ends the process; nobody watches for that
-        without it."""
+        """Shows the verdict of a run whose ranks hang, and ends the process; without it, hangs are not detected."""
         self._watchdog: Watchdog | None = None
         self._ended_by: int | None = None
-        """The thread that ends the run: its own, or the one that watches for ranks that hang."""
+        """The thread that ends the run: its own, or the one that detects hangs."""
         self._end_lock = threading.Lock()
         self._facts: list[Event] = []
         self._show = show
         self._instead = instead
-        """Who watches, where this one has nothing to do: a watch that runs already, or one in another process."""
-        self._bus = Bus(self._hear)
+        """Watches instead of this one: a watch that is running already, or one in another process."""
+        self._bus = Bus(self._receive)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
         self._registry = TapRegistry(self._bus, budget, last_step)
         self._recorder = None if record is None else Recorder(own_folder(record))
@@ -91,42 +90,40 @@ class Watch:
         self.pid = os.getpid()
         self._began = 0.0
 
-    # -- life --
-
     def start(self) -> Self:
-        """Put the taps in. Does nothing if it has begun already, or if somebody else watches."""
+        """Install the taps. Does nothing if this watch is running, or if another one watches instead."""
         global _running
         if _running is self or self._instead is not None:
             return self
         if _running is not None:
             raise Misuse(
-                "This run is watched already: end that watch (stop(), or the end of its with block) before another one begins."
+                "This run is already watched: end that watch, by stop() or its with block, before starting another."
             )
         if self.verdict is not None:
-            raise Misuse("This watch has ended, and its verdict stands: call trueloop.watch() for another one.")
+            raise Misuse("This watch has ended. Call trueloop.watch() for a new one.")
         _running = self
         register_rank()
         self._bus.ranks_folder = shared_folder()
         self._bus.on_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        self._hear(
+        self._receive(
             RunStarted(0, None, self.script, tuple(sys.argv[1:]), sys.version.split()[0], torch.__version__, rank, size)
         )
         self._registry.install()
         self._tracebacks.install()
         if sys.platform != "win32":
-            # A forked child (a DataLoader worker) inherits the patches: there they let everything pass.
+            # A forked child (a DataLoader worker) inherits the patches: there they do nothing.
             bus = weakref.ref(self._bus)
             os.register_at_fork(after_in_child=lambda: _silence(bus()))
         return self
 
     def stop(self, outcome: Outcome | None = None, error: BaseException | None = None) -> Verdict:
-        """End the watch, put torch back as it was, and judge. The error is what ended the run, if anything did."""
+        """End the watch, restore torch, and return the verdict. The error is the exception that ended the run, if any."""
         global _running
         outcome = outcome or Outcome("finished")
         if not self._may_end():
-            threading.Event().wait()  # the thread that found the ranks hanging is about to end this process
+            threading.Event().wait()  # the thread that detected the hang is about to end this process
         if self.verdict is not None:
             return self.verdict
         if self._watchdog is not None:
@@ -136,27 +133,13 @@ class Watch:
         self._tracebacks.remove()
         _running = None if _running is self else _running
         counts = self._tally.counts
-        self._hear(
-            RunEnded(
-                self._bus.step,
-                None,
-                outcome.reason,
-                counts[EpochStarted],
-                counts[Forward],
-                self._registry.unwatched_steps,
-            )
-        )
+        epochs, forwards, unwatched = counts[EpochStarted], counts[Forward], self._registry.unwatched_steps
+        self._receive(RunEnded(self._bus.step, None, outcome.reason, epochs, forwards, unwatched))
         self.verdict = explained(self._conclude(outcome), error)
         if self._recorder is not None:
-            about = {
-                "script": self.script,
-                "arguments": sys.argv[1:],
-                "torch": torch.__version__,
-                "python": sys.version.split()[0],
-            }
-            self._recorder.close(
-                {**about, "reason": outcome.reason, "exit_code": outcome.exit_code, "exception": outcome.exception}
-            )
+            versions = {"torch": torch.__version__, "python": sys.version.split()[0]}
+            end = {"reason": outcome.reason, "exit_code": outcome.exit_code, "exception": outcome.exception}
+            self._recorder.close({"script": self.script, "arguments": sys.argv[1:], **versions, **end})
         return self.verdict
 
     def __enter__(self) -> Self:
@@ -173,21 +156,19 @@ class Watch:
             return
         if error is not None:
             strip(error)
-        verdict = merge_reports(self.stop(outcome_of(error), error), self.bench)
+        verdict = merge_reports(self.stop(outcome_of(error), error), self.cross_rank)
         if self._show is not None and not verdict.reported_elsewhere:
             self._show(verdict)
             mark_reported()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What has been found so far."""
+        """The findings so far."""
         if isinstance(self._instead, Watch):
             return self._instead.findings
-        return (
-            self.verdict.findings
-            if self.verdict is not None
-            else filter_findings(self.checker.findings(), self.settings)[0]
-        )
+        if self.verdict is not None:
+            return self.verdict.findings
+        return filter_findings(self.checker.findings(), self.settings)[0]
 
     # -- ranks that hang --
 
@@ -195,43 +176,38 @@ class Watch:
         me = Rank.here()
         if self._on_hang is None or self._bus.ranks_folder is None or self._bus.collective_log is None or me is None:
             return
-        self._watchdog = Watchdog(me, self._bus.collective_log, self.bench, self._hang_after, self._end_hung)
+        self._watchdog = Watchdog(me, self._bus.collective_log, self.cross_rank, self._hang_after, self._end_hung)
         self._watchdog.start()
 
     def _may_end(self) -> bool:
-        """Of two threads that would end the run, the first does; ending again is for the same one to do."""
+        """Only the first thread that ends the run may do so; the same one may ask again."""
         with self._end_lock:
             self._ended_by = self._ended_by or threading.get_ident()
         return self._ended_by == threading.get_ident()
 
-    def _end_hung(self, stood: tuple[RankFact, ...]) -> None:
-        """Called by the watchdog: the script's own thread will not come back."""
+    def _end_hung(self, stalled: tuple[RankFact, ...]) -> None:
+        """Called by the watchdog: the script's own thread will not return."""
         if self._on_hang is None or not self._may_end():
             return
-        for rank in stood:
-            self._hear(rank)
+        for fact in stalled:
+            self._receive(fact)
         end_workers()
         try:
-            self._on_hang(merge_reports(self.stop(Outcome("hung")), self.bench))
+            self._on_hang(merge_reports(self.stop(Outcome("hung")), self.cross_rank))
         finally:
-            os._exit(ExitCode.TRUELOOP_FAILED)  # only if showing it failed: it ends the process itself
+            os._exit(ExitCode.TRUELOOP_FAILED)  # only if showing it failed: `_on_hang` ends the process
 
     # -- events --
 
-    def _hear(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         self._tally.hear(event)
         if isinstance(event, RankFact):
             self._facts.append(event)
         if self._recorder is not None:
             self._recorder.write(event)
         for finding in self.checker.check(event):
-            severe = self.settings.severity_of(finding) is Severity.ERROR
-            if (
-                severe
-                and self._on_error is not None
-                and not is_suppressed(finding, self.settings)
-                and self._on_error(finding)
-            ):
+            severe = self.settings.severity_of(finding) is Severity.ERROR and not is_suppressed(finding, self.settings)
+            if severe and self._on_error is not None and self._on_error(finding):
                 self._bus.stop_reason = f"--fail-fast: {finding.code}"
 
     # -- verdict --
@@ -272,17 +248,15 @@ def watch(
     budget: float | None = None,
     record: str | Path | None = None,
 ) -> Watch:
-    """Watch what follows, from a script or a notebook, by the rules of `trueloop check`.
+    """Apply the rules of `trueloop check` to the code that follows, in a script or a notebook.
 
-    `trueloop.watch()` as a script's first line reports when the program ends; `with trueloop.watch() as w:` around a
-    loop reports at the end of the block, and `w.findings` holds what was found.
+    `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around a
+    loop reports at the end of the block, and `w.findings` holds the findings.
     """
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
-        return Watch(
-            instead="elsewhere"
-        )  # a worker may import the script anew: the run is watched where it was started
+        return Watch(instead="elsewhere")  # a worker may import the script again: the main process watches the run
     if _running is not None and _running._show is None:
-        return Watch(instead=_running)  # `trueloop check` of a script that has this line
+        return Watch(instead=_running)  # `trueloop check` of a script that calls trueloop.watch()
     folder = None if record is None else Path(record)
     made = Watch(
         select=select, ignore=ignore, budget=budget, record=folder, show=_print_report, on_hang=_show_and_end
@@ -306,7 +280,7 @@ def _show_and_end(verdict: Verdict) -> NoReturn:
 
 
 def _report_at_exit(made: Watch) -> None:
-    """Python tells its excepthook what ends the program, and then the exit handlers."""
+    """Python calls sys.excepthook with the exception that ends the program, and then the exit handlers."""
     previous = sys.excepthook
     ended_by: list[BaseException] = []
 

@@ -1,7 +1,7 @@
-"""Which findings the user means.
+"""Findings that the user allows.
 
-A finding is meant when `# trueloop: allow[gradients-never-cleared]` stands on its line, on another line of the same
-statement, or alone on the line above; or when a pattern of `per-file-ignores` covers its file.
+A finding is allowed by `# trueloop: allow[gradients-never-cleared]` on its line, on another line of the same statement,
+or alone on the line above; or by a `per-file-ignores` pattern that matches its file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ _COMMENT: Final = re.compile(r"#\s*trueloop:\s*allow\[([^\]]*)\]")
 
 
 def locate_at_model(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
-    """A run of ours has no loop of the user's to point at: what has no line of its own stands where the model is
-    written."""
+    """Findings without a line point to the model: a `trueloop train` run has no loop of the user's to point at."""
     return [
         replace(f, place=home, source=line_of(home)) if f.place is None and home is not None else f for f in findings
     ]
 
 
 def filter_findings(findings: Iterable[Finding], settings: Settings) -> tuple[tuple[Finding, ...], int]:
-    """The findings to show, with the severity they are to have, most severe first; and how many the user has
-    allowed."""
+    """The findings to show, with the severity from the settings, most severe first; and how many the user allows."""
     found = list(findings)
     kept = [replace(f, severity=settings.severity_of(f)) for f in found if not is_suppressed(f, settings)]
     return tuple(sorted(kept, key=lambda f: -f.severity)), len(found) - len(kept)
@@ -44,7 +42,7 @@ def is_suppressed(finding: Finding, settings: Settings) -> bool:
 
 
 def is_allowed(finding: Finding) -> bool:
-    """Did the user say, at this place, that it is meant?"""
+    """Is there an allow comment at its place?"""
     place = finding.place
     if place is None:
         return False
@@ -57,8 +55,7 @@ def is_allowed(finding: Finding) -> bool:
 
 
 def _statement_lines(path: str, line: int) -> tuple[int, int]:
-    """First and last line of the simple statement at the line; of a loop, a class or a function, only the line
-    itself."""
+    """First and last line of the simple statement at a line; for a loop, a class or a function, only that line."""
     statement = source_of(path).statement(line)
     if statement is None or isinstance(statement, _COMPOUND) or statement.end_lineno is None:
         return line, line
@@ -69,7 +66,7 @@ _COMPOUND: Final = (
     *(ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
 )
-"""Statements with a body: a comment somewhere inside it does not speak for the whole."""
+"""Statements with a body: a comment inside of it does not apply to the whole statement."""
 
 
 def _allowed_on(line: str) -> set[str]:

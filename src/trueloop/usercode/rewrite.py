@@ -1,7 +1,6 @@
-"""The user's loop, read and rearranged: which statement trains, which variable is the model, and the edits that move a
-line.
+"""Reads and edits the user's loop: which statement trains, which variable is the model, and edits that move a line.
 
-Every answer is empty (None, '' or no edits) where the code is not simple enough to be changed mechanically.
+Every function returns None, '' or no edits where the code is not simple enough for a mechanical change.
 """
 
 from __future__ import annotations
@@ -12,30 +11,15 @@ import re
 from collections.abc import Iterator
 
 from trueloop.event import Place
-from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in, diff, source_of
+from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in, diff, is_self_attribute, source_of
 
-__all__ = [
-    "after",
-    "before",
-    "block_of",
-    "end_of",
-    "imports_torch",
-    "indent_under",
-    "loops_around",
-    "model_called",
-    "move_statement",
-    "owns_its_lines",
-    "says_monte_carlo",
-    "shuffle_diff",
-    "sole_call",
-    "trains",
-    "wrap_loop_in_no_grad",
-]
+__all__ = ["after", "before", "block_of", "end_of", "imports_torch", "indent_under", "loops_around", "model_called"]
+__all__ += ["move_statement", "owns_its_lines", "says_monte_carlo", "shuffle_diff", "sole_call", "trains"]
+__all__ += ["wrap_loop_in_no_grad"]
 
 
 def says_monte_carlo(name: str) -> bool:
-    """Does a name of the user's say that chance is meant: mc_dropout, MCDropout, predict_with_uncertainty,
-    BayesianNet?"""
+    """Does a name suggest intended randomness: mc_dropout, MCDropout, predict_with_uncertainty, BayesianNet?"""
     words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
     return any(
         word.lower() == "mc" or word.lower().startswith(("mcdrop", "monte", "uncertain", "bayes")) for word in words
@@ -43,7 +27,7 @@ def says_monte_carlo(name: str) -> bool:
 
 
 def trains(node: ast.AST) -> bool:
-    """Does a backward or a step stand in it?"""
+    """Does it contain a backward or a step?"""
     return any(called_name(call) in ("backward", "step") for call in calls_in(node))
 
 
@@ -65,7 +49,7 @@ def loops_around(source: Source, statement: ast.stmt) -> list[Loop]:
 
 
 def block_of(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """The list of statements that it is one of."""
+    """The list of statements that contains it."""
     parent = next(source.parents(statement), None)
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
@@ -75,13 +59,12 @@ def block_of(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def end_of(block: list[ast.stmt]) -> ast.stmt | None:
-    """The last statement of a block, behind which another one could stand; None if the block is left before its end."""
+    """The last statement of a block, if another one could follow it; None after a return, break, continue or raise."""
     return None if not block or isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise)) else block[-1]
 
 
 def sole_call(source: Source, place: Place | None, method: str) -> tuple[ast.Expr, str] | None:
-    """The statement at a place, if all of it is `receiver.method(…)` on lines of its own, and the receiver as
-    written."""
+    """The statement at a place, if it is just `receiver.method(…)` on its own lines, and the receiver as written."""
     statement = source.statement(place.line) if place is not None and place.path == source.path else None
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
@@ -100,19 +83,19 @@ def owns_its_lines(source: Source, statement: ast.stmt) -> bool:
 
 
 def before(source: Source, statement: ast.stmt, text: str) -> Edit:
-    """A line of its own before a statement, above its decorators if it has some."""
+    """Inserts a line before a statement, above its decorators."""
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
     return Edit(first, first - 1, (f"{source.indent(first)}{text}",))
 
 
 def after(source: Source, statement: ast.stmt, text: str) -> Edit:
-    """A line of its own after a statement."""
+    """Inserts a line after a statement."""
     last = statement.end_lineno or statement.lineno
     return Edit(last + 1, last, (f"{source.indent(statement.lineno)}{text}",))
 
 
 def move_statement(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
-    """A statement of one line, taken out and put after another one; none if its block would be left empty."""
+    """Moves a one-line statement after another one; no edits if its block would become empty."""
     if statement.lineno != statement.end_lineno or len(block_of(source, statement)) < 2 or statement is behind:
         return []
     text = source.lines[statement.lineno - 1].strip()
@@ -120,8 +103,7 @@ def move_statement(source: Source, statement: ast.stmt, behind: ast.stmt) -> lis
 
 
 def indent_under(source: Source, statement: ast.stmt, head: str) -> Edit | None:
-    """A statement put under a new head (`with torch.no_grad():`); None where a text over several lines would change
-    with it."""
+    """Puts a statement under a new header (`with torch.no_grad():`); None if that would change a multi-line string."""
     texts = (node for node in ast.walk(statement) if isinstance(node, (ast.Constant, ast.JoinedStr)))
     if any(node.lineno != node.end_lineno for node in texts) or not owns_its_lines(source, statement):
         return None
@@ -134,7 +116,7 @@ def indent_under(source: Source, statement: ast.stmt, head: str) -> Edit | None:
 
 
 def wrap_loop_in_no_grad(source: Source, place: Place) -> Edit | None:
-    """`with torch.no_grad():` around the innermost loop that the place stands in; None if that loop trains."""
+    """`with torch.no_grad():` around the innermost loop at a place; None if that loop trains."""
     statement = source.statement(place.line)
     loops = [] if statement is None else loops_around(source, statement)
     if not loops or trains(loops[0]) or not imports_torch(source):
@@ -160,32 +142,32 @@ def shuffle_diff(place: Place | None) -> str:
 
 
 def model_called(source: Source, place: Place | None) -> str:
-    """The variable (or attribute of self) that the statement at a place calls as a model; '' if it is not clear which
-    one that is."""
+    """The variable or attribute of self that the statement at a place calls as a model; '' if that is ambiguous."""
     statement = source.statement(place.line) if place is not None and place.path == source.path else None
     if statement is None:
         return ""
     head: ast.AST = statement
     if isinstance(statement, (ast.If, ast.While, ast.For)):
         head = statement.iter if isinstance(statement, ast.For) else statement.test
-    written = _names_that_are_no_model(source)
+    written = _other_callables(source)
     found = {
         source.text(call.func)
         for call in calls_in(head)
-        if (isinstance(call.func, ast.Name) and call.func.id not in written) or _of_self(call.func, source, written)
+        if (isinstance(call.func, ast.Name) and call.func.id not in written) or _of_self(call.func, written)
     }
     return found.pop() if len(found) == 1 else ""
 
 
-def _of_self(function: ast.expr, source: Source, written: set[str]) -> bool:
-    """`self.model(x)`, where no method is called so."""
-    of_self = (
-        isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
+def _of_self(function: ast.expr, written: set[str]) -> bool:
+    """`self.model(x)`, where `model` is not a method."""
+    return (
+        isinstance(function, ast.Attribute)
+        and is_self_attribute(function, function.attr)
+        and function.attr not in written
     )
-    return of_self and isinstance(function, ast.Attribute) and function.attr not in written
 
 
-def _names_that_are_no_model(source: Source) -> set[str]:
+def _other_callables(source: Source) -> set[str]:
     """Functions, classes, imported names, built-ins, and variables that hold a loss."""
     names = set(dir(builtins))
     for node in ast.walk(source.tree):
@@ -199,7 +181,7 @@ def _names_that_are_no_model(source: Source) -> set[str]:
 
 
 def _losses(target: ast.expr, value: ast.expr) -> Iterator[str]:
-    """The name of a variable or attribute that is assigned a loss, a function of functional's, or a lambda."""
+    """The variable or attribute that is assigned a loss, a function of torch.nn.functional, or a lambda."""
     loss = isinstance(value, ast.Call) and called_name(value).endswith("Loss")
     function = isinstance(value, ast.Lambda) or ast.unparse(value).startswith(("F.", "torch.", "nn."))
     if loss or (function and not isinstance(value, ast.Call)):

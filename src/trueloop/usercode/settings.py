@@ -1,4 +1,4 @@
-"""`[tool.trueloop]` in pyproject.toml: what to select, ignore, allow per file, and how severe a rule is to be.
+"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities.
 
 [tool.trueloop]
 select = ["GRD", "LOS"]
@@ -22,7 +22,7 @@ from trueloop.finding import Finding, Severity
 __all__ = ["Settings", "load_settings", "severity_named"]
 
 KEYS: Final = ("select", "ignore", "per-file-ignores", "severity")
-"""What [tool.trueloop] may hold."""
+"""The settings of [tool.trueloop]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Settings:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Pattern of a path, relative to the folder of pyproject.toml -> codes, prefixes or names."""
+    """Path pattern, relative to the folder of pyproject.toml -> codes, prefixes or names."""
     severity: Mapping[str, Severity] = field(default_factory=dict)
-    """Code, prefix or name -> what it counts as; the longest word that fits decides."""
+    """Code, prefix or name -> severity; the longest match decides."""
     root: str = ""
     """The folder of pyproject.toml."""
 
@@ -51,7 +51,7 @@ class Settings:
         return self.severity[max(fitting, key=len)] if fitting else finding.severity
 
     def words(self) -> Iterator[tuple[str, str]]:
-        """(where, word) of every rule that is named anywhere, so that a misspelt one can be refused."""
+        """(setting, word) of every rule that is named, so that a misspelled one can be rejected."""
         yield from (("select", word) for word in self.select)
         yield from (("ignore", word) for word in self.ignore)
         yield from (("per-file-ignores", word) for words in self.per_file_ignores.values() for word in words)
@@ -68,12 +68,12 @@ def severity_named(word: str) -> Severity:
     except KeyError:
         known = [s.word for s in Severity]
         raise Misuse(
-            f"{word!r} is no severity.{did_you_mean(word, known)} There are: {', '.join(known)}. Nothing was run."
+            f"{word!r} is not a severity.{did_you_mean(word, known)} Use one of {', '.join(known)}. Nothing was run."
         ) from None
 
 
 def load_settings(start: Path) -> Settings:
-    """From the nearest pyproject.toml at or above a folder that has [tool.trueloop]; the defaults if there is none."""
+    """From the nearest pyproject.toml with [tool.trueloop] at or above a folder; the defaults without one."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
         if file.is_file() and (table := _table_of(file)) is not None:
@@ -82,7 +82,7 @@ def load_settings(start: Path) -> Settings:
 
 
 def _table_of(file: Path) -> Mapping[str, Any] | None:
-    import tomllib  # here, because `explain` needs none of it and should not wait
+    import tomllib  # lazy: `trueloop explain` does not need it
 
     try:
         tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})

@@ -1,8 +1,7 @@
-"""The user's source, read: the line of a place, what stands around it, and patches to it.
+"""Reads the user's source: the line of a place, the code around it, and patches to it.
 
-Rules point at lines and write diffs with this; it never imports or runs what it reads. A file that cannot be read or
-parsed (a notebook cell that is gone, generated code) gives empty answers, and then a finding simply has no source line
-and no diff.
+Rules point to lines and write diffs with this. It never imports or runs the code. For a file that cannot be read or parsed
+(a deleted notebook cell, generated code) the results are empty: the finding then has no source line and no diff.
 """
 
 from __future__ import annotations
@@ -20,16 +19,8 @@ from trueloop.event import Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "Edit",
-    "Removal",
-    "Source",
-    "called_name",
-    "calls_in",
-    "diff",
-    "full_path",
-    "is_self_attribute",
-    "line_of",
+__all__ = ["Edit", "Removal", "Source", "called_name", "calls_in", "diff", "full_path", "is_self_attribute", "line_of"]
+__all__ += [
     "lines_on_disk",
     "prefix_of_layers",
     "remove_activation",
@@ -43,34 +34,34 @@ Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _MARK: Final = "\ufeff"
-"""What some editors put before the first character of a file; Python reads over it."""
+"""The byte order mark that some editors write; Python ignores it."""
 
 
 def line_of(place: Place | None) -> str:
-    """The user's line, as it stands, without its newline."""
+    """The user's line, without its newline."""
     return linecache.getline(place.path, place.line).rstrip("\n") if place else ""
 
 
-_standing: list[str] = []
-"""The folder that trueloop was started in, once it has been said; a script may go elsewhere by os.chdir."""
+_base_folder: list[str] = []
+"""The folder that trueloop was started in, once set; a script may change the directory."""
 
 
 def set_base_folder(folder: str) -> None:
-    """Show paths relative to this folder from now on, wherever the script goes."""
-    _standing[:] = [folder]
+    """Show paths relative to this folder from now on, even if the script changes the directory."""
+    _base_folder[:] = [folder]
 
 
 def shown_path(path: str) -> str:
-    """Relative to the folder that trueloop was started in when the file lies below it."""
+    """Relative to the folder that trueloop was started in, if the file is below it."""
     if path.startswith("<"):  # <stdin>, a notebook's cell
         return path
-    relative = os.path.relpath(path, *_standing)
+    relative = os.path.relpath(path, *_base_folder)
     return path if relative.startswith("..") else relative
 
 
 def full_path(shown: str) -> str:
-    """The file that `shown_path` has shown."""
-    return os.path.join(*_standing, shown)
+    """The inverse of `shown_path`."""
+    return os.path.join(*_base_folder, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ class Edit:
 
 
 def diff(path: str, edits: list[Edit]) -> str:
-    """A unified diff for `patch -p0`, run where trueloop was run; empty if the result does not parse."""
+    """A unified diff for `patch -p0` in the folder trueloop runs in; empty if the result does not parse."""
     before = lines_on_disk(path)
     if not before:
         return ""
@@ -109,11 +100,9 @@ def unified(path: str, before: list[str], after: list[str]) -> str:
 
 
 def lines_on_disk(path: str) -> list[str]:
-    """The lines as `patch` will meet them, with their own ends, or none at the last; empty if the file is not UTF-8, as
-    a patch is.
+    """The lines with their original line endings, as `patch` needs them; empty if the file is not UTF-8.
 
-    `linecache` makes every end a plain newline. What it holds is taken where there is no such file (a notebook's cell)
-    or it has changed.
+    `linecache` normalizes line endings. Its lines are used if the file does not exist (a notebook cell) or has changed.
     """
     known = linecache.getlines(path)
     try:
@@ -149,16 +138,16 @@ class Source:
             child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
         }
         self._statements: dict[int, ast.stmt | None] = {}
-        """By line: a rule that speaks in every step asks for the same ones again and again."""
+        """By line; a cache, because a rule may ask for the same line in every step."""
 
     def parents(self, node: ast.AST) -> Iterator[ast.AST]:
-        """From the innermost outwards."""
+        """Innermost first."""
         while node in self._parent:
             node = self._parent[node]
             yield node
 
     def statement(self, line: int) -> ast.stmt | None:
-        """The innermost simple statement (or head of a compound one) that covers the line."""
+        """The innermost simple statement, or header of a compound one, that covers the line."""
         if line not in self._statements:
             self._statements[line] = self._find_statement(line)
         return self._statements[line]
@@ -198,8 +187,7 @@ class Source:
         return next((parent for parent in self.parents(statement) if isinstance(parent, Function)), None)
 
     def backward_target(self, line: int) -> ast.expr | None:
-        """The expression that the backward at the line is called on: `loss` of `loss.backward()`, and of
-        `accelerator.backward(loss)`."""
+        """`loss` of the `loss.backward()` or `accelerator.backward(loss)` at the line."""
         calls = self.calls(line, "backward")
         if len(calls) != 1 or not isinstance(calls[0].func, ast.Attribute):
             return None
@@ -217,22 +205,13 @@ class Source:
         """The first `self.attribute = …` in a class."""
         owner = self.class_named(class_name)
         for node in ast.walk(owner) if owner else ():
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [node.target]
-                if isinstance(node, ast.AnnAssign)
-                else []
-            )
-            for target in targets:
-                if is_self_attribute(target, attribute):
-                    assert isinstance(node, ast.stmt)
-                    return node
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(is_self_attribute(t, attribute) for t in targets):
+                return node
         return None
 
     def is_after_init(self, statement: ast.stmt | None) -> bool:
-        """Does `super().__init__()` come before it, if it stands in a constructor? Before that a module takes no layers
-        or buffers."""
+        """In a constructor, does `super().__init__()` come before it? Before that, a module takes no layers or buffers."""
         function = None if statement is None else self.enclosing_function(statement.lineno)
         if statement is None or function is None or function.name != "__init__":
             return statement is not None
@@ -244,7 +223,7 @@ class Source:
         return text[: len(text) - len(text.lstrip())]
 
     def indent_unit(self) -> str:
-        """What one level of indentation is written as: that of the first block."""
+        """One level of indentation, as in the first block."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
@@ -256,14 +235,14 @@ class Source:
         return ast.get_source_segment("".join(self.lines), node) or ""
 
     def replacing(self, node: ast.expr | ast.stmt, text: str) -> Edit:
-        """The lines of the node, with the node's own text replaced."""
+        """Replaces the source of a node."""
         last = node.end_lineno or node.lineno
         before = self.lines[node.lineno - 1].encode()[: node.col_offset].decode()
         after = self.lines[last - 1].encode()[node.end_col_offset or 0 :].decode().rstrip("\n")
         return Edit(node.lineno, last, tuple(f"{before}{text}{after}".split("\n")))
 
     def without_item(self, items: list[ast.expr], item: ast.expr) -> Edit | None:
-        """One item of a list of arguments, taken out with its comma; None where that cannot be done by lines."""
+        """Removes one item of an argument list with its comma; None if that needs more than a line edit."""
         first, last = item.lineno, item.end_lineno or item.lineno
         before = self.lines[first - 1].encode()[: item.col_offset].decode()
         after = self.lines[last - 1].encode()[item.end_col_offset or 0 :].decode().strip().removeprefix(",").lstrip()
@@ -292,18 +271,15 @@ def called_name(call: ast.Call) -> str:
 
 
 def prefix_of_layers(source: Source) -> str:
-    """How the file writes PyTorch's layers: `nn.` or `torch.nn.`; empty if it imports neither."""
+    """The prefix that the file uses for layers: `nn.` or `torch.nn.`; empty if it imports neither."""
     for node in ast.walk(source.tree):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module == "torch"
-            and any(a.name == "nn" and not a.asname for a in node.names)
-        ):
+        names = [(a.name, a.asname) for a in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        from_torch = isinstance(node, ast.ImportFrom) and node.module == "torch" and ("nn", None) in names
+        if from_torch or (isinstance(node, ast.Import) and ("torch.nn", "nn") in names):
             return "nn."
-        if isinstance(node, ast.Import) and any(a.name == "torch.nn" and a.asname == "nn" for a in node.names):
-            return "nn."
-    names = [a.asname or a.name for node in ast.walk(source.tree) if isinstance(node, ast.Import) for a in node.names]
-    return "torch.nn." if "torch" in names else ""
+    imports = (node for node in ast.walk(source.tree) if isinstance(node, ast.Import))
+    imported = any((alias.asname or alias.name) == "torch" for node in imports for alias in node.names)
+    return "torch.nn." if imported else ""
 
 
 def is_self_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
@@ -317,29 +293,24 @@ def is_self_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The line that applies (or builds) something that has to go, and the diff that takes it out; '' where it cannot be
-    written."""
+    """The line that applies or builds something to remove, and the diff that removes it; '' if none can be written."""
 
     place: Place
     diff: str
 
 
 def remove_activation(place: Place, functions: tuple[str, ...], layer: str, *, by_layer: bool) -> Removal:
-    """Take an activation out: `torch.softmax(f(x), 1)`, `f(x).softmax(1)` and `self.softmax(f(x))` become `f(x)`; a
-    Sequential loses it.
+    """Remove an activation: `torch.softmax(f(x), 1)`, `f(x).softmax(1)` and `self.softmax(f(x))` become `f(x)`; a
+    Sequential loses the layer.
 
-    `place` is where it ran; `by_layer` says that a layer object applied it, so that the line may only be the call of
-    the model around it.
+    `place` is where it ran. `by_layer`: a layer object applied it, so the line may only call the model around it.
     """
     source = source_of(place.path)
     statement = source.statement(place.line)
-    probabilities = _meets_a_threshold(source)
+    probabilities = _uses_threshold(source)
     if statement is not None and not isinstance(statement, (Function, ast.ClassDef)):
-        calls = [
-            (call, inner)
-            for call in calls_in(statement)
-            if (inner := _operand(source, call, functions, layer)) is not None
-        ]
+        found = ((call, _operand(source, call, functions, layer)) for call in calls_in(statement))
+        calls = [(call, inner) for call, inner in found if inner is not None]
         if len(calls) == 1:
             call, inner = calls[0]
             text = source.text(inner)
@@ -359,7 +330,7 @@ def remove_activation(place: Place, functions: tuple[str, ...], layer: str, *, b
 
 
 def _operand(source: Source, call: ast.Call, functions: tuple[str, ...], layer: str) -> ast.expr | None:
-    """What the activation is applied to, if this call applies it."""
+    """The input of the activation, if this call applies it."""
     if isinstance(call.func, ast.Call):
         return call.args[0] if called_name(call.func) == layer and len(call.args) == 1 else None
     name = called_name(call)
@@ -371,9 +342,8 @@ def _operand(source: Source, call: ast.Call, functions: tuple[str, ...], layer: 
     return call.args[0] if len(call.args) == 1 and name in _names_of(source, layer) else None
 
 
-def _meets_a_threshold(source: Source) -> bool:
-    """`out > 0.5`, `out.round()`: other lines may read what the activation gives as probabilities, and would misread
-    scores."""
+def _uses_threshold(source: Source) -> bool:
+    """`out > 0.5`, `out.round()`: other lines may expect probabilities, and would misread logits."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and called_name(node) == "round":
             return True
@@ -385,7 +355,7 @@ def _meets_a_threshold(source: Source) -> bool:
 
 
 def _imported(source: Source) -> set[str]:
-    """Names that the file gives to modules and to what it takes from them."""
+    """Names that the file imports."""
     imports = (node for node in ast.walk(source.tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
     return {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
 
@@ -395,13 +365,9 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _names_of(source: Source, layer: str) -> set[str]:
-    """Names and attributes that are assigned a layer of this class: `self.act = nn.Softmax(dim=1)` gives act."""
+    """Names and attributes that are assigned a layer of this class: act in `self.act = nn.Softmax(dim=1)`."""
     names: set[str] = set()
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called_name(node.value) == layer:
-            names |= {
-                t.attr if isinstance(t, ast.Attribute) else t.id
-                for t in node.targets
-                if isinstance(t, (ast.Attribute, ast.Name))
-            }
+            names |= {ast.unparse(target).rpartition(".")[2] for target in node.targets}
     return names
