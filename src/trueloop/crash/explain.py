@@ -1,6 +1,7 @@
 """Exception -> explanation, by the first kind that recognizes it. The folder is the registry.
 
-A kind is a file with a function `explain(scene)`, which returns an explanation, or None if it does not recognize the crash.
+A kind is a file with a function `explain(scene)`, which returns an explanation, or None if it does not recognize the
+crash.
 """
 
 from __future__ import annotations

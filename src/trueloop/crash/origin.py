@@ -1,7 +1,7 @@
 """Where a value came from: the statement that set a variable, the caller that passed it, the line that built a layer.
 
-Read from the source, so only certain facts are reported: a variable that a branch or a later line of the loop may have set
-has no known origin.
+Read from the source, so only certain facts are reported: a variable that a branch or a later line of the loop may have
+set has no known origin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The scene of a crash: the exception, the frames it passed through, and their local variables.
 
-Python records the exact expression that each frame was evaluating, so `self.fc1(x)` is distinguished from the `F.relu(…)`
-around it. Values are only looked up, never computed: no user code runs again. A scene holds live objects and is dropped
-when the explanation has been written.
+Python records the exact expression that each frame was evaluating, so `self.fc1(x)` is distinguished from the
+`F.relu(…)` around it. Values are only looked up, never computed: no user code runs again. A scene holds live objects
+and is dropped when the explanation has been written.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Scene:
     def explanation(
         self, message: str, details: tuple[str, ...], fix: str, place: Place | None = None, diff: str = ""
     ) -> CrashExplanation:
-        """Without a kind, which `explain` fills in; the place is the user's line that crashed unless another is given."""
+        """Without a kind, which `explain` fills in. The default place is the user's line that crashed."""
         return CrashExplanation("", message, details, fix, place or self.place, diff)
 
     @property
@@ -294,7 +294,8 @@ class Scene:
         return self.steps[self.steps.index(step) + 1 :]
 
     def _before(self, inner: nn.Module, model: nn.Module) -> tuple[str, bool]:
-        """The preceding layer, if an nn.Sequential passed its output to `inner`; otherwise, whether the user's line did."""
+        """The preceding layer, if an nn.Sequential passed its output to `inner`; otherwise, whether the user's line
+        did."""
         for step in reversed(self.beyond):
             container = step.owner
             if container is None or container is inner or step.function in CALL_FRAMES:

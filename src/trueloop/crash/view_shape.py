@@ -1,4 +1,4 @@
-"""`view` or `reshape` to a shape with another number of elements, or `view` of a tensor whose memory order forbids it."""
+"""`view` or `reshape` to a wrong number of elements, or `view` of a tensor that is not contiguous."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _fix(name: str, shape: tuple[int, ...] | None, wanted: list[int]) -> str:
     if wanted[0] not in (-1, shape[0]) and rest and -1 not in rest and prod(rest) == sample:
         return f"This batch has {shape[0]} samples, not {wanted[0]}: use -1 or {name}.size(0) for the batch dimension."
     if len(wanted) == 2:
-        return f"Write {name}.flatten(1), which gives {written((shape[0], sample))}, and build the next layer for {sample}."
+        flat = written((shape[0], sample))
+        return f"Write {name}.flatten(1), which gives {flat}, and build the next layer for {sample}."
     return f"Use sizes after the batch dimension whose product is {sample}."
 
 

@@ -1,10 +1,10 @@
 """Hang detection: a thread samples this rank once a second, and ends the run when its ranks can never meet again.
 
-A rank that stays at one instruction for long is only suspected: another rank may be evaluating, or writing a checkpoint.
-So the collective logs of all ranks on this machine are compared. There is a finding, and the run ends, only if they
-contradict one another (two ranks are in different collectives, or one has ended), or if the missing rank has waited as
-long for one batch, or is stopped. Otherwise one note says who waits for whom, and the run continues. Ranks on other
-machines are queried (`remote_ranks.py`): they report the same about themselves, or cannot be reached.
+A rank that stays at one instruction for long is only suspected: another rank may be evaluating, or writing a
+checkpoint. So the collective logs of all ranks on this machine are compared. There is a finding, and the run ends, only
+if they contradict one another (two ranks are in different collectives, or one has ended), or if the missing rank has
+waited as long for one batch, or is stopped. Otherwise one note says who waits for whom, and the run continues. Ranks on
+other machines are queried (`remote_ranks.py`): they report the same about themselves, or cannot be reached.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ class _HangWatch:
         self._watchdog.start()
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run has ended. The last rank removes the folder; a rank that still waits must read that this one has ended."""
+        """The run has ended. The last rank removes the folder; a rank that still waits must read that this one has
+        ended."""
         if self._reporting and self._watchdog is not None:
             self._watchdog.join()  # it is reporting the hang, and ends this process
         _watching.remove(self)

@@ -1,4 +1,5 @@
-"""The last known state of a rank, which its sampling thread writes for the other ranks: `1.status` in their shared folder.
+"""The last known state of a rank, which its sampling thread writes for the other ranks: `1.status` in their shared
+folder.
 
 So the last position of a rank that no longer responds is known. No torch."""
 

@@ -1,12 +1,12 @@
 """Several ranks of one run (torchrun): each watches itself, and one of them reports for all.
 
-The ranks of a machine share a folder in its temporary directory, named after the run. They do not use collectives, which
-hang when a rank has died. The folder holds, by rank, `1.pid` (started), `1.calls` (collectives called), `1.status`
-(position a second ago) and `1.verdict` (ended); and `reporter`, created by the rank that reports. A verdict carries facts
-that only mean something beside those of the other ranks; the reporter checks them together. The collectives of a rank
-that died can still be read. When the folder is gone, the report has been printed. Usually the first rank reports.
-torchrun kills all ranks as soon as one fails, so a rank that ends waits for that. Nobody waits for a dead rank, and a rank
-that failed waits only briefly: then it reports itself, and lists the reports that are missing.
+The ranks of a machine share a folder in its temporary directory, named after the run. They do not use collectives,
+which hang when a rank has died. The folder holds, by rank, `1.pid` (started), `1.calls` (collectives called),
+`1.status` (position a second ago) and `1.verdict` (ended); and `reporter`, created by the rank that reports. A verdict
+carries facts that only mean something beside those of the other ranks; the reporter checks them together. The
+collectives of a rank that died can still be read. When the folder is gone, the report has been printed. Usually the
+first rank reports. torchrun kills all ranks as soon as one fails, so a rank that ends waits for that. Nobody waits for
+a dead rank, and a rank that failed waits only briefly: then it reports itself, and lists the reports that are missing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = ["Rank", "ignore_sigterm", "is_first", "mark_reported", "merge_reports
 __all__ += ["register_rank", "shared_folder"]
 
 PATIENCE: Final = 8.0
-"""Seconds that a failed rank waits for the reporter, and that anyone waits for a rank that never started; torchrun itself
-waits 30."""
+"""Seconds that a failed rank waits for the reporter, and that anyone waits for a rank that never started; torchrun
+itself waits 30."""
 LATE: Final = 60.0
 """Seconds that the reporter waits for a running rank: it may be writing its checkpoint."""
 PAUSE: Final = 0.05
@@ -159,7 +159,7 @@ class Rank:
         return CollectivesCalled(0, None, number, read_collective_log(number, self.folder), ended, "")
 
     def status_of(self, number: int) -> RankStatus | None:
-        """The last sample of a rank; None if there is none."""
+        """The last sample of a rank, or None."""
         try:
             return read_status((self.folder / f"{number}.status").read_bytes())
         except FileNotFoundError:
@@ -232,8 +232,8 @@ def merge_reports(verdict: Verdict, rules: CrossRankRules | None = None, me: Ran
 
 
 def ignore_sigterm() -> None:
-    """torchrun terminates all ranks when one has died. This rank's script has ended, and the report takes less time than
-    torchrun's grace period."""
+    """torchrun terminates all ranks when one has died. This rank's script has ended, and the report takes less time
+    than torchrun's grace period."""
     if Rank.here() is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -262,7 +262,7 @@ def merge_verdicts(
                 number
             ] = finding
     findings = _unexplained([*(_one(finding_on, len(found)) for finding_on in together.values()), *joint.findings])
-    alone = _judged_by_none([verdict.not_applicable for verdict in found.values()])
+    alone = _applied_by_none([verdict.not_applicable for verdict in found.values()])
     not_applicable = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
     broken = [
         f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures
@@ -304,7 +304,7 @@ def _words(numbers: Iterable[int]) -> str:
     return f"rank {shown[0]}" if len(shown) == 1 else f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _judged_by_none(each: Iterable[tuple[NotApplicable, ...]]) -> tuple[NotApplicable, ...]:
-    """What no rank could judge, in the first one's words."""
+def _applied_by_none(each: Iterable[tuple[NotApplicable, ...]]) -> tuple[NotApplicable, ...]:
+    """Rules that no rank could apply, with the reason of the first."""
     first, *others = each
     return tuple(one for one in first if all(any(other.code == one.code for other in unjudged) for unjudged in others))

@@ -1,4 +1,4 @@
-"""A recorded run + rules -> verdict. Events are plain data, so this needs no torch, and newer rules can check old runs."""
+"""A recorded run + rules -> verdict. Needs no torch, because events are plain data; new rules can check old runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Queries the ranks on other machines when those of this one make no progress.
 
-The first rank of each machine listens, and answers with the facts of all its ranks. It publishes its address once, in the
-rendezvous store; nothing is sent while a run makes progress. The answer, or the kind of failure, shows what happened: no
-connection (network or machine down), connection refused (the process has ended), no answer (it is stopped). Only machines
-that have answered once are queried: behind a firewall, silence means nothing.
+The first rank of each machine listens, and answers with the facts of all its ranks. It publishes its address once, in
+the rendezvous store; nothing is sent while a run makes progress. The answer, or the kind of failure, shows what
+happened: no connection (network or machine down), connection refused (the process has ended), no answer (it is
+stopped). Only machines that have answered once are queried: behind a firewall, silence means nothing.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class RemoteRanks(threading.Thread):
         self._place.close()
 
     def _answer(self, caller: socket.socket) -> None:
-        """Ignores unknown clients, and those that disconnect."""
+        """Ignores unknown clients, and clients that disconnect."""
         caller.settimeout(ANSWER_WITHIN)
         try:
             if caller.recv(64).decode("ascii", "replace") == self._here.token:

@@ -1,8 +1,8 @@
 """Samples a thread from another one: the user's lines on its stack, whether it is loading data, since when it makes no
 progress.
 
-Progress is another instruction, collective, sample or batch; while a batch is fetched, also any CPU time or reads of this
-thread or of the worker processes.
+Progress is another instruction, collective, sample or batch; while a batch is fetched, also any CPU time or reads of
+this thread or of the worker processes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ThreadSampler:
         self._since = self._sampled = time.monotonic()
 
     def sample(self, written: int, longest: float) -> RankStatus:
-        """`written`: collectives called so far. After a gap of more than `longest` seconds this process was itself stopped:
-        start again."""
+        """`written`: collectives called so far. After a gap of more than `longest` seconds this process was itself
+        stopped: start again."""
         now = time.monotonic()
         frames = list(_frames(sys._current_frames().get(self._thread)))
         innermost = (id(frames[0]), frames[0].f_lasti) if frames else (0, -1)
@@ -78,8 +78,8 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _batch(frames: list[FrameType]) -> tuple[PendingBatch | None, tuple[int, ...]]:
-    """The batch that a loader or a trueloop source is fetching, if any; and the integer arguments of the user's functions
-    below it: `index` of a dataset's __getitem__ distinguishes one sample from the next."""
+    """The batch that a loader or a trueloop source is fetching, if any; and the integer arguments of the user's
+    functions below it: `index` of a dataset's __getitem__ distinguishes one sample from the next."""
     for find in (pending_batch, _own_fetch):
         for depth, frame in enumerate(frames):
             if (batch := find(frame)) is not None:

@@ -54,7 +54,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def show(error: BaseException) -> None:
-    """Print the exception that ended the script, as Python would: through the script's sys.excepthook, if it set one."""
+    """Print the exception that ended the script, as Python would: through the script's own sys.excepthook."""
     strip(error)
     if isinstance(error, SystemExit):
         if error.code is not None and not isinstance(error.code, int):
@@ -71,7 +71,7 @@ def show(error: BaseException) -> None:
 
 
 def exit_process(error: BaseException | None, code: int) -> NoReturn:
-    """End this process as Python would: with the code, or after Ctrl-C with the signal, which a shell can distinguish."""
+    """End this process as Python would: with the code, or after Ctrl-C with the signal, which shells distinguish."""
     if isinstance(error, KeyboardInterrupt):
         _interrupted.set()
     sys.exit(code)
@@ -94,7 +94,7 @@ def register_exit_handler() -> None:
 
 
 class CleanTracebacks:
-    """While a run is watched, tracebacks that the script itself prints (`traceback`, `logging`, threads) are clean too."""
+    """Cleans tracebacks that the script itself prints (`traceback`, `logging`, threads) while a run is watched."""
 
     def __init__(self) -> None:
         self._patches: list[Patch] = []

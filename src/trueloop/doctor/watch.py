@@ -119,7 +119,7 @@ class Watch:
         return self
 
     def stop(self, outcome: Outcome | None = None, error: BaseException | None = None) -> Verdict:
-        """End the watch, restore torch, and return the verdict. The error is the exception that ended the run, if any."""
+        """End the watch, restore torch, and return the verdict; `error` is the exception that ended the run."""
         global _running
         outcome = outcome or Outcome("finished")
         if not self._may_end():
@@ -250,8 +250,8 @@ def watch(
 ) -> Watch:
     """Apply the rules of `trueloop check` to the code that follows, in a script or a notebook.
 
-    `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around a
-    loop reports at the end of the block, and `w.findings` holds the findings.
+    `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around
+    a loop reports at the end of the block, and `w.findings` holds the findings.
     """
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
         return Watch(instead="elsewhere")  # a worker may import the script again: the main process watches the run

@@ -175,7 +175,7 @@ class _Redraw:
             drawn = _Drawn(
                 [_digest(self.dataset[key]) for key in self.keys], [_digest(self.dataset[key]) for key in self.keys]
             )
-            moved = set(map(id, before.moved()))
+            moved = set(map(id, before.used()))
             drawn.generators = [index for index, part in enumerate(self.generators) if id(part.value) in moved]
             return drawn
 
@@ -254,14 +254,14 @@ class _Redraw:
             chance = RandomStates([part.value for part in parts if is_generator(part.value)])
             stored = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
             first = _Sample(self.dataset[key])
-            chance.put_back()
+            chance.restore()
             second = _Sample(self.dataset[key])
             changed = [item for item in stored if item.changed() and item.sizes & first.sizes]
             if first.digest == second.digest or not changed:
                 continue
             for item in stored:
-                item.put_back()
-            chance.put_back()
+                item.restore()
+            chance.restore()
             if _Sample(self.dataset[key]).digest == first.digest:
                 part = changed[0].part
                 answer.rewritten, answer.values = _shown(part), (first.largest, second.largest)
@@ -296,7 +296,7 @@ class _Stored:
         now, before = self._copied(), self._copy
         return _bytes(now) != _bytes(before)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         if self.changed():
             self._value[self._at] = self._copy
 

@@ -1,5 +1,5 @@
 """WHERE TORCH IS TOUCHED: one file per part of torch that is hooked or patched.
 
-A tap tells *moments*, with live objects, to whoever listens (the observers); it computes nothing and keeps no tensor
+A tap publishes *topics*, with live objects, to its subscribers (the observers); it computes nothing and keeps no tensor
 alive. What no observer listens to is not installed. Everything a tap changes in torch it puts back when it is removed.
 """

@@ -1,7 +1,4 @@
-"""Softmax, sigmoid and clamp: the line that called them is written into the graph node they made.
-
-Whoever looks behind a tensor later finds the user's line. Only on deep steps: a loop shows its shape in the first few.
-"""
+"""Patches softmax, sigmoid and clamp: notes the user's line on the graph node of the result, on deep steps."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _NAMES: Final = ("softmax", "log_softmax", "sigmoid", "clamp", "clip")
 
 
 class ActivationTap(Tap):
-    topics = ("loss_called",)  # nobody is told: the loss observer reads the notes
+    topics = ("loss_called",)  # publishes nothing: the loss observer reads the notes
 
     def install(self) -> None:
         for name in _NAMES:
@@ -34,14 +31,14 @@ class ActivationTap(Tap):
         def activation(*args: Any, **kwargs: Any) -> Any:
             output = original(*args, **kwargs)
             if not is_unwatched(bus) and bus.deep and isinstance(output, Tensor):
-                write_note(output, ACTIVATION, (here(2), _layer_calling()))
+                write_note(output, ACTIVATION, (here(2), _calling_layer()))
             return output
 
         return activation
 
 
-def _layer_calling() -> str:
-    """'Softmax' when torch's own layer class is what called the function."""
+def _calling_layer() -> str:
+    """'Softmax' if torch's own layer class called the function."""
     frame = sys._getframe(2)
     for _ in range(2):
         owner = frame.f_locals.get("self")

@@ -1,4 +1,4 @@
-"""Backward passes. Tensor.backward looks torch.autograd.backward up when it is called, so one patch sees both."""
+"""Patches torch.autograd.backward, which Tensor.backward calls too, and torch.autograd.grad."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BackwardTap"]
 
 class BackwardTap(Tap):
     topics = ("backward_started", "backward_ended", "gradients_taken", "module_call_ended")
-    # module calls are among them because a recomputed forward (activation checkpointing) must be told from a real one
+    # needed for module calls too: a forward that activation checkpointing recomputes is not a real one
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)

@@ -1,9 +1,7 @@
-"""The samples of a batch: which dimension counts them, a digest of each, and whether they follow one another like a
-series.
+"""The samples of a batch: which dimension is the batch, a digest of each sample, and whether they form a series.
 
-A digest reads the bits of a sample, at most `WORDS` words of it spread over the whole: the same sample has the same
-digest in every batch and in every loader, also where another batch padded it with more zeros. No random number of the
-run's is drawn.
+A digest reads at most `WORDS` words of a sample, evenly spread. The same sample has the same digest in every batch and
+loader, even if another batch pads it with more zeros. No random number of the run is drawn.
 """
 
 from __future__ import annotations
@@ -19,25 +17,25 @@ from trueloop.taps.calls import tensors_in
 __all__ = ["are_windows", "digests", "integers", "likeness", "rows_of"]
 
 WORDS: Final = 512
-"""Words of a sample that are read: every second of a small image, every 300th of a large one."""
+"""Words read of a sample: every second of a small image, every 300th of a large one."""
 WORK: Final = 1 << 18
-"""Words of a batch that are read: a fraction of a millisecond."""
+"""Words read of a batch: a fraction of a millisecond."""
 PARTS: Final = 8
-"""Tensors of a batch that are read."""
+"""Tensors read of a batch."""
 COMPARED: Final = 64
-"""Samples, and numbers of each, that are compared with one another."""
+"""Samples, and values of each, that are compared."""
 LABELS: Final = 1 << 14
-"""Labels of a batch that are read."""
+"""Labels read of a batch."""
 SEED: Final = 20
-"""Of our own generator, for the multipliers: any will do."""
+"""Seed of the multipliers' own generator; any will do."""
 _ODD: Final = -7046029254386353131
-"""The golden ratio in 64 bits, odd: the tensors of a sample count by their order."""
+"""The golden ratio in 64 bits, odd: makes the digest depend on the order of the tensors."""
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32}
-"""Words are half as wide as the sum they go into, so that no bit of them is multiplied away."""
+"""Words are half as wide as their sum, so that no bit is lost."""
 
 
 def rows_of(batch: Any, *, stacked: bool) -> list[Tensor]:
-    """The tensors of a batch whose first dimension counts its samples; none where that is not certain."""
+    """The tensors of a batch whose first dimension is the batch; empty if that is not certain."""
     found = [
         t
         for t in tensors_in(batch, limit=PARTS)
@@ -50,7 +48,7 @@ def rows_of(batch: Any, *, stacked: bool) -> list[Tensor]:
 
 
 def digests(rows: list[Tensor]) -> tuple[int, ...]:
-    """A number for each sample; for some of them, spread over the batch, where it is large."""
+    """A digest for each sample; in a large batch for some of them, evenly spread."""
     wide = sum(min(WORDS, tensor[0].numel()) for tensor in rows)
     every = -(-rows[0].shape[0] // max(64, WORK // max(1, wide)))
     total = torch.zeros(-(-rows[0].shape[0] // every), dtype=torch.int64, device="cpu")
@@ -61,7 +59,7 @@ def digests(rows: list[Tensor]) -> tuple[int, ...]:
 
 
 def _words(rows: Tensor) -> Tensor:
-    """The bits of each sample as whole numbers, at most `WORDS` of them."""
+    """The bits of each sample as integers, at most `WORDS` of them."""
     plain = torch.view_as_real(rows.resolve_conj()) if rows.is_complex() else rows.detach()
     flat = plain.reshape(plain.shape[0], -1)
     step = -(-flat.shape[1] // WORDS) if flat.shape[1] else 1
@@ -75,7 +73,7 @@ def _multipliers() -> Tensor:
 
 
 def integers(tensor: Tensor) -> tuple[int, ...] | None:
-    """One whole number for each sample, as class labels are; None if it holds anything else."""
+    """One integer for each sample, like class labels; None for anything else."""
     if tensor.numel() != tensor.shape[0] or tensor.is_complex() or tensor.numel() > LABELS:
         return None
     values = tensor.detach().reshape(-1).tolist()
@@ -83,8 +81,7 @@ def integers(tensor: Tensor) -> tuple[int, ...] | None:
 
 
 def likeness(tensor: Tensor) -> float:
-    """How far a sample is from the next, against any other of the batch: about 1 for samples in no order, less for a
-    series."""
+    """The distance to the next sample relative to any other one: about 1 for a random order, less for a series."""
     size = min(tensor.shape[0], COMPARED)
     if size < 2 or tensor.is_complex() or not tensor[0].numel():
         return 1.0
@@ -96,8 +93,7 @@ def likeness(tensor: Tensor) -> float:
 
 
 def are_windows(rows: list[Tensor]) -> bool:
-    """Each sample is the one before, moved on by a few places: windows over a series; or one tensor is another moved on
-    by one."""
+    """Is each sample the previous one shifted by a few positions, or one tensor another one shifted by one?"""
     lead = rows[0]
     if lead.dim() < 2 or lead.shape[0] < 2 or lead.shape[1] < 3:
         return False
@@ -113,5 +109,5 @@ def are_windows(rows: list[Tensor]) -> bool:
 
 
 def _varies(lead: Tensor) -> bool:
-    """Windows over a constant are all alike."""
+    """Windows over a constant are all equal."""
     return not torch.equal(lead[0], lead[0][:1].expand_as(lead[0]))

@@ -2,7 +2,7 @@
 
 It keeps three promises for all observers:
 - watching never breaks the run: an observer that raises is removed, and the report says so;
-- calls that an observer makes itself are ignored (`busy`), and so is everything that torch traces, compiles or transforms;
+- it ignores calls that an observer makes itself (`busy`), and everything that torch traces, compiles or transforms;
 - watching stays inside its budget: between windows of watched steps the taps sleep.
 """
 
@@ -25,7 +25,7 @@ from trueloop.torch_private.dispatch import dispatch_modes, is_transformed, trac
 __all__ = ["DEEP_BACKWARDS", "DEEP_STEPS", "Bus", "StopTheRun"]
 
 DEEP_STEPS: Final = 3
-"""Deep steps, on which expensive checks (inner modules, graph walks) run: at the start and from a new model's first call."""
+"""Deep steps run expensive checks (inner modules, graph walks): at the start and from a new model's first call."""
 DEEP_BACKWARDS: Final = 40
 """Backward passes after which deep steps end even without an optimizer step: the loop updates its weights itself."""
 
@@ -85,7 +85,7 @@ class Bus:
         return any(self._subscribers[topic] for topic in topics)
 
     def publish(self, topic: str, subject: Any) -> None:
-        """Call the subscribers, unless torch traces or transforms, or the call comes from an observer or another thread."""
+        """Call the subscribers, unless torch traces or transforms, or the caller is an observer or another thread."""
         subscribers = self._subscribers[topic]
         if not subscribers or self.busy or get_ident() != self._thread:
             return

@@ -1,7 +1,7 @@
-"""What a tap tells: live objects, valid only during the telling.
+"""What taps publish: live objects, valid only during the call.
 
-A observer listens by having a method named after the moment. It must not keep a tensor, a module or an optimizer: numbers,
-names, places and weak references only.
+An observer subscribes to a topic by having a method of that name. It must not keep a tensor, a module or an optimizer:
+only numbers, names, places and weak references.
 """
 
 from __future__ import annotations
@@ -21,53 +21,18 @@ from torch.utils.data import DataLoader
 from trueloop.event import Place
 from trueloop.measure import tensors
 
-__all__ = [
-    "TOPICS",
-    "TRANSFER_WINDOWS",
-    "BackwardCall",
-    "BatchDrawn",
-    "BuiltLoader",
-    "BuiltOptimizer",
-    "BuiltScaler",
-    "BuiltSchedule",
-    "BuiltWrapper",
-    "ClipCall",
-    "CollectiveCall",
-    "DecisionCall",
-    "DetachCall",
-    "DeviceCopy",
-    "DeviceRead",
-    "DropoutCall",
-    "FileRead",
-    "FiniteCheck",
-    "InnerCall",
-    "Joined",
-    "LoaderStart",
-    "LossCall",
-    "ModeChange",
-    "ModuleCall",
-    "ModuleMove",
-    "NanReplaced",
-    "ParameterSet",
-    "PredictionCompared",
-    "Restored",
-    "RunEnd",
-    "ScalerStep",
-    "ScalerUpdate",
-    "ScheduleCall",
-    "StateLoad",
-    "StateSave",
-    "StateTaken",
-    "StepCall",
-    "UnscaleCall",
-    "tensors_in",
-]
+__all__ = ["TOPICS", "TRANSFER_WINDOWS", "BackwardCall", "BatchDrawn", "BuiltLoader", "BuiltOptimizer", "BuiltScaler"]
+__all__ += ["BuiltSchedule", "BuiltWrapper", "ClipCall", "CollectiveCall", "DecisionCall", "DetachCall", "DeviceCopy"]
+__all__ += ["DeviceRead", "DropoutCall", "FileRead", "FiniteCheck", "InnerCall", "Joined", "LoaderStart", "LossCall"]
+__all__ += ["ModeChange", "ModuleCall", "ModuleMove", "NanReplaced", "ParameterSet", "PredictionCompared", "Restored"]
+__all__ += ["RunEnd", "ScalerStep", "ScalerUpdate", "ScheduleCall", "StateLoad", "StateSave", "StateTaken", "StepCall"]
+__all__ += ["UnscaleCall", "tensors_in"]
 
 
 TRANSFER_WINDOWS: Final = (range(4, 16), range(32, 44))
-"""Steps, counted over all optimizers, on which traffic between host and device is told: past the first looks of the
-observers, inside the steps that are watched whatever the budget, long enough for three rounds of a loop with three
-optimizers; and once more, so that what a script does in its first steps only is not taken for its habit."""
+"""Steps, over all optimizers, on which transfers between host and device are published: after the deep steps, inside
+the steps that every budget watches, long enough for three iterations of a loop with three optimizers; and once more
+later, so that a habit of the first steps is not taken for the rule."""
 
 
 tensors_in: Final = partial(tensors.tensors_in, limit=64)
@@ -76,7 +41,7 @@ tensors_in: Final = partial(tensors.tensors_in, limit=64)
 
 @dataclass(slots=True)
 class ModuleCall:
-    """A call of a module from outside any other module."""
+    """A call of a module from outside of any other module."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -88,14 +53,14 @@ class ModuleCall:
     compiled: bool
     recalibration: bool
     dropouts: int = 0
-    """Calls of dropout functions so far that were active."""
+    """Active dropout calls so far."""
     output: Any = None
     failed: bool = False
 
 
 @dataclass(slots=True)
 class InnerCall:
-    """A call of a module from inside another one; told on deep steps only, when it has ended."""
+    """A call of a module inside another one, when it has ended; on deep steps only."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -108,19 +73,18 @@ class LossCall:
     input: Tensor
     target: Tensor
     options: Mapping[str, Any]
-    """The other arguments, by name."""
+    """The other arguments by name."""
     output: Tensor
     place: Place | None
     began_ns: int = 0
-    """When it was called, by `perf_counter_ns`."""
+    """`perf_counter_ns` at the call."""
     watch_predictions: bool = False
-    """Set by a listener that wants to hear of predictions that are compared with such targets:
-    `prediction_compared`."""
+    """Set by an observer that needs `prediction_compared`."""
 
 
 @dataclass(slots=True)
 class DetachCall:
-    """The user took a tensor out of its graph; told on deep steps only."""
+    """The user detached a tensor from its graph; on deep steps only."""
 
     function: str
     """detach, item, tolist or numpy."""
@@ -130,7 +94,7 @@ class DetachCall:
 
 @dataclass(slots=True)
 class PredictionCompared:
-    """The outcome of an argmax or of a rounding was compared, by ==, with another tensor."""
+    """The result of an argmax or of a rounding was compared by == with another tensor."""
 
     kind: Literal["argmax", "round"]
     other: Tensor
@@ -139,7 +103,7 @@ class PredictionCompared:
 
 @dataclass(slots=True)
 class DecisionCall:
-    """argmax, max over a dimension, or topk: scores became a choice."""
+    """argmax, max over a dimension, or topk."""
 
     function: str
     input: Tensor
@@ -147,7 +111,7 @@ class DecisionCall:
 
 @dataclass(slots=True)
 class FiniteCheck:
-    """A line of the user's asked a single value whether it is a number: isnan, isinf, isfinite."""
+    """The user's line checked one value by isnan, isinf or isfinite."""
 
     tensor: Tensor
     place: Place
@@ -155,7 +119,7 @@ class FiniteCheck:
 
 @dataclass(slots=True)
 class NanReplaced:
-    """A line of the user's is about to put numbers where there are none: nan_to_num."""
+    """The user's line calls nan_to_num."""
 
     tensor: Tensor
     place: Place
@@ -183,13 +147,13 @@ class StepCall:
     optimizer: Optimizer
     place: Place | None
     index: int
-    """Steps that this optimizer had taken before, under watch."""
+    """Watched steps of this optimizer before this one."""
     closure: bool
 
 
 @dataclass(slots=True)
 class UnscaleCall:
-    """A GradScaler takes its factor out of the gradients of an optimizer."""
+    """A GradScaler unscales the gradients of an optimizer."""
 
     optimizer: Optimizer
     place: Place | None
@@ -203,18 +167,18 @@ class BuiltScaler:
 
 @dataclass(slots=True)
 class ScalerStep:
-    """A GradScaler was asked for a step of an optimizer."""
+    """`scaler.step(optimizer)`."""
 
     scaler: GradScaler
     optimizer: Optimizer
     place: Place | None
     skipped: bool | None
-    """It left the step out; None where the optimizer does that itself, in its kernel, so that only the scale tells."""
+    """None if the optimizer skips in its own kernel: then only a smaller scale shows it."""
 
 
 @dataclass(slots=True)
 class ScalerUpdate:
-    """A GradScaler has set its scale anew."""
+    """`scaler.update()` has run."""
 
     scaler: GradScaler
 
@@ -240,7 +204,7 @@ class ScheduleCall:
     kwargs: Mapping[str, Any]
     place: Place | None
     inside: bool
-    """Another schedule's step called it."""
+    """Called by the step of another scheduler."""
 
 
 @dataclass(slots=True)
@@ -251,8 +215,7 @@ class BuiltLoader:
 
 @dataclass(slots=True)
 class DeviceRead:
-    """A line of the user's took a value from a device to the host, which waits for it; told on a few rows of steps
-    only."""
+    """The user's line read a value from a device, and the host waited for it; in TRANSFER_WINDOWS only."""
 
     function: str
     """item, cpu, bool ..."""
@@ -263,7 +226,7 @@ class DeviceRead:
 
 @dataclass(slots=True)
 class DeviceCopy:
-    """A tensor of the host's was copied to a device; told on a few rows of steps only."""
+    """A CPU tensor was copied to a device; in TRANSFER_WINDOWS only."""
 
     tensor: Tensor
     device: str
@@ -271,19 +234,19 @@ class DeviceCopy:
 
 @dataclass(slots=True)
 class ModuleMove:
-    """to(), cuda(), half() ... of a module, called by the user from outside any module; told when it has ended."""
+    """The user called to(), cuda(), half() ... of a module from outside of any module."""
 
     module: nn.Module
     function: str
     changed: bool
-    """Its first parameter went to another device or type."""
+    """Its first parameter has a new device or dtype."""
     place: Place
     took_ns: int
 
 
 @dataclass(slots=True)
 class ParameterSet:
-    """A module was given a parameter, under a name that may have held another one."""
+    """A parameter was assigned to a module, perhaps over another one."""
 
     module: nn.Module
     name: str
@@ -304,13 +267,13 @@ class BatchDrawn:
     loader: DataLoader[Any] | None
     batch: Any
     stacked: bool = False
-    """PyTorch's own collate made it: the first dimension of its tensors counts the samples."""
+    """Built by PyTorch's default collate: dimension 0 of its tensors is the batch."""
     waited_ns: int = 0
-    """How long the loop stood still for it."""
+    """How long the loop waited for it."""
     computed_ns: int | None = None
-    """How much of that its own thread computed; measured in the first steps of a run only."""
+    """CPU time of that in its own thread; measured in the first steps only."""
     number: int | None = None
-    """Which loader, counted in the order of first use; known also of one that only its iterator has outlived."""
+    """Which loader, in the order of first use; known even if only the iterator is still alive."""
 
 
 @dataclass(slots=True)
@@ -326,9 +289,9 @@ class DropoutCall:
     probability: float
     place: Place | None
     owner: nn.Module | None
-    """The module whose method called it, directly or through functions."""
+    """The module whose method called it, directly or indirectly."""
     callers: tuple[str, ...]
-    """The user's functions under way, innermost first."""
+    """The user's functions on the stack, innermost first."""
 
 
 @dataclass(slots=True)
@@ -344,43 +307,43 @@ class StateLoad:
     state: Mapping[str, Any]
     place: Place | None
     direct: bool = True
-    """The user's own line calls it, with no library between."""
+    """Called by the user's own line, not by a library."""
 
 
 @dataclass(slots=True)
 class StateSave:
     value: object
     file: object
-    """What torch.save was told to write into: a path, or something with a write method."""
+    """A path, or an object with a write method."""
     place: Place | None
     direct: bool = True
-    """The user's own line calls it, with no library between."""
+    """Called by the user's own line, not by a library."""
 
 
 @dataclass(slots=True)
 class FileRead:
-    """What torch.load has read."""
+    """The result of torch.load."""
 
     value: object
     file: object
-    """What it was told to read from: a path, or something with a read method."""
+    """A path, or an object with a read method."""
     unsafe: bool
-    """The caller asked for everything that a pickle can hold: weights_only=False, or an unpickler of its own."""
+    """weights_only=False, or a custom unpickler."""
     place: Place | None
     direct: bool
-    """The user's own line calls it, with no library between."""
+    """Called by the user's own line, not by a library."""
 
 
 @dataclass(slots=True)
 class Restored:
-    """The user put back the state of something that is neither a model nor an optimizer."""
+    """The user restored the state of a GradScaler or of a random generator."""
 
     kind: Literal["scaler", "random"]
 
 
 @dataclass(slots=True)
 class Joined:
-    """This process has become one of several ranks."""
+    """This process has joined a process group with several ranks."""
 
     rank: int
     world_size: int
@@ -388,7 +351,7 @@ class Joined:
 
 @dataclass(slots=True)
 class CollectiveCall:
-    """A function of torch.distributed that all members of a group call together; told before it is entered."""
+    """A collective of torch.distributed, before it starts."""
 
     name: str
     args: tuple[Any, ...]
@@ -417,7 +380,7 @@ TOPICS: Final = (
     "inner_call_ended",  # InnerCall
     "loss_called",  # LossCall
     "tensor_detached",  # DetachCall: on deep steps
-    "prediction_compared",  # PredictionCompared: only after a listener asked for it
+    "prediction_compared",  # PredictionCompared: if an observer asked for it
     "decision_made",  # DecisionCall
     "finite_checked",  # FiniteCheck
     "nan_replaced",  # NanReplaced
@@ -439,23 +402,23 @@ TOPICS: Final = (
     "loader_built",  # BuiltLoader
     "loader_started",  # LoaderStart
     "batch_drawn",  # BatchDrawn
-    "device_copied",  # DeviceCopy: on a few rows of steps
-    "device_read",  # DeviceRead: on a few rows of steps
+    "device_copied",  # DeviceCopy
+    "device_read",  # DeviceRead
     "module_moved",  # ModuleMove
     "mode_set",  # ModeChange
-    "dropout_called",  # DropoutCall: only those that are active while the outermost module is in eval mode
+    "dropout_called",  # DropoutCall: active dropout while the outermost module is in eval mode
     "state_taken",  # StateTaken
     "state_loading",  # StateLoad
     "state_saving",  # StateSave
     "state_saved",  # StateSave
     "file_read",  # FileRead
     "state_restored",  # Restored
-    "group_joined",  # Joined: where there are several ranks
+    "group_joined",  # Joined
     "wrapper_built",  # BuiltWrapper
     "wrapper_called",  # DistributedDataParallel: with a graph
     "collective_called",  # CollectiveCall
-    "collective_ended",  # CollectiveCall: it was left, by whichever way
-    "watching_resumed",  # None: the observers slept for some steps; what they remember of the last one is out of date
+    "collective_ended",  # CollectiveCall: it returned or raised
+    "watching_resumed",  # None: after a pause, so remembered steps are out of date
     "run_ended",  # RunEnd
 )
-"""Every moment, in the order of a training loop."""
+"""Every topic, in the order of a training loop."""

@@ -1,7 +1,6 @@
-"""What a checkpoint holds, told from the shape of its parts: weights, the states of optimizers, schedules and scalers,
-counters.
+"""What a checkpoint contains, recognized by structure: weights, states of optimizers, schedulers and scalers, counters.
 
-Nothing of it is kept: what comes out are names, numbers and shapes.
+The results are names, numbers and shapes; no tensor is kept.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from trueloop.torch_private.optimizers import SCHEDULER_KEYS
 __all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "settings_of", "weights_in"]
 
 WIDTH: Final = 64
-"""Entries of a list or mapping that are looked at: a checkpoint has few parts, a saved dataset has many."""
+"""Entries of a list or mapping that are searched: a checkpoint has few parts, a saved dataset has many."""
 DEPTH: Final = 4
-"""How deep the parts may lie: {"state": {"models": [{...}]}}."""
+"""Levels that are searched: {"state": {"models": [{...}]}}."""
 NO_SETTINGS: Final = ("params", "param_names", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 """Entries of a parameter group that say nothing of what the optimizer does, and the rate, which a schedule moves."""
 Key = tuple[str, ...]
@@ -54,7 +53,7 @@ def contents_of(value: object) -> Contents:
 
 
 def weights_in(value: object) -> Iterator[Tensor]:
-    """The tensors of the models' states in a checkpoint."""
+    """The tensors of the model state_dicts in a checkpoint."""
     for _, part in _parts(value):
         if _is_weights(part):
             yield from (tensor for tensor in part.values() if isinstance(tensor, Tensor))
@@ -62,23 +61,22 @@ def weights_in(value: object) -> Iterator[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class SavedOptimizer:
-    """The state of an optimizer, as a file holds it."""
+    """The state of an optimizer in a file."""
 
     key: Key
     shapes: tuple[tuple[int, ...] | None, ...]
-    """Of the largest tensor that is kept for each parameter, in the order of the groups; None where nothing is."""
+    """The shape of the largest tensor for each parameter, in the order of the groups; None without one."""
     kinds: frozenset[str]
-    """What is kept: exp_avg, momentum_buffer ..."""
+    """exp_avg, momentum_buffer ..."""
     settings: tuple[dict[str, Any], ...]
-    """Of each group, without the learning rate."""
+    """The options of each group, without the learning rate."""
     rates: tuple[tuple[float, float], ...]
-    """Of each group: the learning rate, and the one that its schedule began with."""
+    """The learning rate of each group, and its initial one."""
     steps: int
 
 
 def saved_optimizers(value: object) -> Iterator[SavedOptimizer]:
-    """Those that hold something and that stand under a name: a list of them is how frameworks write, who also read
-    it."""
+    """Optimizer states that are not empty and have a name. Lists of them are skipped: frameworks write those."""
     for key, part in _parts(value):
         if _is_optimizer(part) and part["state"] and not any(word.isdigit() for word in key):
             yield _described(key, part)
@@ -107,7 +105,7 @@ def _described(key: Key, part: Mapping[str, Any]) -> SavedOptimizer:
 
 
 def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
-    """What a parameter group says of how it is stepped."""
+    """The options of a parameter group that affect its steps."""
     return {
         name: value
         for name, value in group.items()
@@ -116,7 +114,7 @@ def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """The value and what it holds, outermost first; states are not looked into."""
+    """The value and its parts, outermost first; states are not searched."""
     yield key, value
     if len(key) >= DEPTH or _is_optimizer(value) or _is_schedule(value) or _is_scaler(value) or _is_weights(value):
         return
@@ -129,8 +127,7 @@ def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
 
 
 def _is_whole_module(value: object) -> bool:
-    """A module with weights whose code is not in the file; a traced or scripted one brings its code along, a criterion
-    has no weights."""
+    """A pickled module with weights, whose code is not in the file; a traced or scripted module includes its code."""
     if not isinstance(value, nn.Module) or isinstance(value, (torch.jit.ScriptModule, GraphModule)):
         return False
     return next(value.parameters(), None) is not None or next(value.buffers(), None) is not None
@@ -155,7 +152,7 @@ def _is_scaler(value: object) -> bool:
 
 
 def _is_weights(value: object) -> bool:
-    """Names of tensors, and little else."""
+    """Mostly names -> tensors."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         return False
     return 2 * sum(isinstance(tensor, Tensor) for tensor in value.values()) > len(value)

@@ -1,8 +1,8 @@
-"""Ranks: when they join, the collectives they call, and DistributedDataParallel, whose own collectives happen inside
+"""Patches torch.distributed: joining a group, collectives, and DistributedDataParallel, whose collectives run in
 backward.
 
-Every call is written into the rank's journal before it is entered, also while the bus sleeps: the journals of all ranks
-are compared by count, so none may be left out. A run of one process costs nothing: there is no journal.
+Every call is logged before it starts, even while the bus sleeps: the logs of all ranks are compared by count, so none
+may be missing. A run of one process has no log and no cost.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from torch.nn.parallel import DistributedDataParallel
 from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BuiltWrapper, CollectiveCall, Joined
-from trueloop.taps.collective_log import STACK, CollectiveLog
+from trueloop.taps.collective_log import STACK, CollectiveLog, Group
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.compiler import compiler_callback, forget_collective, register_collective
+from trueloop.torch_private.modules import SYNC_BUFFERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,25 +35,16 @@ __all__ = ["CollectiveTap"]
 
 FUNCTIONS: Final = (
     *("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "gather", "scatter", "barrier", "monitored_barrier"),
-    *(
-        "all_gather",
-        "all_gather_coalesced",
-        "all_gather_into_tensor",
-        "all_gather_single",
-        "all_to_all",
-        "all_to_all_single",
-    ),
-    *("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
+    *("all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single"),
+    *("all_to_all", "all_to_all_single", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
     *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
 )
-"""Functions of torch.distributed that all ranks of a group call together. One that this torch has not got is left
-out."""
+"""Collectives of torch.distributed; skipped if this torch lacks them."""
 SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")
-"""Those to which every rank must give as many numbers."""
+"""Collectives that need the same number of elements on every rank."""
 
 FORWARDS: Final = 4
-"""Calls of a wrapper, from its first, that may wait for the other ranks: in one of them it lays out its buckets
-anew."""
+"""First calls of a wrapper, which may wait for the other ranks: one of them rebuilds the buckets."""
 
 FORWARD: Final = "forward of DistributedDataParallel"
 BACKWARD: Final = "backward of DistributedDataParallel"
@@ -69,8 +61,8 @@ class CollectiveTap(Tap):
         super().__init__(bus)
         self._watches_backward = False
         self._inside = False
-        """A collective is under way: what it calls is part of it."""
-        self._groups: dict[str, tuple[str, tuple[int, ...]]] = {}
+        """A collective is running: its inner calls are part of it."""
+        self._groups: dict[str, Group] = {}
         self._prepared: dict[str, dist.ProcessGroup] = {}
         """Groups over which the next backward exchanges gradients."""
         self._forwards: WeakKeyDictionary[DistributedDataParallel, int] = WeakKeyDictionary()
@@ -87,13 +79,13 @@ class CollectiveTap(Tap):
         self.patches += [
             Patch(DistributedDataParallel, "__init__", self._wrap_wrapping),
             Patch(DistributedDataParallel, "forward", self._wrap_forward),
-            Patch(DistributedDataParallel, "_sync_buffers", self._wrap_buffers),
+            Patch(DistributedDataParallel, SYNC_BUFFERS, self._wrap_buffers),
         ]
         if dist.is_initialized():
             self._join()
 
     def _patch_both(self, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> Patch:
-        """A function of torch.distributed is found under two names, by users and by torch itself."""
+        """Users and torch itself find a function of torch.distributed under two names."""
         first = Patch(dist.distributed_c10d, name, wrap)
         self.patches.append(first)
         if hasattr(dist, name):
@@ -122,12 +114,12 @@ class CollectiveTap(Tap):
         try:
             self.bus.collective_log = CollectiveLog(dist.get_rank(), self.bus.ranks_folder)
         except OSError:
-            self.bus.fail("the collectives of this rank could not be written down")
+            self.bus.fail("the collectives of this rank could not be logged")
             return
         self.bus.publish("group_joined", Joined(dist.get_rank(), dist.get_world_size()))
         self.bus.on_joined()
 
-    # -- what is called --
+    # -- collectives --
 
     def _wrap_collective(self, original: Callable[..., Any]) -> Callable[..., Any]:
         position = list(inspect.signature(original).parameters).index("group")
@@ -147,7 +139,7 @@ class CollectiveTap(Tap):
         return collective
 
     def _passes(self) -> bool:
-        """Nothing to write down: no ranks, part of another collective, or not the run's own doing."""
+        """Is there nothing to log: one process, part of another collective, or not the run's own call?"""
         bus = self.bus
         return (
             _is_compiling()
@@ -157,8 +149,8 @@ class CollectiveTap(Tap):
             or bus.is_foreign()
         )
 
-    def _members(self, group: Any) -> tuple[str, tuple[int, ...]] | None:
-        """The name of a group and its ranks; None if this rank is none of them, or there is no group to speak of."""
+    def _members(self, group: Any) -> Group | None:
+        """The name and the ranks of a group; None if this rank is not a member."""
         group = dist.group.WORLD if group is None else group
         if not isinstance(group, dist.ProcessGroup):
             return None
@@ -171,14 +163,14 @@ class CollectiveTap(Tap):
     def _written(
         self,
         name: str,
-        group: tuple[str, tuple[int, ...]],
+        group: Group,
         tensor: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         *,
         whole: bool = True,
     ) -> Iterator[None]:
-        """Write the call down, tell of it, and write down how it was left. What a whole one calls is part of it."""
+        """Log and publish the call, and log how it ended. Inner calls are part of it if `whole`."""
         places = _users_lines()
         record = self._enter(name, group, places, tensor)
         call = None
@@ -197,20 +189,18 @@ class CollectiveTap(Tap):
             if record is not None and self.bus.collective_log is not None:
                 self.bus.collective_log.leave(record, failed=failed)
 
-    def _enter(
-        self, name: str, group: tuple[str, tuple[int, ...]], places: tuple[Place, ...], tensor: Any
-    ) -> tuple[Any, ...] | None:
-        journal = self.bus.collective_log
-        assert journal is not None
+    def _enter(self, name: str, group: Group, places: tuple[Place, ...], tensor: Any) -> tuple[Any, ...] | None:
+        log = self.bus.collective_log
+        assert log is not None
         size, dtype = (tensor.numel(), str(tensor.dtype)) if isinstance(tensor, Tensor) else (None, "")
         try:
-            return journal.enter(name, group, places, size=size, dtype=dtype, direct=name in FUNCTIONS)
-        except OSError:  # a full disk must not end somebody's training
-            self.bus.fail("the collectives of this rank could no longer be written down")
+            return log.enter(name, group, places, size=size, dtype=dtype, direct=name in FUNCTIONS)
+        except OSError:  # a full disk must not end the training
+            self.bus.fail("the collectives of this rank could no longer be logged")
             self.bus.collective_log = None
             return None
 
-    # -- what DistributedDataParallel calls in C++ --
+    # -- DistributedDataParallel, which calls collectives in C++ --
 
     def _wrap_wrapping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(wrapper: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
@@ -246,17 +236,17 @@ class CollectiveTap(Tap):
         return forward
 
     def _wrap_buffers(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def _sync_buffers(wrapper: DistributedDataParallel) -> Any:
+        def sync_buffers(wrapper: DistributedDataParallel) -> Any:
             members = None if self._passes() else self._members(wrapper.process_group)
             if members is None:
                 return original(wrapper)
             with self._written(BUFFERS, members, None):
                 return original(wrapper)
 
-        return _sync_buffers
+        return sync_buffers
 
     def _watch_backward(self) -> None:
-        """From the first wrapper on: a run without one has nothing to watch there."""
+        """Patch backward when the first wrapper is built."""
         if not self._watches_backward:
             self._watches_backward = True
             self.patches.append(Patch(torch.autograd, "backward", self._wrap_backward))
@@ -277,7 +267,7 @@ class CollectiveTap(Tap):
 
 
 def _users_lines() -> tuple[Place, ...]:
-    """The user's lines that are under way, innermost first."""
+    """The user's lines on the stack, innermost first."""
     found: list[Place] = []
     frame = sys._getframe(1)
     while frame is not None and len(found) < STACK:

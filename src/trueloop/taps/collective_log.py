@@ -1,10 +1,10 @@
-"""The collectives of a rank, written down before they are entered: what a rank that hangs or dies has done can still be
-read by the others.
+"""The log of a rank's collectives, written before each one starts, so that other ranks can read what a rank that hangs
+or died was doing.
 
-    1.calls     a ring of records of one size: number, state and times of the last calls
-    1.names     what the numbers in them stand for, a line of JSON each: names, groups, lines of the user's
+    1.calls     a ring buffer of fixed-size records: number, state and times of the last calls
+    1.names     the names, groups and user's lines that the numbers in it refer to, one line of JSON each
 
-A record is written by one system call, about a microsecond. Times are those of the machine's monotonic clock, which its
+Writing a record is one system call, about a microsecond. Times are those of the machine's monotonic clock, which its
 processes share.
 """
 
@@ -25,68 +25,47 @@ from trueloop.event import Collective, Place
 __all__ = ["CollectiveLog", "read_collective_log"]
 
 SLOTS: Final = 256
-"""Calls that are kept: some steps of a run with several collectives in each, so that the first call that differs is
-among them."""
+"""Calls that are kept: several steps with several collectives each, so that the first difference is among them."""
 STACK: Final = 4
-"""Lines of the user's that are kept of each call: `if rank == 0:` may stand some functions further out."""
+"""User's lines kept for each call: `if rank == 0:` may be some functions further out."""
 
 _RECORD: Final = struct.Struct("<QQQiiiqBddiiiiQ")
-"""serial, number, direct, group, name, dtype, size, state, entered, left, four lines, serial again: a half-written one
-is not read."""
+"""serial, number, direct, group, name, dtype, size, state, entered, left, four lines, and serial again to detect a
+partial write."""
 _STATES: Final[tuple[Literal["inside", "left", "failed"], ...]] = ("inside", "left", "failed")
 _NOTHING: Final = -1
+Group = tuple[str, tuple[int, ...]]
+"""A process group: its name and its ranks."""
 
 
 @final
 class CollectiveLog:
-    """Of this rank. Without a folder, in which others could read it, it is kept in a file that has no name."""
+    """The log of this rank; in an unnamed file if there is no folder that other ranks could read."""
 
     def __init__(self, rank: int, folder: Path | None) -> None:
         self.rank = rank
         self._calls = _opened(folder, f"{rank}.calls")
         self._lines = _opened(folder, f"{rank}.names")
         self._index: dict[object, int] = {}
-        """What has a number already."""
+        """Name, group or place -> its number."""
         self._known: list[Any] = []
         self._serial = 0
         self._numbers: Counter[int] = Counter()
         self._direct: Counter[int] = Counter()
 
     def enter(
-        self,
-        name: str,
-        group: tuple[str, tuple[int, ...]],
-        places: tuple[Place, ...],
-        *,
-        size: int | None,
-        dtype: str,
-        direct: bool,
+        self, name: str, group: Group, places: tuple[Place, ...], *, size: int | None, dtype: str, direct: bool
     ) -> tuple[Any, ...]:
-        """Write down that a call begins; hands back what `leave` needs."""
+        """Log that a call starts; returns the record for `leave`."""
         at = self._number(group)
         self._serial += 1
         self._numbers[at] += 1
         self._direct[at] += direct
         lines = [self._number(place) for place in places[:STACK]]
-        record = (
-            *(
-                self._serial,
-                self._numbers[at],
-                self._direct[at] if direct else 0,
-                at,
-                self._number(name),
-                self._number(dtype),
-            ),
-            *(
-                _NOTHING if size is None else size,
-                0,
-                time.monotonic(),
-                0.0,
-                *lines,
-                *([_NOTHING] * (STACK - len(lines))),
-                self._serial,
-            ),
-        )
+        lines += [_NOTHING] * (STACK - len(lines))
+        counts = (self._serial, self._numbers[at], self._direct[at] if direct else 0)
+        what = (at, self._number(name), self._number(dtype), _NOTHING if size is None else size)
+        record = (*counts, *what, 0, time.monotonic(), 0.0, *lines, self._serial)
         self._write(record)
         return record
 
@@ -105,7 +84,7 @@ class CollectiveLog:
     def _write(self, record: tuple[Any, ...]) -> None:
         os.pwrite(self._calls, _RECORD.pack(*record), record[0] % SLOTS * _RECORD.size)
 
-    def _number(self, thing: str | Place | tuple[str, tuple[int, ...]]) -> int:
+    def _number(self, thing: str | Place | Group) -> int:
         number = self._index.get(thing)
         if number is None:
             number = self._index[thing] = len(self._index)
@@ -116,7 +95,7 @@ class CollectiveLog:
 
 
 def read_collective_log(rank: int, folder: Path) -> tuple[Collective, ...]:
-    """What another rank has written down so far; nothing if it has not begun."""
+    """The log of another rank so far; empty if it has not started."""
     try:
         calls, lines = (folder / f"{rank}.calls").read_bytes(), (folder / f"{rank}.names").read_bytes()
     except FileNotFoundError:
@@ -132,8 +111,8 @@ def _opened(folder: Path | None, name: str) -> int:
 
 
 def _calls(data: bytes, known: list[Any]) -> Iterator[Collective]:
-    whole = len(data) - len(data) % _RECORD.size
-    records = [record for record in _RECORD.iter_unpack(data[:whole]) if record[0] and record[0] == record[-1]]
+    complete = len(data) - len(data) % _RECORD.size
+    records = [record for record in _RECORD.iter_unpack(data[:complete]) if record[0] and record[0] == record[-1]]
     now = time.monotonic()
     for _, number, direct, group, name, dtype, size, state, entered, left, *lines, _ in sorted(records):
         places = [known[line] for line in lines if line != _NOTHING]

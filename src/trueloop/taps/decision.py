@@ -1,5 +1,4 @@
-"""Decisions: argmax, max over a dimension, and topk, which turn scores into choices. Costs one comparison on every
-other use of max."""
+"""Patches argmax, max over a dimension, and topk, which turn scores into choices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where a graph is left: detach, item, tolist and numpy, called by the user on a tensor that was computed with a graph.
+"""Patches detach, item, tolist and numpy: the user's calls on tensors with a graph.
 
-Told on deep steps only; after them each call costs one comparison more.
+Published on deep steps only; after them each call costs one more comparison.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class DetachTap(Tap):
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__
 
-        def cut(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        def detach(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
             if not is_unwatched(bus) and bus.deep and not bus.in_backward and tensor.grad_fn is not None:
-                caller = caller_of(sys._getframe(1))  # a library's own detach is none of the user's doing
+                caller = caller_of(sys._getframe(1))  # skip a library's own calls
                 if is_users(caller.f_code.co_filename):
                     bus.publish("tensor_detached", DetachCall(function, tensor, place_in(caller)))
             return original(tensor, *args, **kwargs)
 
-        return cut
+        return detach

@@ -1,5 +1,4 @@
-"""Dropout functions that are active: counted for the call of the model they are part of, and told where the model is in
-eval mode."""
+"""Patches dropout functions: counts active calls per model call, and publishes those in eval mode."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class DropoutTap(Tap):
 
         def dropout(input: Any, p: float = 0.5, training: bool = by_default, inplace: bool = False) -> Any:
             if training and not is_unwatched(bus) and bus.call is not None and p > 0:
-                self._note(original.__name__, p)
+                self._count(original.__name__, p)
             return original(input, p, training, inplace)
 
         return dropout
@@ -45,19 +44,19 @@ class DropoutTap(Tap):
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
         ) -> Any:
             if not is_unwatched(bus) and bus.call is not None and dropout_p > 0:
-                self._note("scaled_dot_product_attention", dropout_p)
+                self._count("scaled_dot_product_attention", dropout_p)
             return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
         return scaled_dot_product_attention
 
-    def _note(self, function: str, probability: float) -> None:
+    def _count(self, function: str, probability: float) -> None:
         call = self.bus.call
         if call is None:
             return
         call.dropouts += 1
         caller = sys._getframe(2)
         if call.training or not is_users(caller.f_code.co_filename):
-            return  # a layer of a library's asks its own mode, and may have been left in train mode on purpose
+            return  # a library's layer follows its own mode, and may be in train mode on purpose
         names = tuple(frame.f_code.co_qualname for frame in _outwards(caller) if is_users(frame.f_code.co_filename))
         self.bus.publish("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
 

@@ -1,8 +1,7 @@
-"""Number formats in an autograd graph: what its operations gave their results in, and what multiplied the loss.
+"""Dtypes in an autograd graph, and the factors of the loss.
 
-A node keeps the type of each result of its operation, so the graph itself tells in which format the backward will
-compute, however that came about: an autocast region around the model or inside of it, weights in half precision, a cast
-by hand.
+A node stores the dtype of each result, so the graph shows in which dtypes backward will compute, whatever the cause: an
+autocast region, weights in half precision, an explicit cast.
 """
 
 from __future__ import annotations
@@ -21,29 +20,30 @@ __all__ = ["HALVES", "DtypeSurvey", "dtypes_in", "manual_loss_scale"]
 
 HALVES: Final = (torch.float16, torch.bfloat16)
 
-_HANDS_ON: Final = (
-    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select", "Slice", "Alias",
+_NO_ARITHMETIC: Final = (
+    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select",
+    "Slice", "Alias",
     "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split", "CopySlices", "Copy",
 )  # fmt: skip
-"""Operations that compute nothing: a cast to half precision and back is a simulation, no arithmetic."""
-_OUT_OF_SIGHT: Final = ("Compiled", "CheckpointFunction")
-"""Beginnings of names of nodes that stand for many operations which the graph does not show."""
+"""Operations without arithmetic: a cast to half precision and back is only a simulation."""
+_OPAQUE: Final = ("Compiled", "CheckpointFunction")
+"""Prefixes of nodes that stand for many hidden operations."""
 _JOINS: Final = ("Add", "Sub", "Sum", "Mean", "Stack", "ToCopy", "View", "Squeeze", "Select", "Clone", "Mul", "Div")
-"""What a loss is put together by, out of its terms."""
+"""Operations that combine the terms of a loss."""
 _TERMS: Final = 24
-"""Nodes next to the root that are looked at for a factor."""
+"""Nodes next to the root that are searched for a factor."""
 
 
 class DtypeSurvey(NamedTuple):
-    """What a walk over a graph met."""
+    """The result of a walk over a graph."""
 
     formats: frozenset[torch.dtype]
-    """Of 16 bits, that operations computed in."""
+    """16-bit dtypes that operations computed in."""
     leaves: dict[int, torch.dtype]
-    """Identities of the tensors that gradients are accumulated in, with their formats."""
+    """id -> dtype of the leaves."""
     whole: bool
     scaler: Any
-    """A weak reference to the GradScaler that multiplied the loss or one of its terms; None without."""
+    """A weak reference to the GradScaler that scaled the loss or one of its terms, or None."""
 
 
 def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:
@@ -58,9 +58,9 @@ def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:
             leaves[id(variable)] = variable.dtype
             continue
         name = _plain(node)
-        if name not in _HANDS_ON:
+        if name not in _NO_ARITHMETIC:
             formats.update(kind for result in result_metadata(node) if (kind := result.dtype) in HALVES)
-            whole = whole and not name.startswith(_OUT_OF_SIGHT)
+            whole = whole and not name.startswith(_OPAQUE)
         scaler = scaler or read_note(node, SCALED)
         for behind, _ in following:
             if behind is not None and behind not in seen:
@@ -70,7 +70,7 @@ def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:
 
 
 def manual_loss_scale(root: Any) -> float:
-    """The largest product of constants that some term of a loss was multiplied by; 1 without any."""
+    """The largest constant factor of any term of a loss; 1 without one."""
     largest = 1.0
     waiting = [(root, 1.0)]
     for _ in range(_TERMS):
@@ -86,7 +86,7 @@ def manual_loss_scale(root: Any) -> float:
 
 
 def _constant(node: Any, name: str) -> float:
-    """What a product or quotient multiplies by, if one side of it is a single number without a graph."""
+    """The factor of a product or quotient, if one side of it is a single number without a graph."""
     sides = [behind for behind, _ in node.next_functions]
     if sum(side is not None for side in sides) != 1 or (name == "Div" and sides[0] is None):
         return 1.0

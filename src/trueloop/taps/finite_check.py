@@ -1,8 +1,4 @@
-"""Guards of the user's against values that are no numbers: isnan, isinf and isfinite of a single value, nan_to_num of
-anything.
-
-Only calls from the user's own lines are told, so a library's cost one look at the caller.
-"""
+"""Patches the user's checks for NaN and Inf: isnan, isinf and isfinite of a single value, and nan_to_num."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["FiniteCheckTap"]
 
-_QUESTIONS: Final = ("isnan", "isinf", "isfinite")
+_CHECKS: Final = ("isnan", "isinf", "isfinite")
 _REPLACERS: Final = ("nan_to_num", "nan_to_num_")
 
 
@@ -27,29 +23,22 @@ class FiniteCheckTap(Tap):
     topics = ("finite_checked", "nan_replaced")
 
     def install(self) -> None:
-        wraps = [(name, self._wrap_question) for name in _QUESTIONS] + [
-            (name, self._wrap_replacer) for name in _REPLACERS
-        ]
+        wraps = [(name, self._wrap_check) for name in _CHECKS] + [(name, self._wrap_replacer) for name in _REPLACERS]
         self.patches = [Patch(owner, name, wrap) for name, wrap in wraps for owner in (torch, Tensor)]
 
-    def _wrap_question(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_check(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus
 
-        def ask(*args: Any, **kwargs: Any) -> Any:
+        def check(*args: Any, **kwargs: Any) -> Any:
             answer = original(*args, **kwargs)
-            if (
-                not is_unwatched(bus)
-                and not bus.in_backward
-                and args
-                and isinstance(args[0], Tensor)
-                and args[0].numel() == 1
-            ):
+            watched = not is_unwatched(bus) and not bus.in_backward
+            if watched and args and isinstance(args[0], Tensor) and args[0].numel() == 1:
                 caller = sys._getframe(1)
                 if is_users(caller.f_code.co_filename):
                     bus.publish("finite_checked", FiniteCheck(args[0], place_in(caller)))
             return answer
 
-        return ask
+        return check
 
     def _wrap_replacer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus = self.bus

@@ -1,9 +1,8 @@
-"""A forked copy of this process, in which the user's code may be called without any trace in the run: only its answer
-comes back.
+"""Runs the user's code in a forked copy of this process, without side effects on the run: only the result comes back.
 
-The copy has no way out. Its sockets, pipes and files opened for writing lead nowhere, shared memory is read-only in it,
-a file that it tries to write or a program that it tries to start ends it, and so does the clock. Whatever ends it, the
-run goes on as if nothing had been asked; the offsets of open files, which both processes share, are put back.
+The fork is isolated. Its sockets, pipes and writable files are replaced by /dev/null, and shared memory is read-only.
+Writing a file, starting a program, or running too long ends it. The run continues in any case; the offsets of open
+files, which both processes share, are restored.
 """
 
 from __future__ import annotations
@@ -31,36 +30,35 @@ __all__ = ["CannotFork", "run_in_fork"]
 
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _READ: Final = 1
-"""Linux's number for memory that may only be read."""
+"""PROT_READ."""
 _DIE_WITH_PARENT: Final = 1
-"""Linux's number for the wish to be killed when the parent ends."""
+"""PR_SET_PDEATHSIG."""
 _FORBIDDEN: Final = (
-    "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.system", "os.exec", "os.chmod",
-    "os.posix_spawn", "subprocess.Popen", "socket.connect", "socket.bind", "shutil.rmtree", "shutil.move", "sqlite3.connect", "os.putenv",
+    "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.system", "os.exec",
+    "os.chmod",
+    "os.posix_spawn", "subprocess.Popen", "socket.connect", "socket.bind", "shutil.rmtree", "shutil.move",
+    "sqlite3.connect", "os.putenv",
 )  # fmt: skip
-"""Events of Python's auditing that reach out of the process."""
+"""Audit events with effects outside of the process."""
 
 
 class CannotFork(Exception):
-    """The question could not be asked, or not be answered; says why."""
+    """The code could not run in a fork, or not finish; the message says why."""
 
 
 def run_in_fork(work: Callable[[], Any], seconds: float, *, with_cuda: bool = False) -> Any:
-    """What `work` returns in a forked copy of the process; it has so many seconds. Inside a copy, another one may be
-    made.
+    """The result of `work` in a fork of this process, within some seconds. Forks may be nested.
 
-    A process that uses CUDA is copied only if the user's program copies it too, for its workers.
+    A process that uses CUDA is forked only if the user's program forks it too, for its workers.
     """
     if sys.platform != "linux":
-        raise CannotFork("a copy of the process can only be made on Linux")
+        raise CannotFork("forking is only supported on Linux")
     if torch.cuda.is_initialized() and not with_cuda:  # type: ignore[no-untyped-call]
-        raise CannotFork("a process that uses CUDA cannot be copied")
+        raise CannotFork("a process that uses CUDA cannot be forked")
     reading, writing = os.pipe()
     offsets = _offsets()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # Python 3.12 warns of threads; the copy does not use theirs
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about threads; the fork uses none
         child = os.fork()
     if child == 0:
         _answer(work, reading, writing)
@@ -75,7 +73,7 @@ def run_in_fork(work: Callable[[], Any], seconds: float, *, with_cuda: bool = Fa
     if data is None:
         raise CannotFork(f"it took longer than {seconds:g} s")
     if not data:
-        raise CannotFork("it tried to reach out of the process, or died")
+        raise CannotFork("it tried to affect something outside of the process, or died")
     good, value = pickle.loads(data)
     if not good:
         raise CannotFork(str(value).removeprefix("CannotFork: "))
@@ -86,7 +84,7 @@ def run_in_fork(work: Callable[[], Any], seconds: float, *, with_cuda: bool = Fa
 
 
 def _read(reading: int, seconds: float) -> bytes | None:
-    """All that comes, until the other side is closed; None if that takes too long."""
+    """Everything until the other side closes the pipe; None if that takes too long."""
     until = monotonic() + seconds
     pieces: list[bytes] = []
     while (left := until - monotonic()) > 0 and select([reading], [], [], left)[0]:
@@ -102,7 +100,7 @@ def _end(child: int) -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     except ChildProcessError:
-        return  # a handler of the user's has waited for it already
+        return  # a handler of the user's has reaped it already
 
 
 def _numbers() -> list[int]:
@@ -110,14 +108,14 @@ def _numbers() -> list[int]:
 
 
 def _offsets() -> dict[int, int]:
-    """Where each open file stands."""
+    """The offset of each open file."""
     offsets = {}
     for number in _numbers():
         try:
             if stat.S_ISREG(os.fstat(number).st_mode):
                 offsets[number] = os.lseek(number, 0, os.SEEK_CUR)
         except OSError:
-            continue  # the one that has just listed them
+            continue  # the descriptor that listed them
     return offsets
 
 
@@ -125,16 +123,16 @@ def _offsets() -> dict[int, int]:
 
 
 def _answer(work: Callable[[], Any], reading: int, writing: int) -> NoReturn:
-    """In the child: do the work, send what came of it, and leave without any of the program's own goodbyes."""
+    """In the child: run the work, send the result, and exit without the program's exit handlers."""
     try:
         os.close(reading)
-        gc.disable()  # collecting would copy every page of the parent's, and run finalizers of things that are the parent's
+        gc.disable()  # a collection would copy the parent's pages and run its finalizers
         sys.settrace(None)
         sys.setprofile(None)
-        _wall_in(writing)
-        torch.set_num_threads(1)  # the threads of the parent's pool are not here
+        _isolate(writing)
+        torch.set_num_threads(1)  # the parent's thread pool does not exist here
         answer = (True, work())
-    except BaseException as error:  # noqa: BLE001 - of the user's code: it is told to the parent
+    except BaseException as error:  # noqa: BLE001 - raised by the user's code, and reported to the parent
         answer = (False, f"{type(error).__name__}: {str(error)[:200]}")
     try:
         data = pickle.dumps(answer)
@@ -144,7 +142,7 @@ def _answer(work: Callable[[], Any], reading: int, writing: int) -> NoReturn:
         os._exit(0)
 
 
-def _wall_in(writing: int) -> None:
+def _isolate(writing: int) -> None:
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(signal_number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -155,16 +153,16 @@ def _wall_in(writing: int) -> None:
         try:
             kind, writable = os.fstat(number).st_mode, fcntl.fcntl(number, fcntl.F_GETFL) & (os.O_WRONLY | os.O_RDWR)
         except OSError:
-            continue  # the one that has just listed them
+            continue  # the descriptor that listed them
         if number != writing and (writable or not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISCHR(kind))):
             os.dup2(nowhere, number)
     _protect_shared_memory(library)
-    sys.addaudithook(_leave_at_once)
-    setattr(torch, "save", lambda *_, **__: os._exit(1))  # noqa: B010 - it opens its file where Python's auditing does not look
+    sys.addaudithook(_exit_on_side_effect)
+    setattr(torch, "save", lambda *_, **__: os._exit(1))  # noqa: B010 - it opens its file without an audit event
 
 
 def _protect_shared_memory(library: ctypes.CDLL) -> None:
-    """What is mapped into several processes may be read here, but not written: that would be seen outside."""
+    """Make shared mappings read-only: a write would be visible outside."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         shared = [line.split()[0] for line in maps if " rw-s " in line]
     for span in shared:
@@ -172,7 +170,7 @@ def _protect_shared_memory(library: ctypes.CDLL) -> None:
         library.mprotect(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _READ)
 
 
-def _leave_at_once(event: str, arguments: tuple[Any, ...]) -> None:
+def _exit_on_side_effect(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING and arguments[0] != os.devnull:
         os._exit(1)
     if event in _FORBIDDEN:

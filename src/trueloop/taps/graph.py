@@ -1,4 +1,4 @@
-"""Reading autograd graphs: what made a tensor, what stands behind it, how old it is.
+"""Reads autograd graphs: what created a tensor, what is behind it, how old it is.
 
 Nodes are only looked at; nothing is computed, and no reference is kept. A note put into a node's `metadata` lives
 exactly as long as the node does, which is how we learn that a graph has been freed without keeping it alive.
@@ -18,11 +18,11 @@ from trueloop.torch_private.autograd import result_metadata, saved
 __all__ = ["LossShape", "Survey", "broadcast_in", "reduction_of", "scaler_of", "survey", "through_factors"]
 
 _MEAN: Final = 1
-"""torch's number for reduction='mean'."""
+"""torch's code for reduction='mean'."""
 
 
 class LossShape(NamedTuple):
-    """How a loss was put together, seen from its root."""
+    """How a loss was reduced, seen from its root."""
 
     mean: bool
     divided: bool
@@ -30,7 +30,7 @@ class LossShape(NamedTuple):
 
 
 def reduction_of(loss: Tensor) -> LossShape:
-    """Is the loss a plain mean, and was it divided (or multiplied by a constant) after that?"""
+    """Is the loss a plain mean, and was it divided or multiplied by a constant after that?"""
     node: Any = loss.grad_fn
     divided = amp = False
     for _ in range(8):
@@ -50,8 +50,7 @@ def reduction_of(loss: Tensor) -> LossShape:
 
 
 def through_factors(loss: Tensor) -> Iterator[Any]:
-    """The root of a loss, and what stands behind constant factors (`loss / 4`, a GradScaler's): other names of the same
-    loss."""
+    """The root of a loss, and the nodes behind constant factors (`loss / 4`, a GradScaler's)."""
     node: Any = loss.grad_fn
     for _ in range(4):
         if node is None:
@@ -62,7 +61,7 @@ def through_factors(loss: Tensor) -> Iterator[Any]:
 
 
 def scaler_of(loss: Tensor) -> Any:
-    """The GradScaler that multiplied the loss; None without one."""
+    """The GradScaler that scaled the loss, or None."""
     notes = (read_note(node, SCALED) for node in through_factors(loss))
     return next((scaler() for scaler in notes if scaler is not None), None)
 
@@ -71,22 +70,21 @@ def scaler_of(loss: Tensor) -> Any:
 
 
 class Survey(NamedTuple):
-    """What a walk over a graph met."""
+    """The result of a walk over a graph."""
 
     nodes: int
     whole: bool
-    """Every node was met; False: the walk ended at its limit."""
+    """False if the walk ended at its limit."""
     leaves: set[int]
-    """Identities of the tensors that gradients are accumulated in."""
+    """ids of the leaf tensors."""
     stamps: list[Any]
-    """Stamps of earlier walks that had met nodes of this graph."""
+    """Stamps of earlier walks that visited nodes of this graph."""
 
 
 def survey(roots: Sequence[Any], stamp: object, limit: int = 20_000) -> Survey:
-    """Walk over the graph behind some nodes, and leave a stamp on each node that has none.
+    """Walk over the graph behind some nodes, and stamp each node that has no stamp.
 
-    A node that carries an earlier walk's stamp was there at that walk: this holds by construction, in whatever thread
-    it was made.
+    A node with the stamp of an earlier walk existed at that walk, whichever thread created it.
     """
     seen, waiting = set(roots), list(roots)
     leaves: set[int] = set()
@@ -110,17 +108,17 @@ def survey(roots: Sequence[Any], stamp: object, limit: int = 20_000) -> Survey:
 # -- a pairwise loss written by hand --
 
 _POINTWISE: Final = (
-    "Mean", "Sum", "Pow", "Abs", "Mul", "Div", "Neg", "Sqrt", "Log", "Log1P", "Exp", "Cosh", "LogCosh", "Clamp", "ClampMin", "Add",
+    "Mean", "Sum", "Pow", "Abs", "Mul", "Div", "Neg", "Sqrt", "Log", "Log1P", "Exp", "Cosh", "LogCosh", "Clamp",
+    "ClampMin", "Add",
 )  # fmt: skip
-"""What may stand between a loss and the subtraction it is made of: reductions, and functions of one value."""
+"""Operations between a loss and its subtraction: reductions, and elementwise functions."""
 
 
 def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """(shape of the prediction, shape after the subtraction) where [B, 1] met [B] in `(prediction - target)` and became
-    [B, B].
+    """(shape of the prediction, shape after the subtraction) if [B, 1] and [B] were broadcast in `(prediction -
+    target)` to [B, B].
 
-    Only that accident is looked for. A prediction that was given a new dimension on purpose (`x[:, None] - y[None]`) is
-    no accident.
+    Only that accident is reported, not a dimension that was added on purpose (`x[:, None] - y[None]`).
     """
     node: Any = loss.grad_fn
     for _ in range(12):

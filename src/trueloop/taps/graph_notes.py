@@ -1,5 +1,4 @@
-"""Notes in graph nodes. A node carries a dictionary for such things (`metadata`) and drops it when it dies, so nothing
-is kept alive."""
+"""Notes on graph nodes, in their `metadata` dictionary: a note dies with its node, so nothing is kept alive."""
 
 from __future__ import annotations
 
@@ -7,45 +6,34 @@ from typing import Any, Final
 
 from torch import Tensor
 
-__all__ = [
-    "ACTIVATION",
-    "BATCH",
-    "FORWARD",
-    "KEPT",
-    "LOOKED",
-    "SCALED",
-    "SCALER_OFF",
-    "WALKED",
-    "read_note",
-    "write_note",
-]
+__all__ = ["ACTIVATION", "BATCH", "FORWARD", "KEPT", "LOOKED", "SCALED", "SCALER_OFF", "WALKED", "read_note"]
+__all__ += ["write_note"]
 
 ACTIVATION: Final = "trueloop.activation"
 """On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
 BATCH: Final = "trueloop.batch"
-"""On the nodes of what a model made of a batch: an object that dies with the graph."""
+"""On the nodes of a model's outputs for a batch: an object that dies with the graph."""
 FORWARD: Final = "trueloop.forward"
 """On the nodes of a model's outputs: an object that dies with the graph."""
 SCALED: Final = "trueloop.scaled"
 """On the node of a loss that a GradScaler multiplied: a weak reference to the scaler."""
 SCALER_OFF: Final = "trueloop.scaler_off"
-"""On the node of a loss that a GradScaler gave back as it was, because it is switched off: a weak reference to the
-scaler."""
+"""On the node of a loss that a disabled GradScaler returned unchanged: a weak reference to the scaler."""
 KEPT: Final = "trueloop.kept"
 """On the node of a loss: an object that is counted until it dies with the graph."""
 LOOKED: Final = "trueloop.looked"
-"""On the node of a loss: what was read of it and of its targets, to be kept if a backward comes."""
+"""On the node of a loss: facts about it and its targets, used if a backward follows."""
 WALKED: Final = "trueloop.walked"
-"""On every node that was walked: the stamp of the first walk that met it."""
+"""On every node that a walk visited: the stamp of the first such walk."""
 
 
 def write_note(tensor: Tensor, key: str, value: object) -> None:
-    """Put a note on the node that made the tensor; nothing happens if none did."""
+    """Put a note on the node that created the tensor, if there is one."""
     node: Any = tensor.grad_fn
     if node is not None:
         node.metadata[key] = value
 
 
 def read_note(node: Any, key: str) -> Any:
-    """The note with this key; None if there is none."""
+    """The note with this key, or None."""
     return node.metadata.get(key)

@@ -1,9 +1,9 @@
-"""Hidden activations, read from the graph of a loss: relu, sigmoid and tanh keep what they gave until the backward has
-used it.
+"""Hidden activations, read from the graph of a loss: relu, sigmoid and tanh save their output until backward has used
+it.
 
-So a function call and a layer are seen alike, on the steps one chooses, and nothing is patched for it. An activation is
-hidden if a layer with a weight feeds it and all that the loss makes of it goes through further weights: what reaches
-the loss by another way (the model's output, a penalty that asks for zeros) is meant to have the values that it has.
+So function calls and layers look the same, on any chosen step, without patches. An activation is hidden if a layer with
+a weight feeds it, and every path from it to the loss goes through further weights. An activation that reaches the loss
+by another path (the model's output, a penalty for sparsity) has its values on purpose.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _PRODUCTS: Final = ("Addmm", "Mm", "Linear")
 _TURNS: Final = ("T", "Transpose", "Permute")
 _CONVOLUTION: Final = "Convolution"
 _FAR: Final = 8
-"""Nodes between an activation and the layer that feeds it: a norm, views, a residual sum."""
+"""Nodes between an activation and its layer: a norm, views, a residual sum."""
 
 
 class Activation(NamedTuple):
-    """One use of an activation function. Holds live tensors: not to be kept."""
+    """One use of an activation function. Holds live tensors: do not keep it."""
 
     function: Function
     weight: Tensor
     """Of the layer that feeds it."""
     dimension: int
-    """Of the values: the one that counts units."""
+    """The dimension of the values that counts units."""
     rows: int
-    """Of the weight: the dimension that counts units."""
+    """The dimension of the weight that counts units."""
     values: Tensor
     gate: bool
-    """Something else than a weight (a product, a sum) takes its values first, as with a gate."""
+    """Its values go into a product or sum before any weight, as with a gate."""
 
 
 def hidden_activations(root: Any, limit: int = 20_000) -> list[Activation]:
-    """Those in the graph behind a node, the nearest to the loss first."""
+    """The hidden activations in the graph behind a node, nearest to the loss first."""
     users: dict[Any, list[Any]] = {root: []}
     waiting = [root]
     while waiting and len(users) < limit:
@@ -72,7 +72,7 @@ def _function(node: Any) -> Function | None:
 
 
 def _before_any_weight(root: Any, limit: int) -> set[Any]:
-    """Nodes that reach the loss by some way on which no weight is."""
+    """Nodes with a path to the loss that has no weight on it."""
     seen, waiting = {root}, [root]
     while waiting and len(seen) < limit:
         node = waiting.pop()
@@ -86,7 +86,7 @@ def _before_any_weight(root: Any, limit: int) -> set[Any]:
 
 
 def _weight_of(node: Any) -> Tensor | None:
-    """The matrix, or kernel, that an operation applies: a parameter among its operands, perhaps transposed or cast."""
+    """The weight that an operation applies: a parameter among its operands, perhaps transposed or cast."""
     for behind in _behind(node):
         for _ in range(3):
             following = behind.next_functions
@@ -120,8 +120,7 @@ def _activation(node: Any, users: dict[Any, list[Any]]) -> Activation | None:
 
 
 def _layer_feeding(node: Any) -> Any:
-    """The product or convolution behind an activation, seen through norms, views, biases and residual sums; None where
-    there is neither."""
+    """The product or convolution behind an activation, through norms, views, biases and residual sums; or None."""
     for _ in range(_FAR):
         inner = [behind for behind in _behind(node) if behind.next_functions]
         if not inner:
@@ -141,7 +140,7 @@ def _is_transposed(layer: Any) -> bool:
 
 
 def _is_gated(user: Any, users: dict[Any, list[Any]], depth: int = 0) -> bool:
-    """Does anything but a weight, seen through views, norms and dropout, take the values?"""
+    """Does anything but a weight, through views, norms and dropout, use the values?"""
     if _weight_of(user) is not None and (_plain(user) in _PRODUCTS or _plain(user) == _CONVOLUTION):
         return False
     if depth >= _FAR or not (is_view(user) or _plain(user) in _NORMS or _drops(user)):

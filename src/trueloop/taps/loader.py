@@ -1,4 +1,4 @@
-"""DataLoaders: each pass over one, and each batch it yields. The loader itself is left alone."""
+"""Patches DataLoader iteration: each pass over a loader, and each batch. The loader itself is not changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from trueloop.torch_private.dataloader import LoaderIterator, stacks_samples
 __all__ = ["LoaderTap"]
 
 TIMED_STEPS: Final = 256
-"""Steps in which the time that a thread computes is measured: the question costs half a microsecond, which is not to be
-paid for ever."""
+"""Steps in which the loading thread's CPU time is measured, at half a microsecond each."""
 
 
 class LoaderTap(Tap):
@@ -29,9 +28,9 @@ class LoaderTap(Tap):
     def __init__(self, bus: Bus, on_start: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
         self._on_start = on_start
-        """Told also while the bus sleeps: a new pass may be a validation, and worth waking up for."""
+        """Called even while the bus sleeps: a new pass may be a validation, which is worth watching."""
         self._loaders: WeakKeyDictionary[Any, tuple[ref[DataLoader[Any]], int]] = WeakKeyDictionary()
-        """Whose iterator it is; the iterator itself does not say."""
+        """The loader of each iterator, which does not know it."""
 
     def install(self) -> None:
         self.patches = [Patch(DataLoader, "__iter__", self._wrap_iter)]

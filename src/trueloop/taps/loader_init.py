@@ -1,4 +1,4 @@
-"""DataLoaders, when they are built: the line where workers and pinned memory are asked for."""
+"""Patches DataLoader.__init__: the line that sets workers and pinned memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LoaderInitTap"]
 
 
 class LoaderInitTap(Tap):
-    """Told also while the bus sleeps: it happens once."""
+    """Publishes even while the bus sleeps: it happens once."""
 
     topics = ("loader_built",)
 

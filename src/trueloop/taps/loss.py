@@ -1,7 +1,7 @@
-"""Loss functions of torch.nn.functional; the nn.XLoss modules look them up there at each call, so they are seen too.
+"""Patches the loss functions of torch.nn.functional, which the nn.XLoss modules call too.
 
-A listener may ask, on a call, to hear what predictions are compared with (`(out.argmax(1) == y)`): from then on argmax,
-round and == are watched as well. Most runs never ask, and pay nothing.
+An observer may ask, during a call, for comparisons with predictions (`out.argmax(1) == y`): from then on argmax, round
+and == are patched too. Most runs never need it, and pay nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOSSES: Final = (
 
 _Kind = Literal["argmax", "round"]
 _PREDICTORS: Final[dict[str, _Kind]] = {"argmax": "argmax", "max": "argmax", "round": "round"}
-"""What turns scores into a prediction; max only where it gives indices too."""
+"""Functions that turn scores into a prediction; max only if it returns indices."""
 
 
 class LossTap(Tap):
@@ -59,9 +59,7 @@ class LossTap(Tap):
         names = tuple(signature(original).parameters)
 
         def loss(*args: Any, **kwargs: Any) -> Any:
-            began = (
-                0 if is_unwatched(bus) else perf_counter_ns()
-            )  # a clock inside of what is compiled would break the graph
+            began = 0 if is_unwatched(bus) else perf_counter_ns()  # a clock in compiled code would break the graph
             output = original(*args, **kwargs)
             if is_unwatched(bus) or bus.in_backward:
                 return output
@@ -112,7 +110,7 @@ class LossTap(Tap):
         return equal
 
     def _kind_of(self, tensor: Tensor) -> _Kind | None:
-        """Whether it is a prediction, or a view of one."""
+        """The kind of prediction that a tensor, or the base of a view, is; or None."""
         for candidate in (tensor, view_base(tensor)):
             known = None if candidate is None else self._predictions.get(id(candidate))
             if known is not None and known[0]() is candidate:

@@ -1,8 +1,8 @@
-"""Where values that should stay apart meet: the operation in which samples mix, or in which the future becomes visible.
+"""Finds the operation in which samples of a batch mix, or in which later time steps become visible.
 
-A run of a twin is recorded, operation by operation; further runs with other inputs are compared with it. An element
-that changes when one sample is replaced, and also when the others are, is a mixture; the first operation that makes one
-is where they meet.
+A run of a replay copy is recorded, operation by operation, and compared with runs on other inputs. An element that
+changes when one sample is replaced, and also when the others are, is a mixture; the first operation with one is the
+cause.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from trueloop.taps.replay_copy import Inputs, ReplayCopy, Trace
 __all__ = ["MixingPoint", "Summaries", "changed", "find_future_leak", "find_sample_mixing"]
 
 RECORDED: Final = 128 * 2**20
-"""Bytes of intermediate values that are kept for one comparison at most."""
+"""Limit for intermediate values of one comparison, in bytes."""
 SAME: Final = 1e-5
-"""Relative to the largest value: below it two values are the same sum in another order."""
+"""Relative to the largest value: a smaller difference is rounding."""
 _REARRANGING: Final = frozenset(
-    {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim", "t", "flip", "roll", "view_as", "resize"}
+    {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim", "t", "flip", "roll",
+    "view_as", "resize"}
 )  # fmt: skip
-"""Operations that only put values elsewhere."""
+"""Operations that only rearrange values."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixingPoint:
-    """The operation in which values meet."""
+    """The operation in which values mix."""
 
     operation: str
     layer: str
     place: Place | None
-    """The user's line inside the model; None if only a library's lines are there."""
+    """The user's line inside the model, or None."""
     shape: tuple[int, ...]
-    """Of what came out."""
+    """Of the output."""
     given: tuple[int, ...]
-    """Shape of the first tensor that went in."""
+    """Shape of the first input tensor."""
     over_first: bool
     """A softmax over dimension 0."""
 
@@ -55,18 +56,18 @@ class _Step:
 
 
 class Recording(Trace):
-    """Every operation of a run, and a copy of what came out."""
+    """Every operation of a run, with a copy of its output."""
 
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[_Step] = []
-        self._room = RECORDED
+        self._bytes_left = RECORDED
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         made = next(tensors_in(output), None)
-        if made is None or self._room <= 0:
+        if made is None or self._bytes_left <= 0:
             return
-        self._room -= made.numel() * made.element_size()
+        self._bytes_left -= made.numel() * made.element_size()
         first = next(tensors_in((args, kwargs)), made)
         point = MixingPoint(
             name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made)
@@ -75,26 +76,26 @@ class Recording(Trace):
 
 
 class Comparison(Trace):
-    """A run with other inputs: per operation of the recording, which elements came out otherwise."""
+    """A run with other inputs: the elements that changed, for each recorded operation."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self._recording = recording
         self.masks: list[Tensor] = []
-        self._together = True
+        self._aligned = True
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         made = next(tensors_in(output), None)
-        if made is None or not self._together or len(self.masks) >= len(self._recording.steps):
+        if made is None or not self._aligned or len(self.masks) >= len(self._recording.steps):
             return
         step = self._recording.steps[len(self.masks)]
-        self._together = step.point.operation == name and step.made.shape == made.shape
-        if self._together:  # a forward that takes another way for other values can only be followed so far
+        self._aligned = step.point.operation == name and step.made.shape == made.shape
+        if self._aligned:  # a forward that branches on values can only be compared up to the branch
             self.masks.append(changed(step.made, made))
 
 
 class Summaries(Trace):
-    """Every value of a run that has no dimension for time; in a second run the same values are put in their places."""
+    """Records every value without a time dimension; a second run replaces its own by them."""
 
     def __init__(self, with_time: set[int], before: list[list[Tensor]] | None = None) -> None:
         super().__init__()
@@ -132,14 +133,14 @@ def changed(before: Tensor, after: Tensor) -> Tensor:
 
 
 def find_sample_mixing(
-    twin: ReplayCopy, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int
+    replay: ReplayCopy, plain: Inputs, others: Inputs, own: Inputs, kept: int, samples: int
 ) -> MixingPoint | None:
-    """Inputs of three runs: as they were, with the other samples replaced, with the kept sample replaced."""
+    """Inputs of three runs: the original, with the other samples replaced, with the kept sample replaced."""
     recording = Recording()
-    twin.run(plain, recording)
+    replay.run(plain, recording)
     by_others, by_own = Comparison(recording), Comparison(recording)
-    twin.run(others, by_others)
-    twin.run(own, by_own)
+    replay.run(others, by_others)
+    replay.run(own, by_own)
     rearranged: MixingPoint | None = None
     for step, theirs, its in zip(recording.steps, by_others.masks, by_own.masks, strict=False):
         if bool((theirs & its).any()):
@@ -150,25 +151,27 @@ def find_sample_mixing(
     return rearranged
 
 
-def find_future_leak(twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int) -> MixingPoint | None:
-    """Inputs of two runs: as they were, and with everything after the position replaced."""
+def find_future_leak(
+    replay: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int
+) -> MixingPoint | None:
+    """Inputs of two runs: the original, and with everything after the position replaced."""
     recording = Recording()
-    twin.run(plain, recording)
+    replay.run(plain, recording)
     comparison = Comparison(recording)
-    twin.run(later, comparison)
+    replay.run(later, comparison)
     for step, mask in zip(recording.steps, comparison.masks, strict=False):
         times = [dim for dim, size in enumerate(mask.shape) if size == length]
         if not times or step.point.operation in _REARRANGING:
             continue
         if len(times) > 1 and "softmax" not in step.point.operation:
-            continue  # scores of all pairs: they are masked afterwards
+            continue  # attention scores of all pairs: they are masked later
         if bool(mask.narrow(times[-2] if len(times) > 1 else times[0], 0, position + 1).any()):
             return step.point
     return None
 
 
 def _line() -> Place | None:
-    """The user's line that runs the operation, inside the twin."""
+    """The user's line that runs the operation, inside the replay copy."""
     frame = sys._getframe(2)
     while frame.f_code is not ReplayCopy.run.__code__ and frame.f_back is not None:
         if is_users(frame.f_code.co_filename):

@@ -1,9 +1,8 @@
-"""Calls of modules: the outermost always, inner ones on deep steps.
+"""Patches `nn.Module.__call__`: publishes the outermost calls, and inner ones on deep steps.
 
-`nn.Module.__call__` itself is wrapped: nothing of ours is in the model (to be pickled or copied with it), every module
-is seen, the cost is one frame, and a traceback has the lines it always had. The compiler is told that the wrapper is
-the call it knows, so it goes straight to `forward` as ever, and its graphs are the same; a compiled module is seen from
-outside.
+The class is patched, not the model: nothing is pickled or copied with it, every module is covered, the cost is one
+frame, and tracebacks are unchanged. The compiler accepts the wrapper as the usual call, so it still inlines `forward`
+and compiles the same graphs; a compiled module is seen from outside.
 """
 
 from __future__ import annotations

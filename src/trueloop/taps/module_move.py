@@ -1,5 +1,4 @@
-"""Models that are moved: to(), cuda(), cpu(), and the changes of type. Rare calls, unless somebody makes them in every
-step."""
+"""Patches the methods that move a module or change its dtype: to(), cuda(), cpu(), half() ..."""
 
 from __future__ import annotations
 
@@ -30,24 +29,24 @@ class ModuleMoveTap(Tap):
         bus, function = self.bus, original.__name__
 
         def moved(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            # Inside a call of a model it is the model's own way of working: layers that are brought in when they are
-            # needed.
+            # Inside a model call it is the model's own way of working: layers that are loaded on demand.
             if is_unwatched(bus) or bus.call is not None:
                 return original(module, *args, **kwargs)
-            caller = sys._getframe(1)  # a library that moves a model knows why
+            caller = sys._getframe(1)  # skip a library that moves a model
             if not is_users(caller.f_code.co_filename):
                 return original(module, *args, **kwargs)
-            before, began = _whereabouts(module), perf_counter_ns()
+            before, began = _device_and_dtype(module), perf_counter_ns()
             result = original(module, *args, **kwargs)
             took = perf_counter_ns() - began
             bus.publish(
-                "module_moved", ModuleMove(module, function, _whereabouts(module) != before, place_in(caller), took)
+                "module_moved",
+                ModuleMove(module, function, _device_and_dtype(module) != before, place_in(caller), took),
             )
             return result
 
         return moved
 
 
-def _whereabouts(module: nn.Module) -> tuple[torch.device, torch.dtype] | None:
+def _device_and_dtype(module: nn.Module) -> tuple[torch.device, torch.dtype] | None:
     first = next(module.parameters(), None)
     return None if first is None else (first.device, first.dtype)

@@ -1,8 +1,8 @@
-"""A forward, run once more to see where a value stopped being a number. Nothing of the user's is changed by it.
+"""Repeats a forward to find the operation that produced the first NaN or Inf, without side effects.
 
-While it runs, every module of the model stands on a copy of its attributes (buffers cloned, lists and dictionaries
-copied), so whatever the forward writes is thrown away; random generators are put back, prints go nowhere, and hooks of
-the user's own are left out.
+During the replay every module works on a copy of its attributes (buffers cloned, lists and dictionaries copied), so
+whatever the forward writes is discarded. Random generators are restored, prints are suppressed, and the user's hooks
+are skipped.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MASKING: Final = (
     "triu",
     "tril",
 )
-"""Operations that put minus infinity in place on purpose."""
+"""Operations that write -inf on purpose."""
 _TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")
-"""Operations that turn a mask's minus infinity into infinity."""
+"""Operations that turn the -inf of a mask into +inf."""
 _STEEP_AT_ZERO: Final = (
     "sqrt",
     "norm",
@@ -58,12 +58,12 @@ _STEEP_AT_ZERO: Final = (
     "std",
     "atan2",
 )
-"""Operations whose slope has no value at zero."""
+"""Operations without a finite gradient at zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The operation that made the first value that is no number."""
+    """The operation that produced the first NaN or Inf."""
 
     layer: str
     operation: str
@@ -73,7 +73,7 @@ class Origin:
 
 
 def autocast_now() -> tuple[str, torch.dtype] | None:
-    """(device, type) of the autocast that is on, if one is."""
+    """(device, dtype) of the active autocast, or None."""
     for device in ("cuda", "cpu"):
         if torch.is_autocast_enabled(device):
             return device, torch.get_autocast_dtype(device)
@@ -81,7 +81,7 @@ def autocast_now() -> tuple[str, torch.dtype] | None:
 
 
 class Replay(TorchFunctionMode):
-    """Runs a model's forward and looks at what each operation takes and gives."""
+    """Runs a model's forward and checks the inputs and outputs of each operation."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -92,11 +92,12 @@ class Replay(TorchFunctionMode):
         self._first_nan: Origin | None = None
         self._nan_out_of_infinity = False
         self.steep: Origin | None = None
-        """The first operation that was met at zero, where its slope has no value."""
+        """The first operation at zero, where its gradient is not finite."""
 
     @property
     def origin(self) -> Origin | None:
-        """A nan that came out of infinities goes back to the operation that overflowed; masks are not meant by that."""
+        """The operation that overflowed, if the first NaN came from an Inf that is not a mask; else that of the first
+        NaN."""
         if self._first_nan is None or (self._nan_out_of_infinity and self._first_infinity is not None):
             return self._first_infinity
         return self._first_nan
@@ -113,14 +114,14 @@ class Replay(TorchFunctionMode):
         try:
             with (
                 fence(),
-                _standing_on_copies(self._model),
+                _copied_attributes(self._model),
                 redirect_stdout(io.StringIO()),
                 torch.set_grad_enabled(grad),
                 torch.autocast(device, kind, enabled=autocast is not None),
                 self,
             ):
                 self._model(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - a forward that cannot be repeated tells nothing, and must not end the run
+        except Exception:  # noqa: BLE001 - a forward that cannot be repeated must not end the run
             return False
         finally:
             for hook in hooks:
@@ -148,7 +149,7 @@ class Replay(TorchFunctionMode):
             had_overflow = any(bool(t.isposinf().any()) for t in inputs)
             range_before = bounds(inputs)
             if self.steep is None and name in _STEEP_AT_ZERO and inputs:
-                self._look_for_zero(name, args, inputs[0], range_before)
+                self._check_zero(name, args, inputs[0], range_before)
         output = func(*args, **given)
         with torch.no_grad():
             made = [t.detach() for t in tensors_in(output) if t.is_floating_point()]
@@ -162,7 +163,7 @@ class Replay(TorchFunctionMode):
                     self._first_infinity = self._origin(name, range_before, "inf")
         return output
 
-    def _look_for_zero(
+    def _check_zero(
         self, name: str, args: tuple[Any, ...], taken: Tensor, range_before: tuple[float, float] | None
     ) -> None:
         exponent = args[1] if name == "pow" and len(args) > 1 else 0.5
@@ -177,8 +178,8 @@ class Replay(TorchFunctionMode):
 
 
 @contextmanager
-def _standing_on_copies(model: nn.Module) -> Iterator[None]:
-    """Each module gets a copy of its attributes; the real ones come back untouched, whatever was written."""
+def _copied_attributes(model: nn.Module) -> Iterator[None]:
+    """Each module works on a copy of its attributes; the originals are restored."""
     kept = [(module, module.__dict__) for module in model.modules()]
     try:
         for module, attributes in kept:

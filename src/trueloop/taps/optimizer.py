@@ -1,6 +1,6 @@
-"""Optimizers: when they are built, and each step. Hooks of torch's own, which fire for user-written optimizers too.
+"""Patches Optimizer.__init__ and hooks each step, by torch's own hooks, which work for user-written optimizers too.
 
-This tap counts the steps of the run, so it is always installed and never sleeps; it also decides when the others do.
+This tap counts the steps of the run, so it is always installed and never sleeps.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ class OptimizerTap(Tap):
     def __init__(self, bus: Bus, after_step: Callable[[], None]) -> None:
         super().__init__(bus)
         self._after_step = after_step
-        """Called when a step has been counted: the budget decides here who sleeps."""
+        """Called after each counted step: the budget decides which taps sleep."""
         self._handles: list[Any] = []
         self._taken: Counter[int] = bus.steps_taken
         """Steps by the number of the optimizer."""
         self._calls: list[StepCall | None] = []
-        """The steps under way, outermost first: an optimizer may wrap another. None for one that began while the bus
-        slept."""
+        """Running steps, outermost first: optimizers may be nested. None for a step that began while the bus slept."""
 
     def install(self) -> None:
         self.patches = [Patch(Optimizer, "__init__", self._wrap_init)]
@@ -61,7 +60,7 @@ class OptimizerTap(Tap):
         if _is_compiling() or compiler_callback() is not None or bus.busy:
             return
         if self._calls:
-            del self._calls[steps_running() - 1 :]  # an earlier step raised, and the user went on
+            del self._calls[steps_running() - 1 :]  # an earlier step raised, and the user continued
         bus.in_step = len(self._calls) + 1
         if not bus.awake:
             self._calls.append(None)

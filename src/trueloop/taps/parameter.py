@@ -1,5 +1,4 @@
-"""Parameters given to modules, at first and later: `module.weight = parameter` ends here too. Told also while the bus
-sleeps."""
+"""Patches register_parameter, which `module.weight = parameter` calls too. Publishes even while the bus sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frame -> the user's line: the nearest frame that is neither torch's, nor a library's, nor ours."""
+"""Frame -> the user's line: the nearest frame outside of torch, libraries and trueloop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trueloop.usercode.ownership import claim, is_users
 __all__ = ["UNSEEN", "caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
 
 UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
-"""The file name of our wrappers' code. `warnings` skips frames whose file name contains these two words when it counts a
-stacklevel, so a warning points to the same line as without trueloop."""
+"""The file name of our wrappers' code. `warnings` skips frames whose file name contains these two words when it counts
+a stacklevel, so a warning points to the same line as without trueloop."""
 
 _places: dict[tuple[CodeType, int], Place] = {}
 
 
 def frame_here(depth: int = 1) -> FrameType | None:
-    """The nearest frame of the user's, from the caller outwards."""
+    """The nearest frame of the user's code, from the caller outward."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         if is_users(frame.f_code.co_filename):
@@ -30,7 +30,7 @@ def frame_here(depth: int = 1) -> FrameType | None:
 
 
 def caller_of(frame: FrameType) -> FrameType:
-    """The frame itself, or the one that called it where it belongs to another patch of ours on the same function."""
+    """The frame itself, or its caller if it belongs to another patch of trueloop's on the same function."""
     while frame.f_code.co_filename == UNSEEN and frame.f_back is not None:
         frame = frame.f_back
     return frame
@@ -43,13 +43,12 @@ def here(depth: int = 1) -> Place | None:
 
 
 def is_direct(depth: int = 1) -> bool:
-    """Is the caller itself the user's, with no library between? Depth 1 asks for the function that calls the one that
-    asks."""
+    """Is the caller the user's own code? Depth 1 is the caller of the function that asks."""
     return is_users(sys._getframe(depth + 1).f_code.co_filename)
 
 
 def place_in(frame: FrameType) -> Place:
-    """The line a frame stands at. Kept, because the same few lines come again at every step."""
+    """The line of a frame. Cached, because the same few lines come again at every step."""
     key = (frame.f_code, frame.f_lineno)
     place = _places.get(key)
     if place is None:

@@ -1,7 +1,6 @@
-"""Where random numbers come from: the global generators, those that an object keeps, and who seeds them.
+"""The sources of random numbers: global generators, generators that an object holds, and the calls that seed them.
 
-For use in a copy of the process only (`fork.run_in_fork`): reading and setting states is harmless, replacing the
-functions that seed is not.
+Only for use in a forked process (`fork.run_in_fork`), because it replaces the seeding functions.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from trueloop.taps.place import here
 __all__ = ["Part", "RandomStates", "SeedRecorder", "is_generator", "parts_of", "reseed"]
 
 DEPTH: Final = 6
-"""How far one follows attributes: a dataset in a subset in a wrapper, and its transforms."""
+"""Levels of attributes that are searched: a dataset in a subset in a wrapper, and its transforms."""
 MOST: Final = 4000
-"""Objects that are looked at: enough for any program's own parts, and few enough to take no time."""
+"""Objects that are searched: enough for any program, and fast."""
 FEW: Final = 64
-"""Items of a container that are all looked at; of larger ones, those at the keys that are drawn."""
+"""Containers up to this size are searched completely; of larger ones, only the keys that are drawn."""
 
 _GENERATORS: Final = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), type, range)
@@ -35,11 +34,11 @@ _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), type, range)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A tensor, an array or a generator that an object keeps, and the attribute (or global name) that leads to it."""
+    """A tensor, an array or a generator that an object holds, and the attribute or global name that leads to it."""
 
     value: Any
     owner: Any
-    """Who has the attribute; None for a global name."""
+    """The object with the attribute; None for a global name."""
     attribute: str
     path: str
     """The file of a global name."""
@@ -50,7 +49,7 @@ def is_generator(value: object) -> bool:
 
 
 def parts_of(root: Any, keys: list[Any]) -> Iterator[Part]:
-    """What an object keeps, by its attributes, and by the global names that its methods read; each thing once."""
+    """What an object holds in attributes, and in global names that its methods read; each thing once."""
     waiting: list[tuple[Any, Part, int]] = [(root, Part(root, None, "", ""), 0)]
     seen: set[int] = set()
     while waiting and len(seen) < MOST:
@@ -114,56 +113,50 @@ def _read_by(function: FunctionType) -> Iterator[tuple[Any, str, str]]:
 
 
 class RandomStates:
-    """The states of the global generators and of some others, as of now."""
+    """The current states of the global generators and of some others."""
 
     def __init__(self, generators: list[Any]) -> None:
         self._generators = generators
         self._global = GlobalRandomStates(devices=False)
         self._own = [_state_of(generator) for generator in generators]
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         self._global.restore()
         for generator, state in zip(self._generators, self._own, strict=True):
             _set_state(generator, state)
 
-    def moved(self) -> list[Any]:
-        """Those of the other generators that have been drawn from since."""
+    def used(self) -> list[Any]:
+        """The other generators that have been drawn from since."""
         pairs = zip(self._generators, self._own, strict=True)
-        return [generator for generator, state in pairs if _told(_state_of(generator)) != _told(state)]
+        return [generator for generator, state in pairs if _comparable(_state_of(generator)) != _comparable(state)]
 
 
 def _state_of(generator: Any) -> Any:
     if isinstance(generator, numpy.random.Generator):
         return generator.bit_generator.state
-    if isinstance(generator, numpy.random.RandomState):
-        return generator.get_state()
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
 def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, numpy.random.Generator):
         generator.bit_generator.state = state
-    elif isinstance(generator, numpy.random.RandomState):
-        generator.set_state(state)
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
     else:
-        generator.set_state(state)
+        (generator.setstate if isinstance(generator, random.Random) else generator.set_state)(state)
 
 
-def _told(state: Any) -> object:
-    """A state as something that compares by value."""
+def _comparable(state: Any) -> object:
+    """A state as a value that can be compared with ==."""
     if isinstance(state, torch.Tensor):
         return bytes(state.tolist())
     if isinstance(state, dict):
-        return {name: _told(value) for name, value in state.items()}
+        return {name: _comparable(value) for name, value in state.items()}
     if isinstance(state, tuple):
-        return tuple(_told(value) for value in state)
+        return tuple(_comparable(value) for value in state)
     return state.tobytes() if isinstance(state, numpy.ndarray) else state
 
 
 def reseed(generator: Any, seed: int) -> None:
-    """Other random numbers from here on."""
+    """Make a generator return different numbers from now on."""
     if isinstance(generator, numpy.random.Generator):
         generator.bit_generator.state = type(generator.bit_generator)(seed).state
     elif isinstance(generator, torch.Generator):
@@ -172,50 +165,49 @@ def reseed(generator: Any, seed: int) -> None:
         generator.seed(seed)
 
 
-# -- who seeds --
+# -- seeding --
 
 
 @dataclass
 class SeedRecorder:
-    """Stands in for the functions that seed: notes who calls them with what, and, if deaf, seeds with something else
-    each time."""
+    """Replaces the seeding functions: records calls and seeds, and, if `deaf`, uses a different seed each time."""
 
     deaf: bool = False
     notes: list[tuple[str, str]] = field(default_factory=list)
-    """(function, seed as written out)."""
+    """(function, repr of the seed)."""
     place: Place | None = None
-    """The first line of the user's that seeded."""
+    """The user's first line that seeds."""
     _count: int = 0
 
     def install(self) -> None:
-        listen = self._listening
-        random.seed = listen(random.seed, "random.seed")
-        numpy.random.seed = listen(numpy.random.seed, "numpy.random.seed")
-        torch.manual_seed = torch.random.manual_seed = listen(torch.manual_seed, "torch.manual_seed")
-        numpy.random.default_rng = listen(numpy.random.default_rng, "numpy.random.default_rng", makes=True)
+        wrap = self._wrap
+        random.seed = wrap(random.seed, "random.seed")
+        numpy.random.seed = wrap(numpy.random.seed, "numpy.random.seed")
+        torch.manual_seed = torch.random.manual_seed = wrap(torch.manual_seed, "torch.manual_seed")
+        numpy.random.default_rng = wrap(numpy.random.default_rng, "numpy.random.default_rng", makes=True)
         seedings = self
 
         class Twister(random.Random):
             def seed(self, a: Any = None, version: int = 2) -> None:
-                super().seed(seedings.heard("random.Random", a), version)
+                super().seed(seedings.record("random.Random", a), version)
 
         class Mersenne(numpy.random.RandomState):
             def __init__(self, seed: Any = None) -> None:
-                super().__init__(seedings.heard("numpy.random.RandomState", seed))
+                super().__init__(seedings.record("numpy.random.RandomState", seed))
 
         class Philox(torch.Generator):
             def manual_seed(self, seed: int) -> torch.Generator:
-                return super().manual_seed(seedings.heard("torch.Generator.manual_seed", seed))
+                return super().manual_seed(seedings.record("torch.Generator.manual_seed", seed))
 
-        for module, name, set_base_folder in (
+        for module, name, replacement in (
             (random, "Random", Twister),
             (numpy.random, "RandomState", Mersenne),
             (torch, "Generator", Philox),
         ):
-            setattr(module, name, set_base_folder)
+            setattr(module, name, replacement)
 
-    def heard(self, function: str, seed: Any) -> Any:
-        """What to seed with."""
+    def record(self, function: str, seed: Any) -> Any:
+        """Record a call; returns the seed to use."""
         place = here(3)
         if place is None or seed is None:
             return seed  # a library's own, or fresh entropy
@@ -224,10 +216,10 @@ class SeedRecorder:
         self._count += 1
         return 7919 * self._count if self.deaf else seed
 
-    def _listening(self, original: Callable[..., Any], name: str, *, makes: bool = False) -> Callable[..., Any]:
+    def _wrap(self, original: Callable[..., Any], name: str, *, makes: bool = False) -> Callable[..., Any]:
         def seed(*args: Any, **kwargs: Any) -> Any:
             given = [*args, *kwargs.values(), None][0]
-            used = self.heard(name, given)
+            used = self.record(name, given)
             return original(used) if makes or not self.deaf else None
 
         return seed

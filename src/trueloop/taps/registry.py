@@ -1,13 +1,13 @@
-"""All taps, put in place for a bus and taken out again; and the budget that sends them to sleep.
+"""Installs and removes all taps of a bus, and lets them sleep to stay inside the budget.
 
-The first steps of a run are always watched. With a budget, watched windows then alternate with pauses, whose length
-follows from what watching is *measured* to cost: the median time of watched steps against unwatched ones, in this very
-run.
+The first steps of a run are always watched. With a budget, watched windows then alternate with pauses. The length of a
+pause follows from the *measured* cost: the median time of watched steps against unwatched ones in this run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter_ns
 from typing import Final
@@ -40,17 +40,17 @@ from trueloop.taps.transfer import TransferTap
 __all__ = ["TapRegistry"]
 
 FIRST_WINDOW: Final = 16
-"""Steps that are always watched: enough for every rule that needs a few steps in a row."""
+"""Steps that are always watched: enough for rules that need several steps in a row."""
 WINDOW: Final = 6
-"""Steps of each later window: a step is judged against the one before it."""
+"""Steps of each later window: a step is compared with the one before it."""
 FIRST_PAUSE: Final = 60
 """Steps of the first pause, before the cost is known."""
 LONGEST_PAUSE: Final = 2000
-"""However small the budget, a change in a long run (another phase, a thawed layer) is to be seen at some time."""
+"""With any budget, a change in a long run (a new phase, an unfrozen layer) must be seen eventually."""
 WATCHED_PASSES: Final = 3
-"""Passes over data, from each line, that wake the taps: more would leave no pause where epochs are short."""
-EDGES: Final = frozenset(edge for row in TRANSFER_WINDOWS for edge in (row.start, row.stop))
-"""Steps at which a row of closely watched ones begins, or has ended."""
+"""Passes over data, per line, that wake the taps: more would leave no pause if epochs are short."""
+EDGES: Final = frozenset(edge for window in TRANSFER_WINDOWS for edge in (window.start, window.stop))
+"""Steps at which a transfer window begins or has ended."""
 REMEMBERED: Final = 200
 """Step times kept on each side for the median."""
 
@@ -66,10 +66,12 @@ class TapRegistry:
         self.unwatched_steps = 0
         every: list[Tap] = [
             LoaderInitTap(bus), ModuleMoveTap(bus),
-            ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus), ScalerTap(bus),
-            DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus), ParameterTap(bus),
+            ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
+            ScalerTap(bus),
+            DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus),
+            ParameterTap(bus),
             OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
-            CollectiveTap(bus), TransferTap(bus),  # the last to patch, which they do while the run goes on: the first to be taken out
+            CollectiveTap(bus), TransferTap(bus),  # last: they patch during the run, and must be removed first
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
         self._taps = [tap for tap in every if isinstance(tap, always) or bus.has_subscribers(*tap.topics)]
@@ -77,14 +79,17 @@ class TapRegistry:
         self._times: dict[bool, list[int]] = {True: [], False: []}
         self._stepped_at = 0
         self._passes: Counter[Place | None] = Counter()
-        """Over data, by the line that begins them."""
+        """Passes over data, by the line that starts them."""
 
     def install(self) -> None:
+        self._for_each(lambda tap: tap.install())
+
+    def _for_each(self, action: Callable[[Tap], None]) -> None:
         for tap in tuple(self._taps):
             try:
-                tap.install()
-            except Exception:  # noqa: BLE001 - a torch that we do not fit must not keep anybody from training
-                self.bus.fail(f"{type(tap).__name__} does not fit this torch and was left out")
+                action(tap)
+            except Exception:  # noqa: BLE001 - an incompatible torch must not stop the training
+                self.bus.fail(f"{type(tap).__name__} does not work with this torch and was removed")
                 self._taps.remove(tap)
                 tap.remove()
 
@@ -95,7 +100,7 @@ class TapRegistry:
 
     @property
     def overhead(self) -> float | None:
-        """What watching cost, as a share of the unwatched step; None before both kinds were measured."""
+        """The cost of watching as a fraction of an unwatched step; None before both were measured."""
         watched, plain = self._times[True], self._times[False]
         if len(watched) < WINDOW or len(plain) < WINDOW:
             return None
@@ -113,19 +118,10 @@ class TapRegistry:
             bus.stop_reason = f"--steps {self.last_step}"
         bus.deep = bus.step < bus.deep_until
         if bus.step in EDGES:
-            self._turn_rows()
+            self._for_each(lambda tap: tap.window_changed())
         if self.budget is not None and bus.step >= self._next_change:
             self._fall_asleep() if bus.awake else self._wake_up()
             self._stepped_at = 0
-
-    def _turn_rows(self) -> None:
-        for tap in tuple(self._taps):
-            try:
-                tap.window_changed()
-            except Exception:  # noqa: BLE001 - as above
-                self.bus.fail(f"{type(tap).__name__} does not fit this torch and was left out")
-                self._taps.remove(tap)
-                tap.remove()
 
     def _after_loader_start(self, place: Place | None) -> None:
         """A new pass over data may be a validation in the wrong mode: look at the first few from each line."""

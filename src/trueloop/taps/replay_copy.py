@@ -1,8 +1,7 @@
-"""A copy of a model that can be run in eval mode without leaving a trace, to ask what would have come out of other
-inputs.
+"""Runs a copy of a model in eval mode on other inputs, without side effects.
 
-Buffers, states and small parameters are the copy's own; hooks of the user's are left out; random generators are put
-back, and nothing is printed.
+The copy has its own buffers, states and small parameters. The user's hooks are skipped, random generators are restored,
+and nothing is printed.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from trueloop.usercode.source import source_of
 __all__ = ["CannotReplay", "Inputs", "ReplayCopy", "Trace", "mapped"]
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-"""Arguments of a call, by place and by name."""
+"""Positional and keyword arguments of a call."""
 
 LARGEST: Final = 64 * 2**20
-"""Bytes of buffers and other tensors that are copied at most; parameters beyond it are shared, not copied."""
+"""Limit for copied buffers and tensors, in bytes; larger sets of parameters are shared, not copied."""
 
 
 class CannotReplay(Exception):
-    """The forward cannot be repeated: the question stays open."""
+    """The forward cannot be repeated; the message says why."""
 
 
 class ReplayCopy:
-    """Makes a fresh copy for each run, so that states which a forward carries on do not tell two runs apart."""
+    """Makes a fresh copy for each run, so that state that a forward keeps does not affect the next run."""
 
     def __init__(self, model: nn.Module) -> None:
         if _bytes(model.buffers()) + _bytes(_loose(model)) > LARGEST:
@@ -53,8 +52,7 @@ class ReplayCopy:
         self._random = GlobalRandomStates()
 
     def run(self, inputs: Inputs, trace: Trace | None = None, seed: int | None = None) -> Any:
-        """The output for these inputs, in eval mode, with the random numbers of this moment, or with those of a
-        seed."""
+        """The output for these inputs, in eval mode, from the current random states or from a seed."""
         try:
             with self._random.replay(seed), _quiet(), torch.no_grad(), _uncached_casts():
                 model = copy.deepcopy(self._model, _memo(self._model)).eval()
@@ -68,7 +66,7 @@ class ReplayCopy:
 
 
 class Trace(TorchFunctionMode):
-    """Told of every torch operation in a run of a twin, and knows which layer is running."""
+    """Sees every torch operation in a run of a replay copy, and knows which layer is running."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +104,7 @@ class Trace(TorchFunctionMode):
         return output
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        """An operation has ended. For operations that write, `output` is what they wrote to."""
+        """An operation has ended. For in-place operations, `output` is the tensor they wrote to."""
 
 
 @contextmanager
@@ -126,8 +124,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _uncached_casts() -> Iterator[None]:
-    """Autocast keeps casts of weights for the rest of its block; one made here has no graph, and the user's next call
-    must not find it."""
+    """Autocast caches casts of weights for its block; a cast made here has no graph, and the user's call must not use
+    it."""
     cached = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -141,14 +139,14 @@ def _bytes(tensors: Iterator[Tensor]) -> int:
 
 
 def _loose(model: nn.Module) -> Iterator[Tensor]:
-    """Tensors that are plain attributes."""
+    """Tensors in plain attributes."""
     own = vars(nn.Module())
     for module in model.modules():
         yield from (tensor for name, value in vars(module).items() if name not in own for tensor in tensors_in(value))
 
 
 def _memo(model: nn.Module) -> dict[int, Any]:
-    """What deepcopy is not to copy: large parameters, tensors that lie in a graph, and hooks of the user's."""
+    """What deepcopy must not copy: large parameters, tensors with a graph, and the user's hooks."""
     memo: dict[int, Any] = {id(tensor): tensor.detach() for tensor in _loose(model) if tensor.grad_fn is not None}
     if _bytes(iter(list(model.parameters()))) > LARGEST:
         memo |= {id(parameter): parameter for parameter in model.parameters()}
@@ -174,7 +172,7 @@ def _writes_outside(cls: type) -> bool:
 
 
 def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same nested tuples, lists and mappings, with each tensor changed."""
+    """The same nested tuples, lists and mappings, with a function applied to each tensor."""
     if isinstance(value, Tensor):
         return change(value)
     if type(value) in (tuple, list):

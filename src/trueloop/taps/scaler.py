@@ -1,4 +1,4 @@
-"""Gradient scalers: a scaled loss is marked in its graph node, each step is told with whether it was left out."""
+"""Patches GradScaler: notes it on the node of a scaled loss, and publishes each step and whether it was skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["ScalerTap"]
 
 class ScalerTap(Tap):
     topics = (
-        "backward_started", "schedule_stepped", "unscale_started", "unscale_ended", "scaler_built", "scaler_stepped", "scaler_updated",
+        "backward_started", "schedule_stepped", "unscale_started", "unscale_ended", "scaler_built", "scaler_stepped",
+        "scaler_updated",
     )  # fmt: skip
 
     def install(self) -> None:
@@ -90,7 +91,7 @@ class ScalerTap(Tap):
 
 
 def _version(optimizer: Optimizer) -> int:
-    """Of the first parameter with a gradient: a compiled step is not counted by the hooks, but it moves this."""
+    """Version of the first parameter with a gradient: hooks do not count a compiled step, but it changes this."""
     parameters = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
     first = next(parameters, None)
     return -1 if first is None else int(tensor_version(first))

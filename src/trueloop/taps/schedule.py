@@ -1,5 +1,4 @@
-"""Learning-rate schedules: when they are built, and each step that is taken with them. Told also while the bus
-sleeps."""
+"""Patches learning rate schedulers: __init__ and step. Publishes even while the bus sleeps."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ __all__ = ["ScheduleTap"]
 
 
 class ScheduleTap(Tap):
-    """A schedule inside another (SequentialLR, ChainedScheduler) is stepped by that one; both are told."""
+    """A scheduler inside another (SequentialLR, ChainedScheduler) is stepped by it; both are published."""
 
     topics = ("schedule_built", "schedule_stepped")
 
@@ -51,10 +50,10 @@ class ScheduleTap(Tap):
             if self._quiet():
                 original(scheduler, *args, **kwargs)
                 return
-            for cls in type(scheduler).__mro__:  # a class of the user's, met for the first time
+            for cls in type(scheduler).__mro__:  # a user's class, at its first use
                 if issubclass(cls, LRScheduler):
                     self._patch(cls)
-            self._building += 1  # a schedule steps itself once while it is built
+            self._building += 1  # a scheduler steps itself once in __init__
             try:
                 original(scheduler, *args, **kwargs)
             finally:

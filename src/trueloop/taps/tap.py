@@ -24,7 +24,7 @@ class Tap(ABC):
     """One part of torch, hooked or patched."""
 
     topics: ClassVar[tuple[str, ...]]
-    """The moments it tells; a tap nobody listens to is not installed."""
+    """The topics it publishes; a tap without subscribers is not installed."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
@@ -38,18 +38,17 @@ class Tap(ABC):
             self.patches.pop().undo()
 
     def sleep(self) -> None:
-        """The bus sleeps for some steps. Taps whose mere presence costs time override this."""
+        """The bus sleeps for some steps. Taps whose patches cost time override this."""
 
     def wake(self) -> None:
-        """The bus listens again."""
+        """The bus is awake again."""
 
     def window_changed(self) -> None:
-        """A row of closely watched steps (`TRANSFER_WINDOWS`) begins, or has ended. Taps that patch during those only override
-        this."""
+        """One of TRANSFER_WINDOWS begins or has ended. Taps that patch only then override this."""
 
 
 class Patch:
-    """One attribute of torch's, replaced by a wrapper of itself, and put back."""
+    """One attribute of torch, replaced by a wrapper, and restored."""
 
     def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> None:
         self.owner, self.name = owner, name
@@ -61,7 +60,7 @@ class Patch:
 
     def undo(self) -> None:
         if getattr(self.owner, self.name) is not self.wrapper:
-            return  # somebody has wrapped us since: our wrapper stays in the chain and passes everything by
+            return  # somebody has wrapped the wrapper: it stays in the chain and does nothing
         forget_builtin(self.wrapper)
         if self._own:
             setattr(self.owner, self.name, self._original)
@@ -70,23 +69,20 @@ class Patch:
 
 
 def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str) -> Callable[..., Any]:
-    """Make a wrapper look like what it wraps to all who look: pickle, TorchScript, inspect, warnings."""
+    """Make a wrapper look like the original to pickle, TorchScript, inspect and warnings."""
     functools.update_wrapper(wrapper, original)
     if isinstance(wrapper, FunctionType):
         wrapper.__code__ = wrapper.__code__.replace(co_filename=UNSEEN)
         hide_from_compiler(wrapper.__code__)
     if isinstance(owner, ModuleType) and not isinstance(original, FunctionType):
-        wrapper.__module__, wrapper.__qualname__ = (
-            owner.__name__,
-            name,
-        )  # a built-in function does not say where it can be found
-    # TorchScript compiles what it finds: it must find the original.
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, name  # a builtin function does not know its module
+    # TorchScript must compile the original.
     wrapper.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
     return wrapper
 
 
 def is_unwatched(bus: Bus) -> bool:
-    """Should a wrapper call the original and nothing else? Asked first of all, so that the compiler sees a constant."""
+    """Should a wrapper only call the original? Asked first, so that the compiler sees a constant."""
     return _is_compiling() or compiler_callback() is not None or bus.ignores()
 
 

@@ -1,4 +1,4 @@
-"""train() and eval() on modules, told once for the module they were called on. Told also while the bus sleeps."""
+"""Patches Module.train and eval; published once, for the module they were called on, even while the bus sleeps."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Between host and device: values that the user's lines take from it, and tensors that are copied to it.
+"""Patches transfers between host and device: values that the user's lines read from it, and tensors copied to it.
 
-The patches stand during a few rows of steps only, and never in the first ones: a warning that PyTorch gives once, from
-C++, names the frame that called, and must name the user's. With a torch that was built for the CPU alone nothing is
-patched. Whether there is a device is never asked: the first to ask decides which devices a process sees, and that is
-the script.
+The patches exist in a few windows of steps only, and not in the first steps: PyTorch's one-time C++ warnings name the
+calling frame, which must be the user's. With a CPU build of torch nothing is patched. Never asks whether a device is
+available: the first call decides which devices the process sees, and that is the script's decision.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from trueloop.taps.tap import Patch, Tap, is_unwatched
 __all__ = ["TransferTap"]
 
 _READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__", "__repr__", "__format__")
-_WATCHED: Final = frozenset(step for row in TRANSFER_WINDOWS for step in row)
+_WATCHED: Final = frozenset(step for window in TRANSFER_WINDOWS for step in window)
 
 
 class TransferTap(Tap):
     topics = ("device_read", "device_copied")
 
     def install(self) -> None:
-        """Nothing stands before the first row."""
+        """Nothing is patched before the first window."""
 
     def window_changed(self) -> None:
         if self.bus.step not in _WATCHED:
             self.remove()
-        elif torch.accelerator.current_accelerator() is not None:  # what torch was built for, not what the machine has
-            self._put_in()
+        elif torch.accelerator.current_accelerator() is not None:  # the build of torch, not the hardware
+            self._patch()
 
-    def _put_in(self) -> None:
+    def _patch(self) -> None:
         if self.bus.has_subscribers("device_read"):
             self.patches += [Patch(Tensor, name, self._wrap_reader) for name in _READERS]
         self.patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
@@ -49,10 +48,10 @@ class TransferTap(Tap):
         def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
             if bus.step not in _WATCHED or is_unwatched(bus) or tensor.is_cpu or tensor.is_meta:
                 return original(tensor, *args, **kwargs)
-            caller = caller_of(sys._getframe(1))  # a library's own reads are none of the user's doing
+            caller = caller_of(sys._getframe(1))  # skip a library's own reads
             device, began = tensor.device.type, perf_counter_ns()
             value = original(tensor, *args, **kwargs)
-            if is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs):
+            if is_users(caller.f_code.co_filename) and not bus.in_step and not _is_non_blocking(args, kwargs):
                 bus.publish(
                     "device_read", DeviceRead(function.strip("_"), device, place_in(caller), perf_counter_ns() - began)
                 )
@@ -72,7 +71,10 @@ class TransferTap(Tap):
                 if not moved.is_cpu:
                     bus.publish("device_copied", DeviceCopy(tensor, moved.device.type))
             elif (
-                moved.is_cpu and is_users(caller.f_code.co_filename) and not bus.in_step and not _hurries(args, kwargs)
+                moved.is_cpu
+                and is_users(caller.f_code.co_filename)
+                and not bus.in_step
+                and not _is_non_blocking(args, kwargs)
             ):
                 bus.publish(
                     "device_read", DeviceRead("to", tensor.device.type, place_in(caller), perf_counter_ns() - began)
@@ -82,6 +84,6 @@ class TransferTap(Tap):
         return move
 
 
-def _hurries(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Was the copy asked not to wait? What is read while it may still be under way is not for this tap to judge."""
+def _is_non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Was the copy non-blocking? Then the host did not wait."""
     return bool(kwargs.get("non_blocking")) or any(argument is True for argument in args)

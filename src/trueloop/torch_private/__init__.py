@@ -1,8 +1,9 @@
 """Every private name of torch that trueloop uses, and nothing else.
 
 Private names may move in any release. So they are collected here, by topic, and no other room may use one
-(`tests/test_architecture.py`). Each entry says what it is for and since which supported release it exists; "2.11+" means
-all of 2.11 to 2.15. Each entry has one test in `tests/torch_private/`, which fails first when a release moves the name.
+(`tests/test_architecture.py`). Each entry says what it is for and since which supported release it exists; "2.11+"
+means all of 2.11 to 2.15. Each entry has one test in `tests/torch_private/`, which fails first when a release moves the
+name.
 
     autograd.py     nodes of the autograd graph: saved tensors, shapes of results
     compiler.py     torch.compile: compiled modules, its counters, how it treats our wrappers

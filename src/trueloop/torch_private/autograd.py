@@ -21,8 +21,8 @@ def saved_names(node: Any) -> list[str]:
 
 
 def saved_result(node: Any, name: str = "result") -> Tensor | None:
-    """A tensor that an operation keeps for its backward; None if there is none, or if reading it would run a
-    saved-tensor hook of the user's: checkpointing would compute it again. 2.11+"""
+    """A tensor that an operation keeps for its backward; None if it is not saved, or if reading it would run a
+    saved-tensor hook of the user's: checkpointing would recompute it. 2.11+"""
     raw = getattr(node, f"_raw_saved_{name}", None)
     if raw is None or getattr(raw, "unpack_hook", raw) is not None:
         return None

@@ -16,18 +16,17 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import config, exc, utils
 from torch._dynamo.eval_frame import OptimizedModule, skip_code
 
-__all__ = [
-    "OptimizedModule", "compile_counts", "compile_seconds", "compiler_callback", "compiler_notes", "forget_collective",
-    "has_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error", "register_collective", "reset_compiler",
-    "set_known_module_call", "set_recompile_limit",
-]  # fmt: skip
+__all__ = ["OptimizedModule", "compile_counts", "compile_seconds", "compiler_callback", "compiler_notes"]
+__all__ += ["forget_collective", "has_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error"]
+__all__ += ["register_collective", "reset_compiler", "set_known_module_call", "set_recompile_limit"]
 
 compiler_callback: Final = get_eval_frame_callback
 """Not None while torch.compile's frames run: then any Python function that is called may be compiled. 2.11+"""
 
 
 def hide_from_compiler(code: CodeType) -> None:
-    """Never compile a frame of this code. Inside compiled code it is still inlined: `passes_by` is a constant there. 2.11+"""
+    """Never compile a frame of this code. Inside compiled code it is still inlined: `passes_by` is a constant there.
+    2.11+"""
     skip_code(code)
 
 
@@ -42,8 +41,8 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def set_known_module_call(wrapper: Any) -> Any:
-    """Makes the compiler accept a wrapper as the usual `nn.Module.__call__`, so that it still inlines `forward`; returns
-    the function that it accepted before. 2.11+"""
+    """Makes the compiler accept a wrapper as the usual `nn.Module.__call__`, so that it still inlines `forward`;
+    returns the function that it accepted before. 2.11+"""
     known = getattr(module_variables, "unpatched_nn_module_call", None)
     setattr(module_variables, "unpatched_nn_module_call", wrapper)  # noqa: B010 - private, so the type checker does not know it
     return known
@@ -67,7 +66,8 @@ def compile_counts() -> tuple[int, int]:
 
 def compiler_notes() -> tuple[int, list[tuple[str, list[traceback.FrameSummary]]], dict[CodeType, list[str]]]:
     """What torch.compile has recorded: the number of graphs; graph breaks with reason and stack, innermost frame last;
-    and for each function its failed guards, one entry `3/1: reason` for each compiled version that did not fit. 2.11+"""
+    and for each function its failed guards, one entry `3/1: reason` for each compiled version that did not fit.
+    2.11+"""
     graphs = utils.counters["stats"]["unique_graphs"] if "stats" in utils.counters else 0
     breaks = [(str(note.reason), list(note.user_stack)) for note in utils.graph_break_reasons if note.graph_break]
     return graphs, breaks, {code: list(reasons) for code, reasons in utils.guard_failures.items()}

@@ -10,10 +10,8 @@ from torch.utils.data import DataLoader, default_collate
 from torch.utils.data._utils import worker as loader_worker
 from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
 
-__all__ = [
-    "LoaderIterator", "PendingBatch", "batches_yielded", "become_worker", "index_sampler", "iterated_dataset",
-    "pending_batch", "shut_down_workers", "stacks_samples",
-]  # fmt: skip
+__all__ = ["LoaderIterator", "PendingBatch", "batches_yielded", "become_worker", "index_sampler", "iterated_dataset"]
+__all__ += ["pending_batch", "shut_down_workers", "stacks_samples"]
 
 _NEXT: Final[CodeType] = LoaderIterator.__next__.__code__
 

@@ -11,13 +11,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = [
-    "PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed", "operator_packet",
-    "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily",
-]  # fmt: skip
+__all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed"]
+__all__ += ["operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
 
-# TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily: real
-# tensors inside it. pytree: flattens nested containers of tensors. 2.11+
+# TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily:
+# real tensors inside it. pytree: flattens nested containers of tensors. 2.11+
 
 is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_stack
 """Not None inside torch.func: vmap, grad, jvp ... 2.11+"""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-__all__ = [
-    "foreach_add", "foreach_add_", "foreach_copy_", "foreach_div", "foreach_lerp_", "foreach_mul", "foreach_mul_",
-    "foreach_norm", "foreach_sqrt", "foreach_sub", "foreach_sub_", "fused_adam_", "fused_adamw_", "fused_sgd_",
-]  # fmt: skip
+__all__ = ["foreach_add", "foreach_add_", "foreach_copy_", "foreach_div", "foreach_lerp_", "foreach_mul"]
+__all__ += ["foreach_mul_", "foreach_norm", "foreach_sqrt", "foreach_sub", "foreach_sub_", "fused_adam_"]
+__all__ += ["fused_adamw_", "fused_sgd_"]
 
 foreach_add, foreach_add_ = torch._foreach_add, torch._foreach_add_
 foreach_sub, foreach_sub_ = torch._foreach_sub, torch._foreach_sub_

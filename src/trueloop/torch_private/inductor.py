@@ -1,4 +1,5 @@
-"""torch's compiler backend by its inner entry points. Importing it takes seconds: import it in the function that needs it."""
+"""torch's compiler backend by its inner entry points. Importing it takes seconds: import it in the function that needs
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def trace_graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> torch
 
 
 def compile_graph(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
-    """Compiles a graph and puts nothing around it: no guards, no autograd. Random numbers are drawn as eager torch draws
-    them. 2.11+"""
+    """Compiles a graph and puts nothing around it: no guards, no autograd. Random numbers are drawn as eager torch
+    draws them. 2.11+"""
     with config.patch(fallback_random=True):
         return compile_fx_inner(graph, inputs)

@@ -14,11 +14,20 @@ from torch.nn.modules.conv import _ConvTransposeNd as ConvTransposeNd
 from torch.nn.modules.dropout import _DropoutNd as DropoutNd
 from torch.nn.modules.loss import _Loss as Loss
 
-__all__ = [
-    "APPLY", "BUFFERS", "CALL_FRAMES", "COMPILED_CALL", "EXTRA_STATE", "FORWARD_HOOKS", "HOOKS", "LOAD_FRAME",
-    "MEMBERS", "WRAPPED_MODULE", "BatchNorm", "ConvNd", "ConvTransposeNd", "DropoutNd", "Loss", "NormBase", "has_forward_hooks",
-    "is_compiled_in_place", "is_initialized", "own_buffers", "own_modules", "own_parameters",
-]  # fmt: skip
+__all__ = ["APPLY", "BUFFERS", "CALL_FRAMES", "COMPILED_CALL", "EXTRA_STATE", "FORWARD_HOOKS", "HOOKS", "LOAD_FRAME"]
+__all__ += [
+    "MEMBERS",
+    "SYNC_BUFFERS",
+    "WRAPPED_MODULE",
+    "BatchNorm",
+    "ConvNd",
+    "ConvTransposeNd",
+    "DropoutNd",
+    "Loss",
+    "NormBase",
+]
+__all__ += ["has_forward_hooks", "is_compiled_in_place", "is_initialized", "own_buffers", "own_modules"]
+__all__ += ["own_parameters"]
 
 # BatchNorm: BatchNorm1d to 3d, lazy and synchronized ones. NormBase: these and InstanceNorm. ConvNd: all convolutions.
 # ConvTransposeNd: the transposed ones. DropoutNd: all dropouts. Loss: all losses. 2.11+
@@ -47,6 +56,8 @@ WRAPPED_MODULE: Final = "_orig_mod"
 """The attribute of `torch.compile(module)` that holds the module; its state_dict has it as a prefix. 2.11+"""
 EXTRA_STATE: Final = "_extra_state"
 """How the key of `get_extra_state` in a state_dict ends. 2.11+"""
+SYNC_BUFFERS: Final = "_sync_buffers"
+"""The method of DistributedDataParallel that broadcasts buffers. 2.11+"""
 APPLY: Final = "_apply"
 """The method behind `to`, `cuda`, `half` ...: a class that overrides it moves its own tensors. 2.11+"""
 

@@ -174,7 +174,8 @@ def layer_place(root: nn.Module, name: str) -> Place | None:
 
 
 def built_place(root: nn.Module, name: str, file: str) -> Place | None:
-    """The user's line that builds a layer. Outside of classes: its call in this file, if the file builds only this model."""
+    """The user's line that builds a layer. Outside of classes: its call in this file, if the file builds only this
+    model."""
     place = layer_place(root, name)
     if place is not None or not name:
         return place

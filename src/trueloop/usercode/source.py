@@ -1,7 +1,7 @@
 """Reads the user's source: the line of a place, the code around it, and patches to it.
 
-Rules point to lines and write diffs with this. It never imports or runs the code. For a file that cannot be read or parsed
-(a deleted notebook cell, generated code) the results are empty: the finding then has no source line and no diff.
+Rules point to lines and write diffs with this. It never imports or runs the code. For a file that cannot be read or
+parsed (a deleted notebook cell, generated code) the results are empty: the finding then has no source line and no diff.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Source:
         return None
 
     def is_after_init(self, statement: ast.stmt | None) -> bool:
-        """In a constructor, does `super().__init__()` come before it? Before that, a module takes no layers or buffers."""
+        """In a constructor, does `super().__init__()` come before it? A module takes no layers or buffers before."""
         function = None if statement is None else self.enclosing_function(statement.lineno)
         if statement is None or function is None or function.name != "__init__":
             return statement is not None
