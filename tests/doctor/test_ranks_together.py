@@ -17,7 +17,7 @@ from tests.conftest import Checked, check_script, in_child
 from tests.several_ranks import free_port
 from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.ranks import merge_verdicts
-from trueloop.doctor.recheck import recheck
+from trueloop.doctor.recheck import check_recorded_run
 from trueloop.event import CollectivesCalled, Event, Place, StateWritten
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import NotApplicable, Outcome, Verdict, Watched
@@ -103,7 +103,7 @@ dist.destroy_process_group()
 def test_a_recorded_run_of_two_ranks_is_judged_together_again(tmp_path: Path) -> None:
     checked = check_script(tmp_path, SAVING, ranks=2, record=tmp_path / "kept")
     assert checked.names() == {"every-rank-saves"}
-    again = recheck(tmp_path / "kept", select((), ()), Settings())
+    again = check_recorded_run(tmp_path / "kept", select((), ()), Settings())
     assert [finding.name for finding in again.findings] == ["every-rank-saves"]
     assert not {one.code for one in again.not_applicable} & {"PAR101", "PAR103", "PAR106"}
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from trueloop.doctor.recheck import recheck
+from trueloop.doctor.recheck import check_recorded_run
 from trueloop.errors import UnknownRule
 from trueloop.event import Backward, Event, ModelSeen, NotFinite, Place, RunEnded
 from trueloop.finding import Finding, Severity
@@ -163,7 +163,7 @@ def test_a_healthy_recipe_gets_no_finding(run: Run, changes: dict[str, Any]) -> 
 def test_the_digits_get_no_finding_in_their_whole_run(tmp_path: Path) -> None:
     done = train(find_recipe("digits", {}), runs=tmp_path, hooks=())
     assert done.findings == ()
-    assert recheck(done.folder, all_rules(), Settings()).findings == ()
+    assert check_recorded_run(done.folder, all_rules(), Settings()).findings == ()
 
 
 def test_digits_get_no_finding_in_their_first_steps(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_an_allow_comment_at_the_line_silences_it(run: Run) -> None:
 def test_what_has_no_line_of_its_own_is_allowed_where_the_model_is_written(run: Run) -> None:
     done = run(SOFTMAX.replace("class Net", "# trueloop: allow[LOS101]\nclass Net"))
     assert done.findings == ()
-    assert recheck(done.folder, all_rules(), Settings()).findings == ()
+    assert check_recorded_run(done.folder, all_rules(), Settings()).findings == ()
 
 
 def test_the_settings_of_the_project_hold(run: Run, tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_every_rule_that_is_always_on_exists() -> None:
 
 def test_a_run_can_be_judged_again_from_its_folder_with_the_same_findings(run: Run) -> None:
     done = run(UNUSED)
-    again = recheck(done.folder, all_rules(), Settings())
+    again = check_recorded_run(done.folder, all_rules(), Settings())
     assert [(f.code, f.place, f.message) for f in again.findings] == [
         (f.code, f.place, f.message) for f in done.findings
     ]
@@ -398,7 +398,7 @@ def test_a_resumed_run_is_judged_as_one_run(run: Run, planted: Planted) -> None:
     steps = [event.step for event in events if isinstance(event, Backward)]
     assert steps == sorted(set(steps))
     assert steps[:15] == list(range(15))
-    assert recheck(done.folder, all_rules(), Settings()).watched.steps == 30
+    assert check_recorded_run(done.folder, all_rules(), Settings()).watched.steps == 30
 
 
 # -- the hook alone --

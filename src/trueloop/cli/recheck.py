@@ -9,7 +9,7 @@ from trueloop.cli.check import add_rule_options, deliver_verdict, refuse_conflic
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.doctor.allow import chosen_rules
-from trueloop.doctor.recheck import recheck
+from trueloop.doctor.recheck import check_recorded_run
 from trueloop.errors import Misuse
 from trueloop.usercode.settings import load_settings
 from trueloop.usercode.source import set_base_folder
@@ -38,6 +38,6 @@ def recheck(arguments: list[str]) -> int:
     settings = load_settings(Path.cwd())
     rules = chosen_rules(settings, options.select, options.ignore)
     delivery = Delivery(options)
-    verdict = recheck(Path(options.run), rules, settings)
+    verdict = check_recorded_run(Path(options.run), rules, settings)
     deliver_verdict(delivery, verdict)
     return verdict.exit_code(options.fail_on)

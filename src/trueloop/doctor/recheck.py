@@ -14,10 +14,10 @@ from trueloop.run import read_events, read_run
 from trueloop.usercode.allow import filter_findings, locate_at_model
 from trueloop.usercode.settings import Settings
 
-__all__ = ["recheck"]
+__all__ = ["check_recorded_run"]
 
 
-def recheck(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
+def check_recorded_run(folder: Path, rules: Iterable[type[Rule]], settings: Settings) -> Verdict:
     """Apply the rules to the run recorded in a folder."""
     about = read_run(folder)
     ours = about.get("kind") == "train"
