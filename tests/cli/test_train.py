@@ -358,7 +358,7 @@ def test_a_finished_run_has_nothing_to_resume_until_it_is_made_longer(tmp_path: 
     trueloop(written(tmp_path, ("epochs=3", "epochs=3, schedule='cosine'")), "train", "mine.py")
     ended = trueloop(tmp_path, "resume", "runs/mine")
     assert ended.code == 4
-    assert "make it longer: --set epochs=N" in ended.err
+    assert "To train longer: --set epochs=N" in ended.err
     longer = trueloop(tmp_path, "resume", "runs/mine", "--set", "epochs=5")
     assert longer.code == 0, longer.err
     assert "note: schedule=cosine depends on the length of the run" in longer.err
