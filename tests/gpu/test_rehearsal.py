@@ -80,6 +80,6 @@ def test_a_rehearsal_beside_cuda(workers: int, found: list[str], tmp_path: Path)
     findings = report["findings"]
     assert isinstance(findings, list)
     assert [finding["name"] for finding in findings] == found
-    assert ("a process that uses CUDA cannot be copied" in json.dumps(report)) == (not workers)
+    assert ("a process that uses CUDA cannot be forked" in json.dumps(report)) == (not workers)
     alone, _ = run(tmp_path, workers, watched=False)
     assert [line for line in printed.splitlines() if line.startswith(("0x", "-0x"))] == alone.splitlines()

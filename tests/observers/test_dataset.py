@@ -140,8 +140,8 @@ def test_the_run_is_the_run_without_it(name: str, workers: int, check: Callable[
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("shared memory that is written", "reach out"),
-        ("a cache on disk", "reach out"),
+        ("shared memory that is written", "outside of the process"),
+        ("a cache on disk", "outside of the process"),
         ("samples that take their time", "a sample takes"),
         ("a file that is read on and on", ""),
     ],
