@@ -264,7 +264,7 @@ def test_what_fits_and_hides_its_traffic_is_ddp() -> None:
     assert made.recommended.way == Way("ddp")
     assert made.reasons[0].startswith("ddp needs ")
     assert "73.6 GB of 80 GB is usable" in made.reasons[0]
-    assert any("not hidden" in reason and "with 8 GPUs" in reason for reason in made.reasons)
+    assert any("not overlapped" in reason and "with 8 GPUs" in reason for reason in made.reasons)
 
 
 def test_what_does_not_fit_is_sharded_and_the_reasons_say_so() -> None:

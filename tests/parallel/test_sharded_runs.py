@@ -130,7 +130,7 @@ def test_a_run_of_two_goes_on_with_three(cuts: Cuts, tmp_path: Path, after: str)
     folder, step = copied(cuts("fsdp"), tmp_path)
     losses, notes = gone_on(after, folder, 3)
     assert losses == pytest.approx(undisturbed("alone")[step:], abs=1e-5)
-    assert any("2 processes saved this and 3 go on" in note for note in notes)
+    assert any("2 processes saved this checkpoint and 3 resume it" in note for note in notes)
 
 
 def test_what_is_in_parts_is_saved_in_pieces_and_what_is_not_is_saved_whole(cuts: Cuts) -> None:

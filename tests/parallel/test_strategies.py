@@ -175,7 +175,7 @@ def test_a_gpt_learns_the_same_with_what_counts_spread_unevenly(way: str) -> Non
     recipe = replace(reading(1, 2, 4, 32, 9), model=writer, batch=4, epochs=None, steps=10, lr=0.1)
     first, _ = spread(recipe, way)
     assert first["losses"] == pytest.approx(ran(recipe).losses, abs=1e-5)
-    assert way == "fsdp" or "4 of 9 linear layers split over 2 (blocks.0.think.0" in first["note"]
+    assert way == "fsdp" or "4 of 9 linear layers split over 2 (blocks.0.mlp.0" in first["note"]
 
 
 @pytest.mark.long
@@ -279,7 +279,7 @@ PLAN = {"ask": "column", "o*t": "row"}
 
 
 def test_what_cannot_be_shared_is_refused_with_what_to_write() -> None:
-    assert "parallel=none is for one process, and there are 2" in refused({"parallel": "none"})
+    assert "parallel=none needs one process, and there are 2" in refused({"parallel": "none"})
     assert "0 gives 7 numbers, which 2 processes cannot share evenly" in refused({"parallel": "tp", "model": odd})
     assert "tensor_plan={'blocks.*.up': 'column'" in refused({"parallel": "tp", "model": Pair})
     assert "no layer is called so. Nothing was run: there are 0.0, 0.2" in refused(
@@ -307,7 +307,7 @@ def test_one_process_trains_alone_whatever_is_asked_and_says_so() -> None:
     assert over.losses == ran(recipe).losses
     assert (
         over.loop.parts.strategy.note
-        == "parallel: none, though fsdp is asked for: there is one process (--nproc N has more)"
+        == "parallel: none instead of fsdp: there is one process (use --nproc N)"
     )
     assert ran(recipe).loop.parts.strategy.note == ""
 

@@ -249,4 +249,4 @@ def test_one_process_goes_on_with_what_two_have_saved_and_says_what_differs(tmp_
     on_ranks(lambda rank: stopped(recipe, tmp_path, rank, 3))
     over = ran(recipe, Folder(tmp_path), go_on=True)
     assert over.losses == pytest.approx(whole.losses[-len(over.losses) :], abs=1e-5)
-    assert any("2 processes saved this and 1 go on" in note for note in over.kept.notes)
+    assert any("2 processes saved this checkpoint and 1 resume it" in note for note in over.kept.notes)

@@ -66,7 +66,7 @@ class FirstNonfinite(Claim):
         origin = _origin(parts, batch, event)
         facts = _facts(event) | {"epoch": epoch, "batch": number} | _samples(parts, batch, epoch, number)
         facts |= {"operation": origin.operation, "layer": event.layer or origin.layer} if origin else {}
-        said = ending.message.removesuffix(" No weight has seen it.").rstrip(".")
+        said = ending.message.removesuffix(" It did not reach the weights.").rstrip(".")
         if event.origin == "input" and "sample" in facts:
             said += f"; it is sample {facts['sample']:,} of the training data"
         place = origin.place if origin else None
