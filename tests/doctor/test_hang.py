@@ -39,7 +39,7 @@ def _found(folder: Path, script: str) -> Finding:
 def test_a_branch_on_the_rank_is_named_with_the_line_of_its_if(tmp_path: Path) -> None:
     found = _found(tmp_path, "if rank == 0:\n    dist.barrier()\ndist.all_reduce(x)\n")
     assert found.message == (
-        "The ranks disagree at collective 2 of their group: rank 0 waits in barrier #2 (train.py:10), because of the `if rank == 0:` at "
+        "Collective 2 of the group differs between ranks: rank 0 waits in barrier #2 (train.py:10), because of the `if rank == 0:` at "
         "line 9; rank 1 waits in all_reduce #2 (train.py:11)."
     )
 
@@ -49,28 +49,28 @@ def test_a_rank_with_one_batch_more_is_still_in_the_loop_that_the_other_has_left
     found = _found(tmp_path, f"{loop}dist.barrier()\n")
     assert "rank 0 waits in barrier #6 (train.py:11); rank 1 waits in all_reduce #6 (train.py:10)" in found.message
     assert found.message.endswith(
-        ": rank 1 is still in the loop of line 9, which rank 0 has left: it has more batches."
+        ": rank 1 is still in the loop on line 9, which rank 0 has left: it has more batches."
     )
-    assert found.fix.startswith("Give every rank as many batches")
+    assert found.fix.startswith("Give every rank the same number of batches")
 
 
 @pytest.mark.long
 def test_a_rank_with_one_batch_more_than_one_that_has_ended(tmp_path: Path) -> None:
     found = _found(tmp_path, "for batch in DataLoader(torch.ones(4 + rank, 1)):\n    dist.all_reduce(batch)\n")
     assert (
-        "all_reduce #6 (train.py:10), and rank 0 never comes: its script has ended, after all_reduce #5 (train.py:10)"
+        "all_reduce #6 (train.py:10), but rank 0 never calls it: its script ended, after all_reduce #5 (train.py:10)"
         in found.message
     )
-    assert found.message.endswith(": rank 1 is still in the loop of line 9, so it has more batches.")
+    assert found.message.endswith(": rank 1 is still in the loop on line 9, so it has more batches.")
 
 
 def test_an_exception_on_one_rank_is_named_with_its_line(tmp_path: Path) -> None:
     found = _found(tmp_path, "if rank == 1:\n    raise ValueError('a file is damaged')\ndist.all_reduce(x)\n")
     assert (
-        "all_reduce #2 (train.py:11), and rank 1 never comes: its script has failed at train.py:10 (ValueError: a file"
+        "all_reduce #2 (train.py:11), but rank 1 never calls it: its script failed at train.py:10 (ValueError: a file"
         in found.message
     )
-    assert found.fix == "Mend what ended rank 1: the others only wait for it."
+    assert found.fix == "Fix the failure of rank 1: the other ranks only wait for it."
 
 
 def test_shapes_that_do_not_fit_are_named_with_their_sizes(tmp_path: Path) -> None:
@@ -95,17 +95,17 @@ for batch in DataLoader(Damaged(), batch_size=2, num_workers={workers}):
 
 def test_a_rank_stuck_in_its_dataset_is_named_with_the_line_there(tmp_path: Path) -> None:
     found = _found(tmp_path, LOADING.format(workers=0))
-    assert found.message.startswith("Rank 0 waits in all_reduce #4 (train.py:17), and rank 1 never comes: since ")
-    assert (
-        "it waits for one batch, in train.py:14 (data of Damaged), after all_reduce #3 (train.py:17)" in found.message
+    assert found.message.startswith(
+        "Rank 0 waits in all_reduce #4 (train.py:17), but rank 1 never calls it: it has waited since "
     )
+    assert "for one batch, at train.py:14 (data of Damaged), after all_reduce #3 (train.py:17)" in found.message
     assert found.place is not None
     assert found.place.line == 14
 
 
 def test_a_rank_stuck_in_a_worker_is_named_with_dataset_and_process_and_leaves_no_worker(tmp_path: Path) -> None:
     found = _found(tmp_path, LOADING.format(workers=1))
-    assert "it waits for one batch, in train.py:12 (data of Damaged, by worker process " in found.message
+    assert "for one batch, at train.py:12 (data of Damaged, by worker process " in found.message
     worker = int(found.message.partition("worker process ")[2].split()[0])
     assert f"{worker} (asleep))" in found.message
     until(lambda: not Path(f"/proc/{worker}/fd").exists(), "a worker that hangs does not outlive its rank")
@@ -125,9 +125,9 @@ def test_of_a_stopped_rank_the_others_say_since_when_it_is_silent_and_its_last_p
     checked = _checked(tmp_path, STOPPED)
     (found,) = checked.findings
     assert found.message.startswith(
-        "Rank 0 waits in all_reduce #2 (train.py:14), and rank 1 never comes: its process is stopped (SIGSTOP)"
+        "Rank 0 waits in all_reduce #2 (train.py:14), but rank 1 never calls it: its process is stopped (SIGSTOP)"
     )
-    assert "nothing is heard of it since " in found.message
+    assert "silent since " in found.message
     assert "when it was at train.py:12, after all_reduce #1 (train.py:8)" in found.message
     assert checked.verdict.notes == ("the report of rank 1 is missing: its process is stopped",)
     assert checked.verdict.outcome.reason == "hung"

@@ -81,7 +81,7 @@ def test_a_rank_stuck_in_its_data_ends_both_with_the_code_and_one_paragraph(tmp_
     assert codes == [CODE, CODE]
     (line,) = shown.splitlines()
     assert line.startswith("Rank 0 waits in barrier #2 (")
-    assert "rank 1 never comes: since " in line
+    assert "rank 1 never calls it: it has waited since " in line
     assert "(data of Stuck), after all_reduce #1" in line
     assert not list(tmp_path.glob("trueloop-*")), "the folder in which they met is gone"
 
@@ -153,6 +153,6 @@ def test_train_under_torchrun_says_which_rank_is_stuck_in_its_data(tmp_path: Pat
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("error PAR106") == 1, done.stderr
     assert f"exitcode: {CODE}" in done.stderr or f"exitcode  : {CODE}" in done.stderr, done.stderr
-    assert "rank 1 never comes: since " in " ".join(done.stderr.split())
+    assert "rank 1 never calls it: it has waited since " in " ".join(done.stderr.split())
     assert "(data of Damaged" in " ".join(done.stderr.split())
     assert not list(tmp_path.glob("trueloop-*"))

@@ -67,9 +67,11 @@ def test_a_cause_on_one_rank_explains_what_the_comparison_shows() -> None:
     def found(code: str, name: str) -> Finding:
         return Finding(code, name, Severity.ERROR, Place("/train.py", 4), f"It is {code}.", "why", "fix")
 
-    drift = replace(CrossRankRules((), Settings()).check(()), findings=(found("PAR103", "parameters-drift-apart"),))
+    drift = replace(
+        CrossRankRules((), Settings()).check(()), findings=(found("PAR103", "parameters-differ-across-ranks"),)
+    )
     alone = _verdict()
-    cause = _verdict(found("PAR107", "wrapper-bypassed"))
+    cause = _verdict(found("PAR107", "ddp-bypassed"))
     assert [f.code for f in merge_verdicts(alone, {0: alone, 1: alone}, {}, drift).findings] == ["PAR103"]
     assert [f.code for f in merge_verdicts(alone, {0: alone, 1: cause}, {}, drift).findings] == ["PAR107"]
 
@@ -151,7 +153,7 @@ def _hang(folder: Path, between: str, **options: Any) -> Checked:
 
 def test_a_rank_alone_in_a_barrier_ends_the_run_for_all(tmp_path: Path) -> None:
     checked = _hang(tmp_path, "if rank == 0: dist.barrier()")
-    assert checked.at() == {("collectives-disagree", 9)}
+    assert checked.at() == {("collective-mismatch", 9)}
     assert checked.verdict.outcome.reason in ("hung", "exception")
     assert checked.verdict.notes == ()
     assert checked.verdict.exit_code(None) == 1
@@ -160,14 +162,14 @@ def test_a_rank_alone_in_a_barrier_ends_the_run_for_all(tmp_path: Path) -> None:
 def test_a_rank_whose_process_died_is_named(tmp_path: Path) -> None:
     checked = _hang(tmp_path, "if rank == 1: import os; os._exit(7)")
     (finding,) = checked.findings
-    assert "rank 1 never comes: its process died" in finding.message
+    assert "rank 1 never calls it: its process died" in finding.message
     assert "the report of rank 1 is missing: its process died" in checked.verdict.notes
 
 
 def test_a_rank_that_left_by_exit_is_named(tmp_path: Path) -> None:
     checked = _hang(tmp_path, "if rank == 1: raise SystemExit(0)")
     (finding,) = checked.findings
-    assert "rank 1 never comes: its script has ended by sys.exit" in finding.message
+    assert "rank 1 never calls it: its script called sys.exit" in finding.message
     assert finding.place is not None
     assert finding.place.line == 10
 
@@ -225,5 +227,5 @@ def test_torchrun_with_ranks_that_hang_gives_one_report_and_ends(tmp_path: Path)
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("error PAR106") == 1, done.stderr
-    assert "The ranks disagree at collective 2 of their group" in done.stderr.replace("\n", " ")
+    assert "Collective 2 of the group differs between ranks" in done.stderr.replace("\n", " ")
     assert not list(tmp_path.glob("trueloop-*"))

@@ -166,7 +166,7 @@ BUGS = {
         {
             "parts": BODY_AND_HEAD,
             "forward": "return self.head(self.body(x).relu())",
-            "optimizer": "return torch.optim.AdamW(self.head.parameters(), lr=1e-2)  # error: [parameter-in-no-group]",
+            "optimizer": "return torch.optim.AdamW(self.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]",
         },
         {"parts": BODY_AND_HEAD, "forward": "return self.head(self.body(x).relu())"},
     ),
@@ -190,7 +190,7 @@ BUGS = {
         {
             "optimizer": """
                 optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
-                self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)  # error: [schedule-never-stepped]
+                self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)  # error: [scheduler-never-stepped]
                 return optimizer
             """,
         },
@@ -247,7 +247,7 @@ BUGS = {
             "forward": 'return {"logits": self.head(self.body(x).relu())}',
             "methods": """
                 def create_optimizer(self, *args):
-                    self.optimizer = torch.optim.AdamW(self.model.head.parameters(), lr=1e-2)  # error: [parameter-in-no-group]
+                    self.optimizer = torch.optim.AdamW(self.model.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]
                     return self.optimizer
             """,
         },
@@ -278,7 +278,7 @@ BUGS = {
             "methods": """
                 def create_optimizer(self, *args):
                     made = super().create_optimizer(*args)
-                    self.mine = torch.optim.lr_scheduler.CosineAnnealingLR(made, 24)  # error: [schedule-never-stepped]
+                    self.mine = torch.optim.lr_scheduler.CosineAnnealingLR(made, 24)  # error: [scheduler-never-stepped]
                     return made
             """,
         },
@@ -316,7 +316,7 @@ BUGS = {
         {
             "parts": BODY_AND_HEAD,
             "forward": "return self.head(self.body(x).relu())",
-            "optimizer": "optimizer = torch.optim.SGD(model.head.parameters(), lr=1e-2)  # error: [parameter-in-no-group]",
+            "optimizer": "optimizer = torch.optim.SGD(model.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]",
         },
         {"parts": BODY_AND_HEAD, "forward": "return self.head(self.body(x).relu())"},
     ),
@@ -358,7 +358,7 @@ BUGS = {
         {
             "optimizer": """
                 optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-                schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)  # error: [schedule-never-stepped]
+                schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)  # error: [scheduler-never-stepped]
                 schedule = accelerator.prepare(schedule)
             """,
         },

@@ -67,18 +67,18 @@ def names(folder: Path, script: str) -> tuple[str, set[tuple[str, int]]]:
 def test_the_trainer_that_filters_its_log_is_named_at_the_line_that_starts_it(tmp_path: Path) -> None:
     text, said = names(tmp_path, TRAINER.format(offset="0.9", option=""))
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "trainer.train()" in line)
-    assert ("nan-hidden", line) in said
+    assert ("nan-or-inf-hidden", line) in said
     assert "nan-or-inf" in {name for name, _ in said}
 
 
 def test_a_trainer_that_shows_nan_hides_nothing(tmp_path: Path) -> None:
     _, said = names(tmp_path, TRAINER.format(offset="0.9", option=", logging_nan_inf_filter=False"))
-    assert "nan-hidden" not in {name for name, _ in said}
+    assert "nan-or-inf-hidden" not in {name for name, _ in said}
 
 
 def test_a_filter_that_had_nothing_to_filter_is_left_in_peace(tmp_path: Path) -> None:
     _, said = names(tmp_path, TRAINER.format(offset="0.0", option=""))
-    assert not {name for name, _ in said} & {"nan-hidden", "nan-or-inf"}
+    assert not {name for name, _ in said} & {"nan-or-inf-hidden", "nan-or-inf"}
 
 
 def test_mixed_precision_of_lightning_is_left_in_peace(tmp_path: Path) -> None:

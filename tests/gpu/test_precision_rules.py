@@ -84,13 +84,13 @@ for step in range(20):
     optimizer.step()
 """
 MINE = {
-    "half-without-scaler",
-    "scaler-without-half",
+    "fp16-without-grad-scaler",
+    "grad-scaler-without-fp16",
     "backward-under-autocast",
-    "weights-in-half",
-    "steps-skipped",
-    "tensor-cores-idle",
-    "nan-hidden",
+    "weights-in-half-precision",
+    "grad-scaler-skips-steps",
+    "tf32-disabled",
+    "nan-or-inf-hidden",
     "clipped-before-unscale",
 }
 
@@ -111,18 +111,18 @@ def said(report: dict[str, Any], text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("loop", "options", "expected"),
     [
-        (HALF, "", {"half-without-scaler": "loss.backward()"}),
+        (HALF, "", {"fp16-without-grad-scaler": "loss.backward()"}),
         (HALF.replace("float16", "bfloat16"), "", {}),
         (SCALED.format(steps=20, kind="float16"), "", {}),
         (
             SCALED.format(steps=20, kind="bfloat16"),
             "",
-            {"scaler-without-half": 'scaler = torch.amp.GradScaler("cuda")'},
+            {"grad-scaler-without-fp16": 'scaler = torch.amp.GradScaler("cuda")'},
         ),
-        (TWINS, "", {"steps-skipped": "scaler.step(optimizer)"}),
-        (TWINS, ", fused=True", {"steps-skipped": "scaler.step(optimizer)"}),
+        (TWINS, "", {"grad-scaler-skips-steps": "scaler.step(optimizer)"}),
+        (TWINS, ", fused=True", {"grad-scaler-skips-steps": "scaler.step(optimizer)"}),
         (SCALED.format(steps=80, kind="float16"), ", fused=True", {}),
-        (GUARDED, "", {"nan-hidden": "if torch.isinf(loss):"}),
+        (GUARDED, "", {"nan-or-inf-hidden": "if torch.isinf(loss):"}),
         (
             SCALED.format(steps=20, kind="float16").replace("    scaler.unscale_(optimizer)\n", ""),
             "",
@@ -154,7 +154,7 @@ def test_the_same_is_found_as_on_the_cpu_and_the_numbers_stay(
 def test_the_share_of_lost_gradients_is_measured_on_the_device(tmp_path: Path) -> None:
     tiny = HALF.replace("loss.backward()", "(loss / 65536).backward()")
     _, report = run(tmp_path, head() + tiny, watched=True)
-    evidence = next(f["evidence"] for f in report["findings"] if f["name"] == "half-without-scaler")
+    evidence = next(f["evidence"] for f in report["findings"] if f["name"] == "fp16-without-grad-scaler")
     assert evidence["gradients_zero"] + evidence["gradients_below_float16"] > 0.5
 
 
@@ -187,7 +187,7 @@ for step in range(16):
 """
     _, report = run(tmp_path, text, watched=True)
     assert said(report, text) == (
-        {"tensor-cores-idle": "loss = nn.functional.mse_loss(model(x), x[:, :8])"} if spoken else {}
+        {"tf32-disabled": "loss = nn.functional.mse_loss(model(x), x[:, :8])"} if spoken else {}
     )
 
 

@@ -76,7 +76,7 @@ print(total.hex())
     plain, _ = run(tmp_path, text + PRINTED, watched=False)
     checked, report = run(tmp_path, text + PRINTED, watched=True)
     assert checked == plain
-    (finding,) = of(report, "sync-in-every-step")
+    (finding,) = of(report, "gpu-sync-every-step")
     assert finding["line"] == line(text, "loss.item()")
     evidence = finding["evidence"]
     assert evidence["readers"] == ["item"]
@@ -109,7 +109,7 @@ for step in range(20):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    assert {finding["line"] for finding in of(report, "sync-in-every-step")} == {
+    assert {finding["line"] for finding in of(report, "gpu-sync-every-step")} == {
         line(text, f"kept = {way}") for way in ways
     }
 
@@ -131,7 +131,7 @@ for step in range(20):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    assert of(report, "sync-in-every-step") == []
+    assert of(report, "gpu-sync-every-step") == []
 
 
 def test_the_patch_of_a_wrong_clock_makes_it_right(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ for batch in DataLoader(Slow(), batch_size=1, shuffle=True):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    assert of(report, "loader-starves-device") == []
+    assert of(report, "dataloader-bottleneck") == []
 
 
 def test_an_idle_device_starves(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ for batch in loader:
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    (finding,) = of(report, "loader-starves-device")
+    (finding,) = of(report, "dataloader-bottleneck")
     assert finding["line"] == line(text, "loader = DataLoader")
     assert finding["evidence"]["share"] > 0.5
 
@@ -223,10 +223,10 @@ for x, y in loader:
 """
     )
     plain, report = run(tmp_path, text + PRINTED, watched=True)
-    (finding,) = of(report, "copies-not-pinned")
+    (finding,) = of(report, "memory-not-pinned")
     assert finding["evidence"]["copies"] == 2
     pinned, report = run(tmp_path, mended(tmp_path, finding["diff"]), watched=True)
-    assert of(report, "copies-not-pinned") == []
+    assert of(report, "memory-not-pinned") == []
     assert pinned == plain
 
 
@@ -244,10 +244,10 @@ for step in range(4):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    (finding,) = of(report, "optimizer-one-by-one")
+    (finding,) = of(report, "optimizer-foreach-disabled")
     assert finding["evidence"]["one_by_one"] == 24
     _, report = run(tmp_path, mended(tmp_path, finding["diff"]), watched=True)
-    assert of(report, "optimizer-one-by-one") == []
+    assert of(report, "optimizer-foreach-disabled") == []
 
 
 def test_a_model_that_goes_to_the_host_and_back_is_a_warning(tmp_path: Path) -> None:
@@ -266,6 +266,6 @@ for step in range(10):
 """
     )
     _, report = run(tmp_path, text, watched=True)
-    findings = of(report, "moved-in-every-step")
+    findings = of(report, "model-moved-every-step")
     assert {finding["line"] for finding in findings} == {line(text, "    model.cuda()"), line(text, "model.cpu()")}
     assert {finding["severity"] for finding in findings} == {"warning"}

@@ -88,7 +88,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: site.replace(site.node.left))  # type: ignore[attr-defined]
 
 
-@mutation("detach inside the model", "loss-detached-from-parameters", "parameters-never-trained")
+@mutation("detach inside the model", "loss-detached-from-parameters", "unused-parameters")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("features", "hidden", "output, _")
@@ -196,7 +196,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: is_call_of(node, "ModuleList"), lambda site: site.replace(site.node.args[0]))  # type: ignore[attr-defined]
 
 
-@mutation("equal initial weights", "units-start-equal", "output-ignores-input")
+@mutation("equal initial weights", "symmetric-initialization", "output-ignores-input")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     """Not where there is dropout, which tells equal units apart in the first step."""
 
@@ -212,7 +212,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_a_model, change)
 
 
-@mutation("see the future", "future-visible")
+@mutation("see the future", "future-leakage")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.keyword) and node.arg == "is_causal"
@@ -220,7 +220,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: setattr(site.node, "value", ast.Constant(False)))
 
 
-@mutation("mix the samples", "samples-mixed")
+@mutation("mix the samples", "samples-mixed-in-batch")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.keyword) and node.arg == "batch_first"
@@ -239,7 +239,7 @@ def _builds_a_model(node: ast.AST) -> bool:
     return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("model", "generator", "discriminator")
 
 
-@mutation("optimize the head only", "parameter-in-no-group")
+@mutation("optimize the head only", "parameters-not-in-optimizer")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         whole = ast.unparse(site.tree)
@@ -267,7 +267,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_an_optimizer, change)
 
 
-@mutation("build the optimizer in every step", "optimizer-built-each-step")
+@mutation("build the optimizer in every step", "optimizer-recreated-every-step")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         name = ast.unparse(site.node.targets[0])  # type: ignore[attr-defined]
@@ -281,7 +281,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, _builds_an_optimizer, change)
 
 
-TOO_HIGH = ("learning-rate-too-high", "loss-diverges", "nan-or-inf", "exploding-gradients", "units-dead")
+TOO_HIGH = ("learning-rate-too-high", "loss-diverges", "nan-or-inf", "exploding-gradients", "dead-relu-units")
 """What a rate that is too high does first depends on the loss and the optimizer."""
 
 
@@ -295,12 +295,12 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from _scaled_rate(tree, 1e-6)
 
 
-@mutation("drop scheduler.step", "schedule-never-stepped")
+@mutation("drop scheduler.step", "scheduler-never-stepped")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: calls_method(node, "step", "scheduler"), Site.remove)
 
 
-@mutation("scheduler.step once per batch", "schedule-out-of-time")
+@mutation("scheduler.step once per batch", "scheduler-epoch-batch-mismatch")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         if len(site.loops()) != 1 or site.node.value.args:  # type: ignore[attr-defined]
@@ -315,7 +315,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: calls_method(node, "step", "scheduler"), change)
 
 
-@mutation("scheduler.step before optimizer.step", "schedule-before-step")
+@mutation("scheduler.step before optimizer.step", "scheduler-stepped-before-optimizer")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         loops = site.loops()
@@ -328,7 +328,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: calls_method(node, "step", "scheduler"), change)
 
 
-@mutation("scheduler.step once per epoch instead of per batch", "schedule-out-of-time")
+@mutation("scheduler.step once per epoch instead of per batch", "scheduler-epoch-batch-mismatch")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def change(site: Site) -> bool | None:
         loops = site.loops()
@@ -341,7 +341,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, lambda node: calls_method(node, "step", "scheduler"), change)
 
 
-@mutation("watch the wrong way on a plateau", "plateau-watches-wrong-way")
+@mutation("watch the wrong way on a plateau", "plateau-wrong-mode-or-metric")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.keyword) and node.arg == "mode" and ast.unparse(node.value) == "'min'"

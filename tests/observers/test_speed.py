@@ -251,7 +251,7 @@ def test_on_a_device_each_line_that_reads_is_seen(tmp_path: Path, monkeypatch: p
     checked = check_script(tmp_path, READING, select=["SPD102"])
     assert not checked.verdict.failures, checked.verdict.failures
     expected = {number for number, line in enumerate(READING.splitlines(), 1) if line.endswith("# read")}
-    assert checked.at() == {("sync-in-every-step", line) for line in expected}
+    assert checked.at() == {("gpu-sync-every-step", line) for line in expected}
 
 
 @pytest.mark.parametrize(

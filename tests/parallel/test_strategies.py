@@ -334,7 +334,7 @@ def test_copies_that_drift_apart_end_the_run_with_the_words_of_par103(way: str) 
     (ending, evaluated, saved, step), (other, *_) = on_ranks(partial(drifting, way))
     assert ending == other
     assert (ending.reason, step) == ("failed", 4)
-    assert ending.message.startswith("PAR103 parameters-drift-apart: after 4 steps, 2.weight differs by 0.")
+    assert ending.message.startswith("PAR103 parameters-differ-across-ranks: after 4 steps, 2.weight differs by 0.")
     assert "of its norm between rank 0 and rank 1" in ending.message
     assert (evaluated, saved) == ([], []), "neither evaluated nor saved"
 

@@ -126,7 +126,7 @@ torch.save(torch.ones(3), "numbers.pt")
 print(torch.load("numbers.pt"))
 """,
     },
-    "optimizer-built-each-step": {
+    "optimizer-recreated-every-step": {
         "an epoch around the batches": """
 model = nn.Linear(4, 1)
 for epoch in range(2):

@@ -148,7 +148,7 @@ def test_a_run_of_one_process_leaves_no_word_about_hanging(tmp_path: Path, monke
 def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding(
         "PAR106",
-        "collectives-disagree",
+        "collective-mismatch",
         Severity.ERROR,
         None,
         "Rank 1 waits for rank 0.",

@@ -99,7 +99,7 @@ def test_train_called_from_python_ends_with_a_paragraph_and_run_json_says_why(
     about = read_about(tmp_path / "runs" / "stuck")
     assert about["status"] == "hung"
     assert about["ended"] >= about["started"]
-    assert "rank 1 never comes: since " in about["message"]
+    assert "rank 1 never calls it: it has waited since " in about["message"]
     assert about["message"].endswith(f"Continue with: trueloop resume {tmp_path}/runs/stuck")
     assert not list(tmp_path.glob("trueloop-*")), "the folder in which they met is gone"
     monkeypatch.chdir(tmp_path)

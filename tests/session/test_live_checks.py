@@ -188,7 +188,7 @@ def test_experts_that_wait_for_their_turn_are_left_alone(run: Run) -> None:
 
 def test_a_layer_that_the_forward_never_uses_is_named_at_its_line(run: Run) -> None:
     done = run(UNUSED)
-    found = only(done, "parameters-never-trained")
+    found = only(done, "unused-parameters")
     assert "extra.weight, extra.bias of Net (272 numbers)" in found.message
     assert "the forward never used the layer" in found.message
     assert source_line(done, found) == "self.extra = nn.Linear(16, 16)"
@@ -200,7 +200,7 @@ def test_a_layer_frozen_by_a_detach_is_an_error_at_the_detach(run: Run) -> None:
     found = only(done, "loss-detached-from-parameters")
     assert source_line(done, found) == "return self.head(self.body(x).detach())"
     assert found.severity is Severity.ERROR
-    assert "parameters-never-trained" not in names(done)
+    assert "unused-parameters" not in names(done)
 
 
 def test_vanishing_gradients_are_found_in_a_deep_net_of_sigmoids(run: Run) -> None:
@@ -267,7 +267,7 @@ def test_a_sigmoid_before_our_binary_loss_is_found(run: Run, planted: Planted) -
 
 @pytest.mark.parametrize(("model", "parameter"), [(CONSTANT, "body.0.weight"), (ZEROS, "head.weight")])
 def test_units_that_start_equal_are_found(run: Run, model: str, parameter: str) -> None:
-    found = [finding for finding in run(model).findings if finding.name == "units-start-equal"]
+    found = [finding for finding in run(model).findings if finding.name == "symmetric-initialization"]
     assert found
     assert any(finding.evidence["parameter"] in (parameter, "body.0.weight") for finding in found)
 
@@ -279,7 +279,7 @@ def test_parameters_that_the_users_optimizer_leaves_out_are_found(run: Run) -> N
         return torch.optim.SGD([{"params": groups[0]["params"][:3]}], lr=lr)
 
     done = run(HEALTHY, optimizer=only_some)
-    found = only(done, "parameter-in-no-group")
+    found = only(done, "parameters-not-in-optimizer")
     assert "head.bias" in found.message
     assert source_line(done, found) == "class Net(nn.Module):"
 
@@ -310,7 +310,7 @@ def test_a_finding_is_said_at_once_and_a_symptom_at_the_end(run: Run) -> None:
     run(SOFTMAX.replace("        self.head =", "        self.extra = nn.Linear(16, 16)\n        self.head ="), (notes,))
     said = [note.split(" (")[0] for note in notes.notes]
     assert said.index("error LOS101 softmax-before-cross-entropy") < said.index("row 5")
-    assert said.index("row 30") < said.index("warning MDL102 parameters-never-trained") < said.index("ended")
+    assert said.index("row 30") < said.index("warning MDL102 unused-parameters") < said.index("ended")
     assert len([note for note in said if "LOS101" in note]) == 1
 
 
@@ -319,7 +319,7 @@ def test_a_finding_is_said_at_once_and_a_symptom_at_the_end(run: Run) -> None:
 
 def test_an_allow_comment_at_the_line_silences_it(run: Run) -> None:
     notes = Notes()
-    allowed = UNUSED.replace("nn.Linear(16, 16)", "nn.Linear(16, 16)  # trueloop: allow[parameters-never-trained]")
+    allowed = UNUSED.replace("nn.Linear(16, 16)", "nn.Linear(16, 16)  # trueloop: allow[unused-parameters]")
     done = run(allowed, (notes,))
     assert done.findings == ()
     assert not any("MDL102" in note for note in notes.notes)
@@ -335,7 +335,7 @@ def test_what_has_no_line_of_its_own_is_allowed_where_the_model_is_written(run: 
 def test_the_settings_of_the_project_hold(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.trueloop]\nignore = ["LOS101"]\nseverity = { MDL102 = "error" }\n')
     assert run(SOFTMAX).findings == ()
-    assert only(run(UNUSED), "parameters-never-trained").severity is Severity.ERROR
+    assert only(run(UNUSED), "unused-parameters").severity is Severity.ERROR
 
 
 def test_a_misspelt_rule_in_the_settings_is_refused_before_anything_is_written(run: Run, tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_a_resumed_run_is_judged_as_one_run(run: Run, planted: Planted) -> None:
     notes = Notes()
     resumed = resume(planted(UNUSED, steps=30), done.folder, hooks=[notes])
     assert resumed.ending.reason == "finished"
-    assert names(resumed) == ["parameters-never-trained"]
+    assert names(resumed) == ["unused-parameters"]
     events = list(read_events(done.folder))
     assert [type(event) for event in events].count(RunEnded) == 1
     steps = [event.step for event in events if isinstance(event, Backward)]

@@ -64,7 +64,7 @@ def main():
     train_loader = DataLoader(Flowers(2000, seed=1), batch_size=50, shuffle=True)
     valid_loader = DataLoader(Flowers(500, seed=2), batch_size=100)
     model = Classifier()
-    optimizer = torch.optim.Adam(model.body.parameters(), lr=1e-3)  # expect: parameter-in-no-group
+    optimizer = torch.optim.Adam(model.body.parameters(), lr=1e-3)  # expect: parameters-not-in-optimizer
     fit(model, nn.CrossEntropyLoss(), optimizer, train_loader, valid_loader)
 
 

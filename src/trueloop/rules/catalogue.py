@@ -17,7 +17,7 @@ ALWAYS_ON: Final = (
     "vanishing-gradients", "exploding-gradients", "step-without-gradient", "loss-diverges", "nan-or-inf",
     "loss-detached-from-parameters", "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits",
     "logits-passed-as-probabilities", "regression-loss-on-class-labels", "shapes-broadcast-in-loss",
-    "wrong-target-format", "parameters-never-trained", "units-start-equal", "parameter-in-no-group",
+    "wrong-target-format", "unused-parameters", "symmetric-initialization", "parameters-not-in-optimizer",
     "optimizer-holds-old-parameters",
 )  # fmt: skip
 """The rules that `trueloop train` applies to its own loop. The others are about loops that the user writes."""

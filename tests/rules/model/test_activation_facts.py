@@ -21,10 +21,10 @@ from trueloop.event import (
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
 from trueloop.rules.mode.nondeterministic_evaluation import NondeterministicEvaluation
-from trueloop.rules.model.activations_saturated import ActivationsSaturated
+from trueloop.rules.model.dead_relu_units import DeadReluUnits
 from trueloop.rules.model.output_ignores_input import OutputIgnoresInput
-from trueloop.rules.model.tied_weights_came_apart import TiedWeightsCameApart
-from trueloop.rules.model.units_dead import UnitsDead
+from trueloop.rules.model.saturated_activations import SaturatedActivations
+from trueloop.rules.model.weight_tying_broken import WeightTyingBroken
 from trueloop.rules.rule import Rule
 
 LINE = Place("train.py", 7)
@@ -52,12 +52,12 @@ def relu(backward: int = 24, units: int = 40, silent: int = 32) -> ActivationsMe
 def test_four_fifths_of_a_layer_are_dead_after_twenty_steps(
     backward: int, units: int, silent: int, findings: int
 ) -> None:
-    assert len(said(UnitsDead, relu(backward, units, silent))) == findings
+    assert len(said(DeadReluUnits, relu(backward, units, silent))) == findings
 
 
 def test_units_that_come_back_before_the_end_are_alive() -> None:
-    assert not said(UnitsDead, relu(24), relu(32, silent=3))
-    (finding,) = said(UnitsDead, relu(24, silent=3), relu(32))
+    assert not said(DeadReluUnits, relu(24), relu(32, silent=3))
+    (finding,) = said(DeadReluUnits, relu(24, silent=3), relu(32))
     assert finding.place == LAYER
     assert "32 of the 40" in finding.message
 
@@ -74,13 +74,13 @@ def curve(
     [(0.9, 5, 20, 1), (0.89, 5, 20, 0), (1.0, 4, 20, 0), (1.0, 5, 19, 0), (1.0, 5, 20, 1)],
 )
 def test_nine_tenths_at_the_ends_at_every_look(railed: float, looks: int, backward: int, findings: int) -> None:
-    assert len(said(ActivationsSaturated, curve(railed, looks, backward))) == findings
+    assert len(said(SaturatedActivations, curve(railed, looks, backward))) == findings
 
 
 def test_what_comes_to_saturate_by_training_is_left_alone() -> None:
-    assert not said(ActivationsSaturated, curve(0.2, 1, 1), curve(1.0))
-    assert not said(ActivationsSaturated, curve(1.0, 1, 1), curve(0.5, 2, 2), curve(1.0))
-    assert said(ActivationsSaturated, curve(1.0, 1, 1, "sigmoid"), curve(0.95, function="sigmoid"))
+    assert not said(SaturatedActivations, curve(0.2, 1, 1), curve(1.0))
+    assert not said(SaturatedActivations, curve(1.0, 1, 1), curve(0.5, 2, 2), curve(1.0))
+    assert said(SaturatedActivations, curve(1.0, 1, 1, "sigmoid"), curve(0.95, function="sigmoid"))
 
 
 def outputs(
@@ -116,11 +116,11 @@ def test_outputs_that_part_again_are_in_order_and_one_model_is_told_once() -> No
 
 def test_a_broken_tie_is_told_where_it_broke_else_where_it_was_made() -> None:
     tie = TieBroken(9, LINE, 0, "Net", "encoder.weight", "decoder.weight", (20, 8), LAYER, 9, "loading")
-    (finding,) = said(TiedWeightsCameApart, tie)
+    (finding,) = said(WeightTyingBroken, tie)
     assert finding.place == LINE
     assert "for 9 steps" in finding.message
     assert "assign=True" in finding.fix
-    (finding,) = said(TiedWeightsCameApart, replace(tie, place=None, steps=0, by="unknown"))
+    (finding,) = said(WeightTyingBroken, replace(tie, place=None, steps=0, by="unknown"))
     assert finding.place == LAYER
     assert "before training began" in finding.message
 

@@ -22,12 +22,12 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.model.future_visible import FutureVisible
+from trueloop.rules.model.future_leakage import FutureLeakage
 from trueloop.rules.model.layers_in_a_plain_list import LayersInAPlainList
-from trueloop.rules.model.parameters_never_trained import ParametersNeverTrained
-from trueloop.rules.model.samples_mixed import SamplesMixed
+from trueloop.rules.model.samples_mixed_in_batch import SamplesMixedInBatch
+from trueloop.rules.model.symmetric_initialization import SymmetricInitialization
 from trueloop.rules.model.tensor_not_a_buffer import TensorNotABuffer
-from trueloop.rules.model.units_start_equal import UnitsStartEqual
+from trueloop.rules.model.unused_parameters import UnusedParameters
 from trueloop.rules.rule import Rule
 
 LINE = Place("train.py", 7)
@@ -57,22 +57,22 @@ def future(change: float, repeat: float = 0.0) -> CausalityTested:
 def test_a_change_counts_if_it_is_more_than_rounding_and_the_model_repeats_itself(
     change: float, repeat: float, findings: int
 ) -> None:
-    assert len(said(SamplesMixed, samples(change, repeat))) == findings
-    assert len(said(FutureVisible, future(change, repeat))) == findings
+    assert len(said(SamplesMixedInBatch, samples(change, repeat))) == findings
+    assert len(said(FutureLeakage, future(change, repeat))) == findings
 
 
 def test_a_mixture_is_told_at_its_own_line_with_its_layer() -> None:
-    (finding,) = said(SamplesMixed, samples(0.25))
+    (finding,) = said(SamplesMixedInBatch, samples(0.25))
     assert finding.place == LAYER
     assert "25%" in finding.message
     assert "gate (Linear)" in finding.message
 
 
 def test_a_leak_along_time_is_not_told_as_a_mixture_as_well() -> None:
-    checker = Checker([SamplesMixed, FutureVisible])
+    checker = Checker([SamplesMixedInBatch, FutureLeakage])
     checker.check(samples(0.5))
     checker.check(future(0.5))
-    assert [finding.name for finding in checker.findings()] == ["future-visible"]
+    assert [finding.name for finding in checker.findings()] == ["future-leakage"]
 
 
 PART = HiddenPart("Net", "layers", "list", "module", 3, 216, used=True, trainable=True, held=False, place=LAYER)
@@ -108,20 +108,20 @@ def test_a_parameter_without_a_gradient_is_told_after_ten_steps_or_at_the_end_of
     steps: int, at_once: int, at_the_end: int
 ) -> None:
     event = accounted(steps, ACCOUNT)
-    assert len(said(ParametersNeverTrained, event)) == at_once
-    assert len(said(ParametersNeverTrained, event, END)) == at_the_end
+    assert len(said(UnusedParameters, event)) == at_once
+    assert len(said(UnusedParameters, event, END)) == at_the_end
 
 
 def test_only_what_ran_in_vain_or_not_at_all_counts_as_never_trained() -> None:
-    assert "never used" in said(ParametersNeverTrained, accounted(10, ACCOUNT))[0].message
+    assert "never used" in said(UnusedParameters, accounted(10, ACCOUNT))[0].message
     in_vain = replace(ACCOUNT, ran=True, ran_with_graph=True)
-    assert "no loss uses" in said(ParametersNeverTrained, accounted(10, in_vain))[0].message
+    assert "no loss uses" in said(UnusedParameters, accounted(10, in_vain))[0].message
     without_graph = replace(ACCOUNT, ran=True)
     cut = replace(in_vain, cuts=(LINE,))
     of_a_library = replace(ACCOUNT, defined=None)
     for excuse in (without_graph, cut, of_a_library):
-        assert not said(ParametersNeverTrained, accounted(10, excuse))
-    assert not said(ParametersNeverTrained, accounted(10, ACCOUNT, in_order=0))
+        assert not said(UnusedParameters, accounted(10, excuse))
+    assert not said(UnusedParameters, accounted(10, ACCOUNT, in_order=0))
 
 
 def stepped(index: int) -> Stepped:
@@ -129,7 +129,7 @@ def stepped(index: int) -> Stepped:
 
 
 def test_units_are_unjudged_in_a_run_of_two_steps_and_judged_in_one_of_three() -> None:
-    checker = Checker([UnitsStartEqual])
+    checker = Checker([SymmetricInitialization])
     checker.check(stepped(0))
     checker.check(stepped(1))
     assert [code for code, _ in checker.not_applicable()] == ["MDL104"]
@@ -139,5 +139,5 @@ def test_units_are_unjudged_in_a_run_of_two_steps_and_judged_in_one_of_three() -
 
 def test_equal_units_and_stuck_units_are_told_apart() -> None:
     equal = IdenticalUnits(2, LINE, 0, "Net", "fc.weight", 16, 0.1, 0.3, 3, LAYER)
-    assert "equal gradients" in said(UnitsStartEqual, equal)[0].message
-    assert "no gradient" in said(UnitsStartEqual, replace(equal, gradient_norm=0.0))[0].message
+    assert "equal gradients" in said(SymmetricInitialization, equal)[0].message
+    assert "no gradient" in said(SymmetricInitialization, replace(equal, gradient_norm=0.0))[0].message

@@ -10,7 +10,7 @@ from trueloop.event import Event, ParameterAccount, ParametersAccounted, Place, 
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.optimizer.optimizer_holds_old_parameters import OptimizerHoldsOldParameters
-from trueloop.rules.optimizer.parameter_in_no_group import ParameterInNoGroup
+from trueloop.rules.optimizer.parameters_not_in_optimizer import ParametersNotInOptimizer
 
 STEP = Place("train.py", 9)
 BUILT = Place("train.py", 4)
@@ -23,7 +23,7 @@ def accounted(steps: int, *accounts: ParameterAccount, in_order: int = 4, orphan
 
 
 def said(*events: Event) -> list[Finding]:
-    checker = Checker([ParameterInNoGroup, OptimizerHoldsOldParameters])
+    checker = Checker([ParametersNotInOptimizer, OptimizerHoldsOldParameters])
     for event in events:
         checker.check(event)
     assert not checker.failures

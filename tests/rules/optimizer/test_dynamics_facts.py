@@ -32,7 +32,7 @@ from trueloop.rules.optimizer import learning_rate_too_high as high
 from trueloop.rules.optimizer import learning_rate_too_low as low
 from trueloop.rules.optimizer.learning_rate_too_high import LearningRateTooHigh
 from trueloop.rules.optimizer.learning_rate_too_low import LearningRateTooLow
-from trueloop.rules.optimizer.plateau_watches_wrong_way import COUNTED, ENOUGH, PlateauWatchesWrongWay
+from trueloop.rules.optimizer.plateau_wrong_mode_or_metric import COUNTED, ENOUGH, PlateauWrongModeOrMetric
 from trueloop.rules.rule import Rule
 
 LINE = Place("gone.py", 7)
@@ -296,7 +296,7 @@ def test_steps_that_nobody_saw_end_the_count() -> None:
     assert not judged(IncompleteAccumulationWindow, events[:-5], replace(END, reason="cut"))
 
 
-# -- plateau-watches-wrong-way --
+# -- plateau-wrong-mode-or-metric --
 
 FED = PlateauStepped(
     step=0,
@@ -331,7 +331,7 @@ def told(
     )
     place = Place(str(script), 4)
     return judged(
-        PlateauWatchesWrongWay,
+        PlateauWrongModeOrMetric,
         [
             replace(FED, place=place, index=i, value=value, mode=mode, is_int=whole, optimizer_steps=i + 1)
             for i, value in enumerate(values)

@@ -10,8 +10,8 @@ import pytest
 from trueloop.event import Event, FrozenMoved, FrozenStatisticsMoved, OptimizerRebuilt, Place
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
-from trueloop.rules.optimizer.frozen_but_moving import FrozenButMoving
-from trueloop.rules.optimizer.optimizer_built_each_step import IN_A_ROW, LIFE, OptimizerBuiltEachStep
+from trueloop.rules.optimizer.frozen_layer_updated import FrozenLayerUpdated
+from trueloop.rules.optimizer.optimizer_recreated_every_step import IN_A_ROW, LIFE, OptimizerRecreatedEveryStep
 from trueloop.rules.rule import Rule
 
 BUILT = Place("gone.py", 4, "train")
@@ -41,17 +41,17 @@ def said(rule: type[Rule], *events: Event) -> list[Finding]:
 
 
 def test_it_takes_three_in_a_row() -> None:
-    assert len(said(OptimizerBuiltEachStep, *[REBUILT] * IN_A_ROW)) == 1
-    assert not said(OptimizerBuiltEachStep, *[REBUILT] * (IN_A_ROW - 1))
+    assert len(said(OptimizerRecreatedEveryStep, *[REBUILT] * IN_A_ROW)) == 1
+    assert not said(OptimizerRecreatedEveryStep, *[REBUILT] * (IN_A_ROW - 1))
     longer = replace(REBUILT, steps=LIFE + 1)
-    assert not said(OptimizerBuiltEachStep, *([REBUILT] * (IN_A_ROW - 1) + [longer]) * 2)
+    assert not said(OptimizerRecreatedEveryStep, *([REBUILT] * (IN_A_ROW - 1) + [longer]) * 2)
     other = replace(REBUILT, parameter_set=2)
-    assert not said(OptimizerBuiltEachStep, REBUILT, REBUILT, other, other)
+    assert not said(OptimizerRecreatedEveryStep, REBUILT, REBUILT, other, other)
 
 
 @pytest.mark.parametrize(("steps", "count"), [(LIFE, 1), (LIFE + 1, 0)])
 def test_two_steps_are_a_short_life_and_three_are_not(steps: int, count: int) -> None:
-    assert len(said(OptimizerBuiltEachStep, *[replace(REBUILT, steps=steps)] * IN_A_ROW)) == count
+    assert len(said(OptimizerRecreatedEveryStep, *[replace(REBUILT, steps=steps)] * IN_A_ROW)) == count
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_two_steps_are_a_short_life_and_three_are_not(steps: int, count: int) ->
     ids=["no state", "a closure", "other weights"],
 )
 def test_nothing_lost_is_nothing_said(event: OptimizerRebuilt) -> None:
-    assert not said(OptimizerBuiltEachStep, *[event] * IN_A_ROW)
+    assert not said(OptimizerRecreatedEveryStep, *[event] * IN_A_ROW)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_nothing_lost_is_nothing_said(event: OptimizerRebuilt) -> None:
 def test_the_line_is_moved_only_where_it_means_the_same(lines: str, moved: bool, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(lines + "\n", encoding="utf-8")
-    (finding,) = said(OptimizerBuiltEachStep, *[replace(REBUILT, place=Place(str(script), 2, ""))] * IN_A_ROW)
+    (finding,) = said(OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 2, ""))] * IN_A_ROW)
     assert bool(finding.diff) is moved
 
 
@@ -90,7 +90,7 @@ def test_of_two_loops_it_leaves_both_where_it_may(tmp_path: Path) -> None:
     inner = "        for x in data:\n            o = Adam(net.parameters())\n            o.step()\n"
     text = f"for fold in folds:\n    net = make()\n    for epoch in epochs:\n{inner}"
     script.write_text(text, encoding="utf-8")
-    (finding,) = said(OptimizerBuiltEachStep, *[replace(REBUILT, place=Place(str(script), 5, ""))] * IN_A_ROW)
+    (finding,) = said(OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 5, ""))] * IN_A_ROW)
     assert "+    o = Adam(net.parameters())\n     for epoch in epochs:" in finding.diff
 
 
@@ -102,17 +102,17 @@ def test_of_two_loops_it_leaves_both_where_it_may(tmp_path: Path) -> None:
     [
         (MOVED, "weight decay 0.01 and momentum"),
         (replace(MOVED, decay=0.0, gradients="stale"), "an old gradient and momentum"),
-        (replace(MOVED, decay=0.0, momentum=False, parameters=("",)), "parameters of no model seen"),
+        (replace(MOVED, decay=0.0, momentum=False, parameters=("",)), "parameters of an unknown model"),
     ],
 )
 def test_it_says_what_moves_the_frozen(event: FrozenMoved, words: str) -> None:
-    (finding,) = said(FrozenButMoving, event)
+    (finding,) = said(FrozenLayerUpdated, event)
     assert finding.severity is Severity.ERROR
     assert words in finding.message
 
 
 def test_statistics_that_drift_are_a_warning() -> None:
-    (finding,) = said(FrozenButMoving, DRIFTED)
+    (finding,) = said(FrozenLayerUpdated, DRIFTED)
     assert finding.severity is Severity.WARNING
 
 
@@ -128,6 +128,6 @@ def test_statistics_that_drift_are_a_warning() -> None:
 def test_the_line_is_that_which_freezes_if_there_is_one(lines: str, place: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(lines + "\n", encoding="utf-8")
-    (finding,) = said(FrozenButMoving, replace(MOVED, place=Place(str(script), len(lines.splitlines()), "train")))
+    (finding,) = said(FrozenLayerUpdated, replace(MOVED, place=Place(str(script), len(lines.splitlines()), "train")))
     assert finding.place is not None
     assert finding.place.line == place

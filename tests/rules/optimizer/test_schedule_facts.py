@@ -10,9 +10,9 @@ import pytest
 
 from trueloop.event import EpochStarted, Event, Place, RunEnded, ScheduleBuilt, ScheduleEnded, ScheduleStepped
 from trueloop.rules.checker import Checker
-from trueloop.rules.optimizer.schedule_before_step import ScheduleBeforeStep
-from trueloop.rules.optimizer.schedule_never_stepped import STEPS, ScheduleNeverStepped
-from trueloop.rules.optimizer.schedule_out_of_time import DEAD, LONGEST_IN_EPOCHS, ScheduleOutOfTime
+from trueloop.rules.optimizer.scheduler_epoch_batch_mismatch import DEAD, LONGEST_IN_EPOCHS, SchedulerEpochBatchMismatch
+from trueloop.rules.optimizer.scheduler_never_stepped import STEPS, SchedulerNeverStepped
+from trueloop.rules.optimizer.scheduler_stepped_before_optimizer import SchedulerSteppedBeforeOptimizer
 from trueloop.rules.rule import Rule
 
 Reason = Literal["finished", "cut", "exception", "interrupted", "exit"]
@@ -44,53 +44,53 @@ def found(rule: type[Rule], events: Iterable[Event], reason: Reason = "finished"
     return [finding.place.line for finding in checker.findings() if finding.place is not None]
 
 
-# -- schedule-before-step --
+# -- scheduler-stepped-before-optimizer --
 
 
 def test_the_early_line_must_come_again_after_a_step() -> None:
     built = ScheduleBuilt(0, BUILT, 0, "StepLR", None, (0.1,), 0)
-    assert found(ScheduleBeforeStep, [built, stepped(0, 0), stepped(1, 4)]) == [10]
-    assert found(ScheduleBeforeStep, [built, stepped(0, 0)]) == []
-    assert found(ScheduleBeforeStep, [built, stepped(0, 0), stepped(1, 4, place=BUILT)]) == []
-    assert found(ScheduleBeforeStep, [built, stepped(0, 0), stepped(1, 0), stepped(2, 4)]) == []
+    assert found(SchedulerSteppedBeforeOptimizer, [built, stepped(0, 0), stepped(1, 4)]) == [10]
+    assert found(SchedulerSteppedBeforeOptimizer, [built, stepped(0, 0)]) == []
+    assert found(SchedulerSteppedBeforeOptimizer, [built, stepped(0, 0), stepped(1, 4, place=BUILT)]) == []
+    assert found(SchedulerSteppedBeforeOptimizer, [built, stepped(0, 0), stepped(1, 0), stepped(2, 4)]) == []
 
 
 @pytest.mark.parametrize(
     "change", [{"explicit": True}, {"seen_from_start": False}, {"name": "ReduceLROnPlateau"}, {"step": 3}]
 )
 def test_early_steps_that_are_in_order(change: dict[str, object]) -> None:
-    assert found(ScheduleBeforeStep, [stepped(0, 0, **change), stepped(1, 4)]) == []
+    assert found(SchedulerSteppedBeforeOptimizer, [stepped(0, 0, **change), stepped(1, 4)]) == []
 
 
 def test_a_scaler_may_have_skipped_the_first_step() -> None:
-    assert found(ScheduleBeforeStep, [stepped(0, 0), stepped(1, 4, skipped_by_scaler=True)]) == []
+    assert found(SchedulerSteppedBeforeOptimizer, [stepped(0, 0), stepped(1, 4, skipped_by_scaler=True)]) == []
 
 
-# -- schedule-never-stepped --
+# -- scheduler-never-stepped --
 
 
 @pytest.mark.parametrize(("updates", "lines"), [(STEPS, [5]), (STEPS - 1, [])])
 def test_enough_steps_must_have_gone_by(updates: int, lines: list[int]) -> None:
-    assert found(ScheduleNeverStepped, [ended(0, updates)]) == lines
+    assert found(SchedulerNeverStepped, [ended(0, updates)]) == lines
 
 
 @pytest.mark.parametrize("change", [{"inner": True}, {"seen_from_start": False}, {"steps": 1}])
 def test_schedules_at_rest_that_are_in_order(change: dict[str, object]) -> None:
-    assert found(ScheduleNeverStepped, [replace(ended(0, 50), **change)]) == []  # type: ignore[arg-type]
+    assert found(SchedulerNeverStepped, [replace(ended(0, 50), **change)]) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("passes", "lines"), [(0, [5]), (1, []), (2, [5])])
 def test_a_plateau_is_due_after_the_first_epoch(passes: int, lines: list[int]) -> None:
-    assert found(ScheduleNeverStepped, [ended(0, 50, name="ReduceLROnPlateau", passes=passes)]) == lines
+    assert found(SchedulerNeverStepped, [ended(0, 50, name="ReduceLROnPlateau", passes=passes)]) == lines
 
 
 @pytest.mark.parametrize("reason", ["cut", "exception", "interrupted"])
 def test_a_run_that_was_cut_short_says_nothing_of_schedules(reason: Reason) -> None:
-    assert found(ScheduleNeverStepped, [ended(0, 50)], reason) == []
-    assert found(ScheduleOutOfTime, _steps(3, 10, "OneCycleLR", 30), reason) == []
+    assert found(SchedulerNeverStepped, [ended(0, 50)], reason) == []
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 10, "OneCycleLR", 30), reason) == []
 
 
-# -- schedule-out-of-time --
+# -- scheduler-epoch-batch-mismatch --
 
 
 def _steps(count: int, each: int, name: str, length: int | None, **changes: object) -> list[Event]:
@@ -115,23 +115,23 @@ def _steps(count: int, each: int, name: str, length: int | None, **changes: obje
     ],
 )
 def test_a_cycle_must_get_somewhere(count: int, each: int, length: int, lines: list[int]) -> None:
-    assert found(ScheduleOutOfTime, _steps(count, each, "OneCycleLR", length)) == lines
+    assert found(SchedulerEpochBatchMismatch, _steps(count, each, "OneCycleLR", length)) == lines
 
 
 def test_other_lengths_must_be_the_optimizers_to_be_meant_in_its_steps() -> None:
-    assert found(ScheduleOutOfTime, _steps(3, 10, "CosineAnnealingLR", 30)) == [10]
-    assert found(ScheduleOutOfTime, _steps(3, 10, "CosineAnnealingLR", 31)) == []
-    assert found(ScheduleOutOfTime, _steps(3, 10, "StepLR", None)) == []
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 10, "CosineAnnealingLR", 30)) == [10]
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 10, "CosineAnnealingLR", 31)) == []
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 10, "StepLR", None)) == []
 
 
 def test_a_repeating_cycle_may_be_meant_in_epochs_if_it_is_short() -> None:
-    assert found(ScheduleOutOfTime, _steps(3, 100, "CyclicLR", LONGEST_IN_EPOCHS + 1)) == [10]
-    assert found(ScheduleOutOfTime, _steps(3, 100, "CyclicLR", LONGEST_IN_EPOCHS)) == []
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 100, "CyclicLR", LONGEST_IN_EPOCHS + 1)) == [10]
+    assert found(SchedulerEpochBatchMismatch, _steps(3, 100, "CyclicLR", LONGEST_IN_EPOCHS)) == []
 
 
 @pytest.mark.parametrize(("length", "lines"), [(10, [10]), (11, [])])
 def test_a_cosine_wraps_after_twice_its_length(length: int, lines: list[int]) -> None:
-    assert found(ScheduleOutOfTime, _steps(20, 1, "CosineAnnealingLR", length)) == lines
+    assert found(SchedulerEpochBatchMismatch, _steps(20, 1, "CosineAnnealingLR", length)) == lines
 
 
 def test_a_cosine_of_one_epoch_is_a_wave_and_one_of_the_epochs_count_is_not() -> None:
@@ -143,10 +143,10 @@ def test_a_cosine_of_one_epoch_is_a_wave_and_one_of_the_epochs_count_is_not() ->
             events.append(stepped(i, i + 1, name="CosineAnnealingLR", length=length))
         return [*events, ended(4 * count, 4 * count, name="CosineAnnealingLR", length=length)]
 
-    assert found(ScheduleOutOfTime, epochs(length=4, count=5)) == []
-    assert found(ScheduleOutOfTime, epochs(length=5, count=5)) == [10]
-    assert found(ScheduleOutOfTime, epochs(length=3, count=5)) == [10]
-    assert found(ScheduleOutOfTime, epochs(length=6, count=5)) == []
+    assert found(SchedulerEpochBatchMismatch, epochs(length=4, count=5)) == []
+    assert found(SchedulerEpochBatchMismatch, epochs(length=5, count=5)) == [10]
+    assert found(SchedulerEpochBatchMismatch, epochs(length=3, count=5)) == [10]
+    assert found(SchedulerEpochBatchMismatch, epochs(length=6, count=5)) == []
 
 
 @pytest.mark.parametrize(("share", "dead_for", "lines"), [(0.9, 11, [10]), (1.0, 11, []), (0.9, 10, [])])
@@ -154,11 +154,11 @@ def test_a_decay_must_be_dead_for_more_than_half_of_the_run(share: float, dead_f
     alive = 20 - dead_for
     rates = [1.0] * (alive - 1) + [share * DEAD] * (dead_for + 1)
     events: list[Event] = [EPOCH, *(stepped(i, i + 1, learning_rates=(rate,)) for i, rate in enumerate(rates))]
-    assert found(ScheduleOutOfTime, [*events, ended(20, 20)]) == lines
+    assert found(SchedulerEpochBatchMismatch, [*events, ended(20, 20)]) == lines
 
 
 def test_a_decay_without_batches_inside_an_epoch_is_not_judged() -> None:
     events: list[Event] = []
     for i in range(20):
         events += [EPOCH, stepped(i, i + 1, learning_rates=(1.0 if i < 3 else 0.0,))]
-    assert found(ScheduleOutOfTime, [*events, ended(20, 20)]) == []
+    assert found(SchedulerEpochBatchMismatch, [*events, ended(20, 20)]) == []

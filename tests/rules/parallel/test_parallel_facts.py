@@ -28,13 +28,13 @@ from trueloop.event import (
 from trueloop.event.thresholds import PARAMETER_DRIFT
 from trueloop.finding import Finding
 from trueloop.rules.checker import Checker
-from trueloop.rules.parallel.collectives_disagree import WAITING, CollectivesDisagree
+from trueloop.rules.parallel.collective_mismatch import WAITING, CollectiveMismatch
+from trueloop.rules.parallel.ddp_bypassed import DdpBypassed
 from trueloop.rules.parallel.every_rank_saves import EveryRankSaves
-from trueloop.rules.parallel.parameters_drift_apart import ParametersDriftApart
-from trueloop.rules.parallel.prefix_in_checkpoint import PrefixInCheckpoint
+from trueloop.rules.parallel.parameters_differ_across_ranks import ParametersDifferAcrossRanks
 from trueloop.rules.parallel.ranks_see_same_batches import RanksSeeSameBatches
-from trueloop.rules.parallel.sampler_epoch_never_set import SamplerEpochNeverSet
-from trueloop.rules.parallel.wrapper_bypassed import WrapperBypassed
+from trueloop.rules.parallel.set_epoch_not_called import SetEpochNotCalled
+from trueloop.rules.parallel.wrapper_prefix_in_checkpoint import WrapperPrefixInCheckpoint
 from trueloop.rules.rule import Rule
 
 HERE, THERE = Place("gone.py", 7), Place("gone.py", 9)
@@ -105,7 +105,7 @@ def test_exchange_by_hand_needs_equal_weights_to_be_a_copy() -> None:
     assert not judged(RanksSeeSameBatches, [*on_both(*"abcd"), *shared(by="all_reduce")])
 
 
-# -- sampler-epoch-never-set --
+# -- set-epoch-not-called --
 
 
 def passes(*epochs: int, trained: int = 4, seeds: tuple[int, ...] = ()) -> list[Event]:
@@ -120,27 +120,27 @@ def passes(*epochs: int, trained: int = 4, seeds: tuple[int, ...] = ()) -> list[
     ("epochs", "speaks"), [((0,), False), ((0, 0), True), ((0, 0, 0), True), ((0, 1), False), ((0, 0, 1), False)]
 )
 def test_the_epoch_never_moves(epochs: tuple[int, ...], speaks: bool) -> None:
-    assert bool(judged(SamplerEpochNeverSet, passes(*epochs))) is speaks
+    assert bool(judged(SetEpochNotCalled, passes(*epochs))) is speaks
 
 
 def test_passes_without_training_or_with_other_seeds_are_fine() -> None:
-    assert not judged(SamplerEpochNeverSet, passes(0, 0, 0, trained=0))
-    assert not judged(SamplerEpochNeverSet, passes(0, 0, 0, seeds=(1, 2, 3)))
+    assert not judged(SetEpochNotCalled, passes(0, 0, 0, trained=0))
+    assert not judged(SetEpochNotCalled, passes(0, 0, 0, seeds=(1, 2, 3)))
 
 
 def test_it_is_said_at_the_third_pass_and_not_before() -> None:
-    checker = Checker([SamplerEpochNeverSet])
+    checker = Checker([SetEpochNotCalled])
     assert [len(checker.check(event)) for event in passes(0, 0, 0, 0)] == [0, 0, 1, 0]
 
 
 def test_a_run_that_was_cut_after_two_passes_proves_nothing() -> None:
-    checker = Checker([SamplerEpochNeverSet])
+    checker = Checker([SetEpochNotCalled])
     for event in (*passes(0, 0), replace(END, reason="cut")):
         checker.check(event)
     assert not checker.findings()
 
 
-# -- parameters-drift-apart --
+# -- parameters-differ-across-ranks --
 
 
 def sampled(rank: int, index: int, *values: float, exchanged: bool = True, shape: tuple[int, ...] = (4,)) -> Event:
@@ -170,24 +170,24 @@ def looks(*distances: float, exchanged: bool = True) -> list[Event]:
 def test_weights_differ_in_the_last_looks_and_were_never_equal_again(
     distances: tuple[float, ...], speaks: bool
 ) -> None:
-    assert bool(judged(ParametersDriftApart, [*looks(*distances), *shared()])) is speaks
+    assert bool(judged(ParametersDifferAcrossRanks, [*looks(*distances), *shared()])) is speaks
 
 
 @pytest.mark.parametrize(
     "changes", [{"by": ""}, {"sharded": True}, {"averaged": True}, {"swapped": True}, {"members": (0,)}]
 )
 def test_ranks_that_need_not_be_equal_are_left_alone(changes: dict[str, Any]) -> None:
-    assert not judged(ParametersDriftApart, [*looks(0, 0.1, 0.1), *shared(**changes)])
+    assert not judged(ParametersDifferAcrossRanks, [*looks(0, 0.1, 0.1), *shared(**changes)])
 
 
 def test_what_is_not_exchanged_must_have_begun_equal() -> None:
-    assert judged(ParametersDriftApart, [*looks(0, 0.1, 0.1, exchanged=False), *shared()])
-    assert not judged(ParametersDriftApart, [*looks(0.2, 0.1, 0.1, exchanged=False), *shared()])
+    assert judged(ParametersDifferAcrossRanks, [*looks(0, 0.1, 0.1, exchanged=False), *shared()])
+    assert not judged(ParametersDifferAcrossRanks, [*looks(0.2, 0.1, 0.1, exchanged=False), *shared()])
 
 
 def test_the_start_is_blamed_where_the_ranks_never_were_equal() -> None:
-    (early,) = judged(ParametersDriftApart, [*looks(0.1, 0.1, 0.1), *shared()])
-    (later,) = judged(ParametersDriftApart, [*looks(0, 0.1, 0.1), *shared()])
+    (early,) = judged(ParametersDifferAcrossRanks, [*looks(0.1, 0.1, 0.1), *shared()])
+    (later,) = judged(ParametersDifferAcrossRanks, [*looks(0, 0.1, 0.1), *shared()])
     assert "before the first step" in early.message
     assert "since step 1" in later.message
     assert early.fix != later.fix
@@ -201,14 +201,14 @@ def test_distance_is_relative_and_blind_to_what_cannot_be_compared() -> None:
     assert SampledParameter("w", (1,), (0.0,)).distance(SampledParameter("w", (1,), (0.0,))) == 0
 
 
-# -- prefix-in-checkpoint, every-rank-saves, wrapper-bypassed --
+# -- wrapper-prefix-in-checkpoint, every-rank-saves, ddp-bypassed --
 
 
 def test_a_prefix_is_fine_where_it_is_loaded_back() -> None:
     saved = PrefixSaved(3, HERE, "DataParallel", "module.", 4, "module.fc.weight", THERE, loaded_back=False)
-    (found,) = judged(PrefixInCheckpoint, [saved])
+    (found,) = judged(WrapperPrefixInCheckpoint, [saved])
     assert "module.fc.weight" in found.message
-    assert not judged(PrefixInCheckpoint, [replace(saved, loaded_back=True)])
+    assert not judged(WrapperPrefixInCheckpoint, [replace(saved, loaded_back=True)])
 
 
 @pytest.mark.parametrize(
@@ -221,11 +221,11 @@ def test_a_script_that_knows_the_prefix_is_left_alone(tmp_path: Path, line: str)
         3, Place(str(script), 1), "DataParallel", "module.", 4, "module.fc.weight", None, loaded_back=False
     )
     script.write_text("torch.save(model.state_dict(), path)\n", encoding="utf-8")
-    (found,) = judged(PrefixInCheckpoint, [saved])
+    (found,) = judged(WrapperPrefixInCheckpoint, [saved])
     assert "+torch.save(model.module.state_dict(), path)" in found.diff
     other = tmp_path / "other.py"
     other.write_text(f"torch.save(model.state_dict(), path)\n{line}\n", encoding="utf-8")
-    assert not judged(PrefixInCheckpoint, [replace(saved, place=Place(str(other), 1))])
+    assert not judged(WrapperPrefixInCheckpoint, [replace(saved, place=Place(str(other), 1))])
 
 
 def test_one_file_two_ranks_one_step() -> None:
@@ -238,13 +238,13 @@ def test_one_file_two_ranks_one_step() -> None:
 
 def test_many_parameters_are_named_by_the_first_three() -> None:
     event = GradientsNotExchanged(2, HERE, "Net", "replaced", ("a", "b", "c", "d", "e"), 2, 4)
-    (found,) = judged(WrapperBypassed, [event])
-    assert "a, b, c and 2 more of Net were put into the model" in found.message
-    (thawed,) = judged(WrapperBypassed, [replace(event, how="thawed", parameters=("a",))])
-    assert "a of Net were set to need a gradient" in thawed.message
+    (found,) = judged(DdpBypassed, [event])
+    assert "a, b, c and 2 more of Net were added after" in found.message
+    (thawed,) = judged(DdpBypassed, [replace(event, how="thawed", parameters=("a",))])
+    assert "a of Net were unfrozen after" in thawed.message
 
 
-# -- collectives-disagree --
+# -- collective-mismatch --
 
 
 def call(number: int, name: str = "all_reduce", **changes: Any) -> Collective:
@@ -258,27 +258,27 @@ def told(rank: int, *calls: Collective, ended: str = "finished", exception: str 
 
 def test_the_first_call_that_differs_is_named() -> None:
     (found,) = judged(
-        CollectivesDisagree,
+        CollectiveMismatch,
         [
             told(0, call(1), call(2, "barrier", state="inside", seconds=9.0, places=(THERE,)), ended="hung"),
             told(1, call(1), call(2, state="inside", seconds=9.0), ended="hung"),
         ],
     )
     assert found.message == (
-        "The ranks disagree at collective 2 of their group: rank 0 waits in barrier #2 (gone.py:9); "
+        "Collective 2 of the group differs between ranks: rank 0 waits in barrier #2 (gone.py:9); "
         "rank 1 waits in all_reduce #2 (gone.py:7)."
     )
 
 
 def test_a_mismatch_is_found_though_nobody_waits() -> None:
-    assert judged(CollectivesDisagree, [told(0, call(1)), told(1, call(1, "broadcast"))])
-    (found,) = judged(CollectivesDisagree, [told(0, call(1)), told(1, call(1, size=5))])
+    assert judged(CollectiveMismatch, [told(0, call(1)), told(1, call(1, "broadcast"))])
+    (found,) = judged(CollectiveMismatch, [told(0, call(1)), told(1, call(1, size=5))])
     assert "all_reduce #1 of 4 x " in found.message
     assert "all_reduce #1 of 5 x " in found.message
 
 
 def test_calls_alike_are_fine_wherever_they_are_written() -> None:
-    assert not judged(CollectivesDisagree, [told(0, call(1)), told(1, call(1, places=(THERE,)))])
+    assert not judged(CollectiveMismatch, [told(0, call(1)), told(1, call(1, places=(THERE,)))])
 
 
 def test_what_the_wrapper_does_may_differ_where_all_went_well() -> None:
@@ -286,13 +286,13 @@ def test_what_the_wrapper_does_may_differ_where_all_went_well() -> None:
     wrapper = call(1, "backward of DistributedDataParallel", direct=0)
     later = call(2, direct=1)
     ranks = [told(0, wrapper, later), told(1, call(1, direct=1))]
-    assert not judged(CollectivesDisagree, ranks)
-    assert judged(CollectivesDisagree, [told(0, wrapper, replace(later, state="failed")), told(1, call(1, direct=1))])
+    assert not judged(CollectiveMismatch, ranks)
+    assert judged(CollectiveMismatch, [told(0, wrapper, replace(later, state="failed")), told(1, call(1, direct=1))])
 
 
 def test_other_groups_are_not_compared() -> None:
     assert not judged(
-        CollectivesDisagree,
+        CollectiveMismatch,
         [told(0, call(1, group="a", members=(0,))), told(1, call(1, "barrier", group="b", members=(1,)))],
     )
 
@@ -304,29 +304,29 @@ def test_other_groups_are_not_compared() -> None:
 def test_a_rank_that_waits_for_one_that_will_never_come(ended: str, speaks: bool) -> None:
     waiting = told(0, call(1), call(2, state="inside", seconds=WAITING), ended="running")
     assert (
-        bool(judged(CollectivesDisagree, [waiting, told(1, call(1), ended=ended, exception="ValueError: x")])) is speaks
+        bool(judged(CollectiveMismatch, [waiting, told(1, call(1), ended=ended, exception="ValueError: x")])) is speaks
     )
 
 
 @pytest.mark.parametrize(("seconds", "speaks"), [(WAITING * 0.9, False), (WAITING * 1.1, True)])
 def test_who_has_just_entered_does_not_wait_yet(seconds: float, speaks: bool) -> None:
     waiting = told(0, call(2, state="inside", seconds=seconds), ended="running")
-    assert bool(judged(CollectivesDisagree, [waiting, told(1, call(1))])) is speaks
+    assert bool(judged(CollectiveMismatch, [waiting, told(1, call(1))])) is speaks
 
 
 def test_a_rank_that_has_made_the_call_is_not_missed() -> None:
     assert not judged(
-        CollectivesDisagree, [told(0, call(2, state="failed"), ended="exception"), told(1, call(2), ended="died")]
+        CollectiveMismatch, [told(0, call(2, state="failed"), ended="exception"), told(1, call(2), ended="died")]
     )
 
 
 def test_two_groups_crossed_wait_for_one_another() -> None:
     mine = call(1, group="a", state="inside", seconds=9.0)
     theirs = call(1, group="b", state="inside", seconds=9.0, places=(THERE,))
-    (found, *_) = judged(CollectivesDisagree, [told(0, mine, ended="running"), told(1, theirs, ended="running")])
-    assert "it waits in all_reduce #1 (gone.py:9) of another group" in found.message
+    (found, *_) = judged(CollectiveMismatch, [told(0, mine, ended="running"), told(1, theirs, ended="running")])
+    assert "it waits in all_reduce #1 (gone.py:9) of a different group" in found.message
     apart = replace(theirs, members=(1, 2))
-    assert not judged(CollectivesDisagree, [told(0, mine, ended="running"), told(1, apart, ended="running")])
+    assert not judged(CollectiveMismatch, [told(0, mine, ended="running"), told(1, apart, ended="running")])
 
 
 def lost(
@@ -344,10 +344,10 @@ def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(
 ) -> None:
     """Also where its rank has made the call: the cable was pulled while both were in it."""
     waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
-    found = judged(CollectivesDisagree, [waiting, told(1, *made, ended="running"), lost(1)])
+    found = judged(CollectiveMismatch, [waiting, told(1, *made, ended="running"), lost(1)])
     assert [finding.message for finding in found] == [
-        "Rank 0 waits in all_reduce #2 (gone.py:7) for rank 1 on node 1 (10.0.0.2), and that machine cannot be reached since 12:30:00 "
-        "(No route to host): the network between the two is cut, or it is down."
+        "Rank 0 waits in all_reduce #2 (gone.py:7) for rank 1 on node 1 (10.0.0.2), but that machine has been unreachable "
+        "since 12:30:00 (No route to host): the network is cut, or the machine is down."
     ] * speaks
 
 
@@ -355,26 +355,26 @@ def test_all_ranks_of_a_lost_machine_are_named_and_those_of_another_are_not() ->
     waiting = told(0, call(2, state="inside", seconds=9.0, members=(0, 1, 2, 3, 4)), ended="running")
     elsewhere = [lost(4, node="node 2 (10.0.0.3): timed out")]
     (found,) = judged(
-        CollectivesDisagree,
+        CollectiveMismatch,
         [waiting, *(told(rank, ended="running") for rank in (2, 3, 4)), lost(2), lost(3), *elsewhere],
     )
-    assert "Rank 0 waits in all_reduce #2 (gone.py:7) for ranks 2 and 3 on node 1 (10.0.0.2), and " in found.message
-    assert found.fix.startswith("Bring back the connection to node 1 (10.0.0.2) and go on")
+    assert "Rank 0 waits in all_reduce #2 (gone.py:7) for ranks 2 and 3 on node 1 (10.0.0.2), but " in found.message
+    assert found.fix.startswith("Restore the connection to node 1 (10.0.0.2) and resume")
 
 
 def test_a_rank_that_gives_no_answer_is_not_called_unreachable() -> None:
     waiting = told(0, call(2, state="inside", seconds=9.0), ended="running")
-    (found,) = judged(CollectivesDisagree, [waiting, told(1, ended="running"), lost(1, "silent")])
+    (found,) = judged(CollectiveMismatch, [waiting, told(1, ended="running"), lost(1, "silent")])
     assert (
-        "nothing is heard of it since 12:30:00, though that machine can be reached: its process is stopped, or stuck."
+        "it has not answered since 12:30:00, although that machine is reachable: its process is stopped or stuck."
         in found.message
     )
-    assert found.fix.startswith("Bring back node 1 (10.0.0.2) and")
+    assert found.fix.startswith("Restore node 1 (10.0.0.2) and")
 
 
 def test_a_lost_machine_that_nobody_waits_for_is_no_finding() -> None:
     inside = call(2, state="inside", seconds=9.0, members=(0, 2))
-    assert not judged(CollectivesDisagree, [told(0, inside, ended="running"), told(1, ended="running"), lost(1)])
+    assert not judged(CollectiveMismatch, [told(0, inside, ended="running"), told(1, ended="running"), lost(1)])
 
 
 @pytest.mark.parametrize(("seconds", "made", "speaks"), [(9.0, 1, True), (0.5, 1, False), (9.0, 2, False)])
@@ -382,27 +382,24 @@ def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: f
     waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
     stuck = told(1, *(call(number) for number in range(1, made + 1)), ended="running")
     stood = RankStalled(9, THERE, 1, "loading", 60.0, "12:30:00", "Images, by worker process 4711 (asleep)")
-    found = judged(CollectivesDisagree, [waiting, stuck, stood])
+    found = judged(CollectiveMismatch, [waiting, stuck, stood])
     assert bool(found) is speaks
     for finding in found:
         assert finding.place == THERE
         assert finding.message == (
-            "Rank 0 waits in all_reduce #2 (gone.py:7), and rank 1 never comes: since 12:30:00 it waits for one batch, in gone.py:9 "
-            "(data of Images, by worker process 4711 (asleep)), after all_reduce #1 (gone.py:7)."
+            "Rank 0 waits in all_reduce #2 (gone.py:7), but rank 1 never calls it: it has waited since "
+            "12:30:00 for one batch, at gone.py:9 (data of Images, by worker process 4711 (asleep)), after all_reduce #1 (gone.py:7)."
         )
 
 
 def test_a_stopped_rank_that_nobody_waits_for_is_no_finding() -> None:
     stopped = RankStalled(9, None, 1, "stopped", 60.0, "12:30:00", "")
     assert not judged(
-        CollectivesDisagree, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped]
+        CollectiveMismatch, [told(0, call(1), ended="running"), told(1, call(1), ended="running"), stopped]
     )
     waiting = told(0, call(1), call(2, state="inside", seconds=9.0), ended="running")
-    (found,) = judged(CollectivesDisagree, [waiting, told(1, call(1), ended="running"), stopped])
-    assert (
-        "its process is stopped (SIGSTOP), and nothing is heard of it since 12:30:00, when it was at a line of a library"
-        in found.message
-    )
+    (found,) = judged(CollectiveMismatch, [waiting, told(1, call(1), ended="running"), stopped])
+    assert "its process is stopped (SIGSTOP) and silent since 12:30:00, at a line of a library" in found.message
     assert "`kill -CONT`" in found.fix
 
 
@@ -420,9 +417,9 @@ def test_a_loop_that_one_rank_has_left_is_the_cause(tmp_path: Path, line: int, u
     script.write_text(LOOPS, encoding="utf-8")
     inside = told(1, call(1, state="inside", seconds=9.0, places=(Place(str(script), 3),)), ended="hung")
     other = told(0, call(1, "barrier", state="inside", seconds=9.0, places=(Place(str(script), line),)), ended="hung")
-    (found,) = judged(CollectivesDisagree, [other, inside])
+    (found,) = judged(CollectiveMismatch, [other, inside])
     assert (
-        "rank 1 is still in the loop of line 1, which rank 0 has left: it has more batches" in found.message
+        "rank 1 is still in the loop on line 1, which rank 0 has left: it has more batches" in found.message
     ) is uneven
 
 
@@ -450,9 +447,7 @@ def test_the_condition_on_the_rank_is_found(tmp_path: Path, lines: tuple[int, ..
     script.write_text(SCRIPT, encoding="utf-8")
     places = tuple(Place(str(script), line) for line in lines)
     odd = told(0, call(1, "barrier", state="inside", seconds=9.0, places=places), ended="hung")
-    (found,) = judged(
-        CollectivesDisagree, [odd, told(1, call(1, places=places if not condition else ()), ended="hung")]
-    )
+    (found,) = judged(CollectiveMismatch, [odd, told(1, call(1, places=places if not condition else ()), ended="hung")])
     assert found.place is not None
     assert found.place.line == place
     assert ("condition" in found.evidence) is bool(condition)
@@ -460,7 +455,7 @@ def test_the_condition_on_the_rank_is_found(tmp_path: Path, lines: tuple[int, ..
 
 
 def test_alone_there_is_nothing_to_compare() -> None:
-    for rule in (CollectivesDisagree, RanksSeeSameBatches, ParametersDriftApart):
+    for rule in (CollectiveMismatch, RanksSeeSameBatches, ParametersDifferAcrossRanks):
         checker = Checker([rule])
         for event in (told(0, call(1, state="failed")), SHARED, *batches(*"abcd"), *looks(0, 0.1, 0.1)[::2], END):
             checker.check(event)

@@ -28,12 +28,12 @@ from trueloop.rules.checker import Checker
 from trueloop.rules.gradient.clipped_before_unscale import ClippedBeforeUnscale
 from trueloop.rules.loss.nan_or_inf import NanOrInf
 from trueloop.rules.precision.backward_under_autocast import BackwardUnderAutocast
-from trueloop.rules.precision.half_without_scaler import HalfWithoutScaler
-from trueloop.rules.precision.nan_hidden import NanHidden
-from trueloop.rules.precision.scaler_without_half import ScalerWithoutHalf
-from trueloop.rules.precision.steps_skipped import StepsSkipped
-from trueloop.rules.precision.tensor_cores_idle import TensorCoresIdle
-from trueloop.rules.precision.weights_in_half import WeightsInHalf
+from trueloop.rules.precision.fp16_without_grad_scaler import Fp16WithoutGradScaler
+from trueloop.rules.precision.grad_scaler_skips_steps import GradScalerSkipsSteps
+from trueloop.rules.precision.grad_scaler_without_fp16 import GradScalerWithoutFp16
+from trueloop.rules.precision.nan_or_inf_hidden import NanOrInfHidden
+from trueloop.rules.precision.tf32_disabled import Tf32Disabled
+from trueloop.rules.precision.weights_in_half_precision import WeightsInHalfPrecision
 from trueloop.rules.rule import Rule
 
 BACKWARD, STEP, BUILT = Place("train.py", 8), Place("train.py", 9), Place("train.py", 3)
@@ -62,7 +62,7 @@ def stepped(index: int, *places: Place) -> Stepped:
 
 @pytest.mark.parametrize(("steps", "findings"), [(2, 0), (3, 1)])
 def test_three_steps_with_unscaled_float16_gradients_are_an_error(steps: int, findings: int) -> None:
-    found = said(HalfWithoutScaler, HALF, *(stepped(index, BACKWARD) for index in range(steps)))
+    found = said(Fp16WithoutGradScaler, HALF, *(stepped(index, BACKWARD) for index in range(steps)))
     assert len(found) == findings
     assert all(finding.severity is Severity.ERROR and finding.place == BACKWARD for finding in found)
 
@@ -77,28 +77,30 @@ def test_three_steps_with_unscaled_float16_gradients_are_an_error(steps: int, fi
     ],
 )
 def test_bfloat16_float32_and_scaled_losses_are_fine(seen: BackwardDtypes) -> None:
-    assert not said(HalfWithoutScaler, seen, *(stepped(index, BACKWARD) for index in range(6)))
+    assert not said(Fp16WithoutGradScaler, seen, *(stepped(index, BACKWARD) for index in range(6)))
 
 
 def test_gradients_that_no_step_uses_are_fine() -> None:
-    assert not said(HalfWithoutScaler, HALF, *(stepped(index, Place("train.py", 30)) for index in range(6)))
+    assert not said(Fp16WithoutGradScaler, HALF, *(stepped(index, Place("train.py", 30)) for index in range(6)))
 
 
 def test_a_line_that_scales_some_of_its_losses_knows_how() -> None:
     scaled = replace(HALF, scaling="scaler", scaler=0)
     assert not said(
-        HalfWithoutScaler, HALF, stepped(0, BACKWARD), scaled, *(stepped(index, BACKWARD) for index in range(1, 6))
+        Fp16WithoutGradScaler, HALF, stepped(0, BACKWARD), scaled, *(stepped(index, BACKWARD) for index in range(1, 6))
     )
 
 
 @pytest.mark.parametrize(("zeros", "told"), [(None, "below 6e-5"), (0.0, "below 6e-5"), (0.4, "40.0%")])
 def test_the_share_of_lost_gradients_is_told_where_there_is_one(zeros: float | None, told: str) -> None:
     seen = replace(HALF, zeros=zeros, subnormals=None if zeros is None else 0.0)
-    assert told in said(HalfWithoutScaler, seen, *(stepped(index, BACKWARD) for index in range(3)))[0].message
+    assert told in said(Fp16WithoutGradScaler, seen, *(stepped(index, BACKWARD) for index in range(3)))[0].message
 
 
 def test_a_scaler_that_is_switched_off_is_named() -> None:
-    found = said(HalfWithoutScaler, replace(HALF, scaler_off=True), *(stepped(index, BACKWARD) for index in range(3)))
+    found = said(
+        Fp16WithoutGradScaler, replace(HALF, scaler_off=True), *(stepped(index, BACKWARD) for index in range(3))
+    )
     assert "switched off" in found[0].message
     assert "enabled=True" in found[0].fix
 
@@ -109,18 +111,18 @@ def test_a_scaler_that_is_switched_off_is_named() -> None:
 @pytest.mark.parametrize(("looks", "findings"), [(2, 0), (3, 1)])
 def test_a_scaler_is_judged_by_three_graphs_at_the_end(looks: int, findings: int) -> None:
     events = [replace(SCALED, step=step) for step in range(looks)]
-    assert not said(ScalerWithoutHalf, *events)
-    assert [finding.place for finding in said(ScalerWithoutHalf, *events, END)] == [BUILT] * findings
+    assert not said(GradScalerWithoutFp16, *events)
+    assert [finding.place for finding in said(GradScalerWithoutFp16, *events, END)] == [BUILT] * findings
 
 
 @pytest.mark.parametrize("other", [replace(SCALED, dtypes=("bfloat16", "float16")), replace(SCALED, complete=False)])
 def test_one_float16_graph_or_one_that_hides_something_acquits_a_scaler(other: BackwardDtypes) -> None:
-    assert not said(ScalerWithoutHalf, SCALED, SCALED, SCALED, other, END)
+    assert not said(GradScalerWithoutFp16, SCALED, SCALED, SCALED, other, END)
 
 
 def test_another_scalers_float16_acquits_nobody() -> None:
     other = replace(SCALED, scaler=1, dtypes=("float16",))
-    assert len(said(ScalerWithoutHalf, SCALED, SCALED, SCALED, other, other, other, END)) == 1
+    assert len(said(GradScalerWithoutFp16, SCALED, SCALED, SCALED, other, other, other, END)) == 1
 
 
 @pytest.mark.parametrize(("calls", "findings"), [(1, 0), (2, 1), (5, 1)])
@@ -153,12 +155,12 @@ def rounded(*looks: tuple[float, float]) -> list[UpdateRounded]:
 )
 def test_updates_that_round_to_nothing_at_the_full_rate(looks: list[tuple[float, float]], findings: int) -> None:
     events = rounded(*looks)
-    assert not said(WeightsInHalf, *events)
-    assert [finding.place for finding in said(WeightsInHalf, *events, END)] == [BUILT] * findings
+    assert not said(WeightsInHalfPrecision, *events)
+    assert [finding.place for finding in said(WeightsInHalfPrecision, *events, END)] == [BUILT] * findings
 
 
 def test_too_few_looks_are_said_to_be_too_few() -> None:
-    checker = Checker([WeightsInHalf])
+    checker = Checker([WeightsInHalfPrecision])
     for event in (*rounded((0.9, 1e-4)), END):
         checker.check(event)
     assert checker.not_applicable() == [("PRC104", "weights in half precision were updated too few times")]
@@ -180,16 +182,16 @@ def test_too_few_looks_are_said_to_be_too_few() -> None:
 )
 def test_steps_left_out_after_the_search_for_a_scale(late: int, steps: int, interval: int, findings: int) -> None:
     event = replace(COUNTED, late_skipped=late, late_steps=steps, growth_interval=interval)
-    assert len(said(StepsSkipped, event, event)) == findings
+    assert len(said(GradScalerSkipsSteps, event, event)) == findings
 
 
 def test_the_search_itself_is_free() -> None:
-    assert not said(StepsSkipped, replace(COUNTED, steps=20, skipped=20, late_steps=0, late_skipped=0))
+    assert not said(GradScalerSkipsSteps, replace(COUNTED, steps=20, skipped=20, late_steps=0, late_skipped=0))
 
 
 def test_a_loss_that_is_no_number_explains_skipped_steps() -> None:
     cause = NotFinite(3, BACKWARD, "loss", "", "log", None, "nan", "loss", (0.1,))
-    checker = Checker([NanOrInf, StepsSkipped])
+    checker = Checker([NanOrInf, GradScalerSkipsSteps])
     checker.check(cause)
     checker.check(COUNTED)
     assert [finding.name for finding in checker.findings()] == ["nan-or-inf"]
@@ -210,7 +212,7 @@ def test_a_loss_that_is_no_number_explains_skipped_steps() -> None:
     ],
 )
 def test_float32_products_worth_a_setting(event: Matmuls, findings: int) -> None:
-    found = said(TensorCoresIdle, event)
+    found = said(Tf32Disabled, event)
     assert [finding.severity for finding in found] == [Severity.ADVICE] * findings
 
 
@@ -225,9 +227,9 @@ def backward(step: int, loss: float | None) -> Backward:
 
 def test_a_filtered_log_is_told_at_its_second_nan_and_where_the_framework_was_started() -> None:
     filtered = LogFiltered(0, BUILT, "transformers' Trainer", "logging_nan_inf_filter")
-    assert not said(NanHidden, filtered, backward(0, math.nan), backward(1, 0.5), backward(2, None))
-    assert [f.place for f in said(NanHidden, filtered, backward(0, math.nan), backward(1, math.inf))] == [BUILT]
-    assert not said(NanHidden, backward(0, math.nan), backward(1, math.inf))
+    assert not said(NanOrInfHidden, filtered, backward(0, math.nan), backward(1, 0.5), backward(2, None))
+    assert [f.place for f in said(NanOrInfHidden, filtered, backward(0, math.nan), backward(1, math.inf))] == [BUILT]
+    assert not said(NanOrInfHidden, backward(0, math.nan), backward(1, math.inf))
 
 
 GUARDS = {
@@ -252,7 +254,7 @@ def test_a_guard_is_told_if_its_lines_say_nothing(name: str, tmp_path: Path) -> 
     text = f"for step in range(9):\n    loss = criterion(model(x), y)\n    {guard}\n    loss.backward()\n    optimizer.step()\n"
     script.write_text(text, encoding="utf-8")
     asked = LossHidden(1, Place(str(script), 2), "loss", "left out")
-    found = said(NanHidden, asked, replace(asked, step=4))
+    found = said(NanOrInfHidden, asked, replace(asked, step=4))
     assert [finding.place.line for finding in found if finding.place] == [3] * findings
 
 
@@ -272,7 +274,7 @@ def test_a_function_that_returns_none_may_tell_its_caller(left: str, end: str, f
         encoding="utf-8",
     )
     asked = LossHidden(1, Place(str(script), 3), "loss", "left out")
-    assert len(said(NanHidden, asked, replace(asked, step=4))) == findings
+    assert len(said(NanOrInfHidden, asked, replace(asked, step=4))) == findings
 
 
 @pytest.mark.parametrize(
@@ -284,12 +286,12 @@ def test_a_value_that_reaches_a_log_before_the_guard_is_not_hidden(ahead: str, f
     text = f"for x in data:\n    loss = net(x)\n    {ahead}\n    if torch.isnan(loss):\n        continue\n    loss.backward()\n"
     script.write_text(text, encoding="utf-8")
     asked = LossHidden(1, Place(str(script), 4), "loss", "left out")
-    assert len(said(NanHidden, asked, replace(asked, step=4))) == findings
+    assert len(said(NanOrInfHidden, asked, replace(asked, step=4))) == findings
 
 
 def test_once_is_an_accident_and_so_are_many_gradients_of_one_step() -> None:
     replaced = LossHidden(1, Place("train.py", 2), "gradient", "replaced")
-    assert not said(NanHidden, replaced, replaced, replaced)
+    assert not said(NanOrInfHidden, replaced, replaced, replaced)
 
 
 # -- GRD109 --

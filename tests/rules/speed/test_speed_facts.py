@@ -29,9 +29,7 @@ from trueloop.event import (
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.rule import Rule
-from trueloop.rules.speed.compiled_in_pieces import AGAIN, CompiledInPieces
-from trueloop.rules.speed.copies_not_pinned import MEGABYTES, CopiesNotPinned
-from trueloop.rules.speed.loader_starves_device import (
+from trueloop.rules.speed.dataloader_bottleneck import (
     ASLEEP,
     IDLE,
     SHARE,
@@ -39,12 +37,14 @@ from trueloop.rules.speed.loader_starves_device import (
     STEPS,
     WAIT_MS,
     WAIT_MS_ON_CPU,
-    LoaderStarvesDevice,
+    DataloaderBottleneck,
 )
+from trueloop.rules.speed.gpu_sync_every_step import WORTH, GpuSyncEveryStep
+from trueloop.rules.speed.graph_breaks_or_recompilations import AGAIN, GraphBreaksOrRecompilations
+from trueloop.rules.speed.memory_not_pinned import MEGABYTES, MemoryNotPinned
+from trueloop.rules.speed.model_moved_every_step import ModelMovedEveryStep
 from trueloop.rules.speed.more_workers_than_cores import MoreWorkersThanCores
-from trueloop.rules.speed.moved_in_every_step import MovedInEveryStep
-from trueloop.rules.speed.optimizer_one_by_one import MANY, OptimizerOneByOne
-from trueloop.rules.speed.sync_in_every_step import WORTH, SyncInEveryStep
+from trueloop.rules.speed.optimizer_foreach_disabled import MANY, OptimizerForeachDisabled
 from trueloop.rules.speed.timed_without_synchronize import TimedWithoutSynchronize
 
 HERE = Place("gone.py", 7, "train")
@@ -121,43 +121,43 @@ def written(folder: Path, text: str, name: str = "train.py") -> str:
     ],
 )
 def test_a_loader_starves_only_beyond_each_threshold(spoken: bool, awaited: BatchesAwaited, loader: LoaderSeen) -> None:
-    findings = judged(LoaderStarvesDevice, loader, awaited)
+    findings = judged(DataloaderBottleneck, loader, awaited)
     assert bool(findings) == spoken
     assert all(finding.place == HERE for finding in findings)
 
 
 def test_the_advice_fits_the_loader() -> None:
-    (none,) = judged(LoaderStarvesDevice, LOADER, ON_CPU)
+    (none,) = judged(DataloaderBottleneck, LOADER, ON_CPU)
     assert "num_workers=3" in none.fix  # 30 ms of loading for 10 ms of computing
-    (stream,) = judged(LoaderStarvesDevice, replace(LOADER, stream=True), ON_CPU)
+    (stream,) = judged(DataloaderBottleneck, replace(LOADER, stream=True), ON_CPU)
     assert "get_worker_info" in stream.fix
-    (all_cores,) = judged(LoaderStarvesDevice, replace(LOADER, workers=8), ON_CUDA)
+    (all_cores,) = judged(DataloaderBottleneck, replace(LOADER, workers=8), ON_CUDA)
     assert "cheaper" in all_cores.fix
     assert all_cores.evidence["ms_per_sample"] == 8 * 20 / 32
 
 
 def test_a_short_run_is_not_judged() -> None:
     assert (
-        unjudged(LoaderStarvesDevice, [LOADER, replace(ON_CPU, steps=3)]) == "no loader fed enough steps to time them"
+        unjudged(DataloaderBottleneck, [LOADER, replace(ON_CPU, steps=3)]) == "no loader fed enough steps to time them"
     )
-    assert unjudged(LoaderStarvesDevice, [LOADER, ON_CPU]) == ""
-    assert unjudged(LoaderStarvesDevice, []) == "no loader was used"
+    assert unjudged(DataloaderBottleneck, [LOADER, ON_CPU]) == ""
+    assert unjudged(DataloaderBottleneck, []) == "no loader was used"
 
 
 # -- SPD102 --
 
 
 def test_a_line_that_reads_in_every_row_is_told_once() -> None:
-    (finding,) = judged(SyncInEveryStep, READS, READS, END)
+    (finding,) = judged(GpuSyncEveryStep, READS, READS, END)
     assert (finding.place, finding.severity) == (HERE, Severity.WARNING)
     assert ".item()" in finding.message
 
 
 def test_lines_that_stop_reading_are_no_habit() -> None:
-    assert not judged(SyncInEveryStep, READS, replace(READS, lines=()), END)
-    assert not judged(SyncInEveryStep, replace(READS, lines=()), READS, END)
-    assert not judged(SyncInEveryStep, READS, replace(READS, lines=(replace(LINE, place=THERE),)), END)
-    assert not judged(SyncInEveryStep, END)
+    assert not judged(GpuSyncEveryStep, READS, replace(READS, lines=()), END)
+    assert not judged(GpuSyncEveryStep, replace(READS, lines=()), READS, END)
+    assert not judged(GpuSyncEveryStep, READS, replace(READS, lines=(replace(LINE, place=THERE),)), END)
+    assert not judged(GpuSyncEveryStep, END)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_lines_that_stop_reading_are_no_habit() -> None:
     ],
 )
 def test_it_is_a_warning_where_a_share_of_the_step_could_be_won(waited: float, severity: Severity) -> None:
-    (finding,) = judged(SyncInEveryStep, replace(READS, waited_ms=waited), END)
+    (finding,) = judged(GpuSyncEveryStep, replace(READS, waited_ms=waited), END)
     assert finding.severity is severity
 
 
@@ -186,7 +186,7 @@ def test_it_is_a_warning_where_a_share_of_the_step_could_be_won(waited: float, s
 )
 def test_files_that_act_in_an_environment_need_their_values_at_once(tmp_path: Path, spoken: bool, line: str) -> None:
     place = Place(written(tmp_path, line + "\n"), 1, "")
-    assert bool(judged(SyncInEveryStep, replace(READS, lines=(replace(LINE, place=place),)), END)) == spoken
+    assert bool(judged(GpuSyncEveryStep, replace(READS, lines=(replace(LINE, place=place),)), END)) == spoken
 
 
 # -- SPD103 --
@@ -299,7 +299,7 @@ def test_more_workers_than_cores(workers: int, cores: int, spoken: bool) -> None
     ],
 )
 def test_copies_are_told_from_a_megabyte_on(spoken: bool, copied: BatchesCopied, loader: LoaderSeen) -> None:
-    assert bool(judged(CopiesNotPinned, loader, copied)) == spoken
+    assert bool(judged(MemoryNotPinned, loader, copied)) == spoken
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_copies_are_told_from_a_megabyte_on(spoken: bool, copied: BatchesCopied,
 )
 def test_the_loader_gets_pinned_memory_where_it_is_built(tmp_path: Path, built: str, mended: str) -> None:
     place = Place(written(tmp_path, built + "\n"), 1, "")
-    (finding,) = judged(CopiesNotPinned, replace(LOADER, place=place), COPIED)
+    (finding,) = judged(MemoryNotPinned, replace(LOADER, place=place), COPIED)
     assert finding.place == place
     assert [line[1:] for line in finding.diff.splitlines() if line.startswith("+") and not line.startswith("+++")] == (
         [mended] if mended else []
@@ -326,24 +326,26 @@ def test_the_loader_gets_pinned_memory_where_it_is_built(tmp_path: Path, built: 
 
 
 def test_without_copies_there_is_nothing_to_judge() -> None:
-    assert unjudged(CopiesNotPinned, [LOADER]) == "no batch was copied to a GPU"
-    assert unjudged(CopiesNotPinned, [replace(LOADER, pinned=True)]) == ""
-    assert unjudged(CopiesNotPinned, []) == "no loader was used"
+    assert unjudged(MemoryNotPinned, [LOADER]) == "no batch was copied to a GPU"
+    assert unjudged(MemoryNotPinned, [replace(LOADER, pinned=True)]) == ""
+    assert unjudged(MemoryNotPinned, []) == "no loader was used"
 
 
 # -- SPD106 --
 
 
 def test_each_cut_and_each_habit_of_compiling_again_is_told() -> None:
-    assert [f.place for f in judged(CompiledInPieces, COMPILED)] == [HERE]
-    assert not judged(CompiledInPieces, replace(COMPILED, breaks=(GraphBreak(HERE, "asked for", on_purpose=True),)))
-    assert [f.place for f in judged(CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(AGAINST,)))] == [
-        THERE
-    ]
+    assert [f.place for f in judged(GraphBreaksOrRecompilations, COMPILED)] == [HERE]
     assert not judged(
-        CompiledInPieces, replace(COMPILED, breaks=(), recompilations=(replace(AGAINST, times=AGAIN - 1),))
+        GraphBreaksOrRecompilations, replace(COMPILED, breaks=(GraphBreak(HERE, "asked for", on_purpose=True),))
     )
-    assert unjudged(CompiledInPieces, [END]) == "nothing was compiled"
+    assert [
+        f.place for f in judged(GraphBreaksOrRecompilations, replace(COMPILED, breaks=(), recompilations=(AGAINST,)))
+    ] == [THERE]
+    assert not judged(
+        GraphBreaksOrRecompilations, replace(COMPILED, breaks=(), recompilations=(replace(AGAINST, times=AGAIN - 1),))
+    )
+    assert unjudged(GraphBreaksOrRecompilations, [END]) == "nothing was compiled"
 
 
 # -- SPD107 --
@@ -359,27 +361,27 @@ def test_each_cut_and_each_habit_of_compiling_again_is_told() -> None:
     ],
 )
 def test_many_tensors_one_by_one(spoken: bool, path: UpdatePath) -> None:
-    assert bool(judged(OptimizerOneByOne, path)) == spoken
+    assert bool(judged(OptimizerForeachDisabled, path)) == spoken
 
 
 def test_foreach_is_given_back_its_default(tmp_path: Path) -> None:
     place = Place(
         written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), foreach=False, lr=1e-3)\n"), 1, ""
     )
-    (finding,) = judged(OptimizerOneByOne, replace(PATH, place=place))
+    (finding,) = judged(OptimizerForeachDisabled, replace(PATH, place=place))
     assert "+optimizer = torch.optim.AdamW(model.parameters(), foreach=None, lr=1e-3)" in finding.diff
     place = Place(
         written(tmp_path, "optimizer = torch.optim.AdamW(model.parameters(), **settings)\n", "other.py"), 1, ""
     )
-    assert not judged(OptimizerOneByOne, replace(PATH, place=place))[0].diff
+    assert not judged(OptimizerForeachDisabled, replace(PATH, place=place))[0].diff
 
 
 # -- SPD108 --
 
 
 def test_a_move_that_changes_nothing_is_advice() -> None:
-    (moved,) = judged(MovedInEveryStep, MODEL, MOVED)
-    (stayed,) = judged(MovedInEveryStep, MODEL, replace(MOVED, changed=False))
+    (moved,) = judged(ModelMovedEveryStep, MODEL, MOVED)
+    (stayed,) = judged(ModelMovedEveryStep, MODEL, replace(MOVED, changed=False))
     assert (moved.severity, stayed.severity) == (Severity.WARNING, Severity.ADVICE)
-    assert not judged(MovedInEveryStep, MODEL)
-    assert unjudged(MovedInEveryStep, [MODEL]) == ""
+    assert not judged(ModelMovedEveryStep, MODEL)
+    assert unjudged(ModelMovedEveryStep, [MODEL]) == ""

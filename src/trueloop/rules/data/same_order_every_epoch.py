@@ -67,7 +67,7 @@ class SameOrderEveryEpoch(Rule):
     name = "same-order-every-epoch"
     severity = Severity.WARNING
     not_applicable = "no batch of a loader was trained on"
-    explained_by = ("not-shuffled", "sampler-epoch-never-set")
+    explained_by = ("not-shuffled", "set-epoch-not-called")
 
     def __init__(self) -> None:
         self._passes: dict[

@@ -1,30 +1,30 @@
-"""MDL101 layers-in-a-plain-list: layers that are used are kept where PyTorch does not find them.
+"""MDL101 layers-in-a-plain-list: layers are stored in a Python list or dict, where PyTorch does not register them.
 
 What it sees
 ------------
-A module keeps layers or parameters in a list, tuple, dict or set (nested ones too). They are not among `parameters()`,
-they take part in the forward and receive gradients, and no optimizer holds them.
+A module keeps layers or parameters in a list, tuple, dict or set (also nested). They are missing from `parameters()`,
+the forward uses them, they receive gradients, and no optimizer holds them.
 
 Why it hurts
 ------------
-PyTorch finds layers that are attributes of a module, not those inside a plain container: they are never trained, never
-saved in the state_dict, not moved by `.to(device)` and not switched by `train()` and `eval()`. The rest of the model
-learns around random layers, and the loss often still falls.
+PyTorch registers layers that are attributes of a module, not layers inside a plain container. Unregistered layers are
+not trained, not saved in the `state_dict`, not moved by `.to(device)` and not switched by `train()` and `eval()`. The
+other layers learn around the random ones, and the loss often still falls.
 
 Evidence
 --------
-The class and the attribute, the kind of container, how many layers and numbers are hidden.
+The class and the attribute, the container type, and the number of unregistered layers and values.
 
 Use instead
 -----------
     self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
 
-`nn.ModuleDict` for a dict, `nn.ParameterList` and `nn.ParameterDict` for parameters.
+Use `nn.ModuleDict` for a dict, `nn.ParameterList` and `nn.ParameterDict` for parameters.
 
 When it is fine
 ---------------
-A teacher or a reference network that is hidden on purpose is not reported: when it is frozen, in eval mode, gets no
-gradient, is the one finished module in the list, or when the layers were given to an optimizer by hand.
+Not reported: a teacher or reference network that is hidden on purpose (frozen, in eval mode, without gradients, or the
+only module in the list), and layers that you passed to an optimizer explicitly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trueloop.usercode.source import Source, called_name, diff, is_self_attribut
 __all__ = ["LayersInAPlainList"]
 
 _KNOWN_TO_BOTH = frozenset({"append", "extend", "insert", "pop", "keys", "values", "items", "update", "clear"})
-"""Methods that the containers of torch.nn have as well."""
+"""Methods that the containers of `torch.nn` also have."""
 
 
 @final
@@ -57,9 +57,9 @@ class LayersInAPlainList(Rule):
             things = "layers" if part.kind == "module" else "parameters"
             yield self.finding(
                 event,
-                f"{part.owner}.{part.attribute} is a plain {part.container} of {part.items} {things} ({part.parameters:,} numbers) that "
-                "the forward uses and parameters() does not find: no optimizer trains them and no checkpoint keeps them.",
-                fix=f"Keep them in {_container(part)}, so that PyTorch finds them.",
+                f"`{part.owner}.{part.attribute}` is a plain {part.container} of {part.items} {things} "
+                f"({part.parameters:,} values) missing from `parameters()`. They are not trained and not saved.",
+                fix=f"Register them: `self.{part.attribute} = {_container(part)}(...)`.",
                 evidence={
                     "model": event.name,
                     "owner": part.owner,
@@ -79,7 +79,7 @@ def _container(part: HiddenPart) -> str:
 
 
 def _wrapped(part: HiddenPart) -> str:
-    """`[...]` -> `nn.ModuleList([...])`, where the assigned value is written out and holds nothing else."""
+    """`[...]` -> `nn.ModuleList([...])`, if the assigned value is a literal or a comprehension."""
     if part.place is None or part.container not in ("list", "tuple", "dict"):
         return ""
     source = source_of(part.place.path)
@@ -98,23 +98,17 @@ def _wrapped(part: HiddenPart) -> str:
 
 def _can_be_wrapped(value: ast.expr) -> bool:
     if isinstance(value, ast.Dict):
-        return all(
-            isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier()
-            for key in value.keys
-        )
+        keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]
+        return all(isinstance(key, str) and key.isidentifier() for key in keys)
     if isinstance(value, ast.DictComp):
-        dotted = any(
-            isinstance(node, ast.Constant) and "." in str(node.value) for node in ast.walk(value)
-        )  # no key may hold a dot
-        text = isinstance(value.key, ast.JoinedStr) or (
-            isinstance(value.key, ast.Call) and called_name(value.key) == "str"
-        )
-        return text and not dotted
+        dotted = any(isinstance(node, ast.Constant) and "." in str(node.value) for node in ast.walk(value))
+        is_str_call = isinstance(value.key, ast.Call) and called_name(value.key) == "str"
+        return (isinstance(value.key, ast.JoinedStr) or is_str_call) and not dotted  # keys must not contain a dot
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp))
 
 
 def _used_as_both_can(source: Source, part: HiddenPart) -> bool:
-    """No method of list or dict is called on it that torch's containers lack, and it is not put together with `+`."""
+    """No method is called on it that torch's containers lack, and it is not concatenated with `+`."""
     for node in ast.walk(source.tree):
         if is_self_attribute(node, part.attribute):
             above = next(source.parents(node), None)

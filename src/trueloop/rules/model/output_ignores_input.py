@@ -1,32 +1,30 @@
-"""MDL110 output-ignores-input: the model gives the same output for every sample, though the inputs differ.
+"""MDL110 output-ignores-input: the model gives the same output for every sample, although the inputs differ.
 
 What it sees
 ------------
-What goes into the loss is compared from sample to sample, on a few batches spread over the run. After the first twenty
-steps, at each of the last three looks and more, all outputs of a batch were equal to within rounding, while the inputs
-were not.
+The tensor that goes into the loss is compared across samples, on a few batches spread over the run. After the first 20
+steps, in at least the last three checks, all outputs of a batch were equal up to rounding while the inputs were not.
 
 Why it hurts
 ------------
-A model that says the same of everything has learnt nothing about its inputs: it predicts the mean, or the most frequent
-class, and its loss stays there. Somewhere on the way the input is lost: a softmax or a norm over a single value, a mean
-over the wrong dimension, a last ReLU that is off for all, a variable that was meant to be another.
+A constant prediction uses nothing of the input: the model predicts the mean or the most frequent class, and the loss
+stays there. The input is lost somewhere: a softmax or a norm over a single value, a mean over the wrong dimension, a
+final ReLU that is always zero, a wrong variable.
 
 Evidence
 --------
-The model, the samples of the batch and how many had inputs of their own, the spread of the outputs, and their size.
+The model, the batch size, the number of samples with a different input, and the spread and scale of the outputs.
 
 Use instead
 -----------
-    torch.sigmoid(self.head(x))         # a softmax over one score is 1, whatever the score
-    nn.Linear(64, 1)                    # as the last layer: neither a norm nor a ReLU behind a single number
+    torch.sigmoid(self.head(x))         # a softmax over one score is always 1
+    nn.Linear(64, 1)                    # last layer: no norm and no ReLU after a single value
 
 When it is fine
 ---------------
-Not reported: the first steps (zero-initialised heads), outputs that are one row expanded over a batch (a learned
-deviation), sigmoids that round to exactly 0 or 1, half precision (whose rounding alone may do it), and outputs that a
-loss does not use. A prediction that has shrunk to the mean by training on noise still differs in its last digits, and
-is not reported either.
+Not reported: the first steps (zero-initialized heads), one row expanded over the batch (a learned deviation), sigmoids
+that round to exactly 0 or 1, half precision (where rounding alone can cause it), outputs that no loss uses, and
+predictions that shrank to the mean on noise, which still differ in their last digits.
 """
 
 from __future__ import annotations
@@ -40,14 +38,13 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["OutputIgnoresInput"]
 
 ROUNDING: Final = 1e-6
-"""Of the outputs' size: eight times the precision of single floats. The smallest true influence of an input lies orders
-above it."""
+"""Relative to the outputs: 8 times the precision of float32, and orders of magnitude below any real influence."""
 STEPS: Final = 20
-"""Before the first look that counts."""
+"""Steps before the first check that counts."""
 LOOKS: Final = 3
-"""In a row, up to the last one."""
+"""Consecutive checks needed, up to the last one."""
 DIFFERENT: Final = 0.5
-"""Share of a batch whose inputs must differ from the first sample's."""
+"""Share of a batch whose inputs must differ from the first sample."""
 
 
 @final
@@ -57,22 +54,23 @@ class OutputIgnoresInput(Rule):
     severity = Severity.WARNING
     not_applicable = "no output of a model was seen to go into a loss"
     explained_by = (
-        "units-dead", "units-start-equal", "activations-saturated", "parameters-never-trained", "loss-detached-from-parameters", "loss-diverges",
-        "nan-or-inf", "learning-rate-too-high", "inputs-not-normalized", "optimizer-holds-old-parameters",
+        "dead-relu-units", "symmetric-initialization", "saturated-activations", "unused-parameters", "nan-or-inf",
+        "loss-detached-from-parameters", "loss-diverges", "learning-rate-too-high", "inputs-not-normalized",
+        "optimizer-holds-old-parameters",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, bool], list[OutputsCompared]] = {}
-        """By model and mode: the latest looks at which all outputs were equal."""
-        self._judged = False
+        """By model and mode: the latest consecutive checks with equal outputs."""
+        self._checked = False
 
     def why_not_checked(self) -> str:
-        return "" if self._judged else f"no model was looked at after its first {STEPS} steps"
+        return "" if self._checked else f"no output was compared after the first {STEPS} steps"
 
     def on_outputs_compared(self, event: OutputsCompared) -> None:
         if event.step < STEPS:
             return
-        self._judged = True
+        self._checked = True
         row = self._rows.setdefault((event.model, event.training), [])
         if event.spread <= ROUNDING * event.scale and event.different >= DIFFERENT * event.batch:
             row.append(event)
@@ -80,26 +78,24 @@ class OutputIgnoresInput(Rule):
             row.clear()
 
     def on_run_ended(self, end: RunEnded) -> Findings:
-        told: set[int] = set()
         for (model, _), row in self._rows.items():
-            if len(row) >= LOOKS and model not in told:
-                told.add(model)
-                yield self._speak(row[0], row[-1], len(row))
+            if len(row) >= LOOKS and self.count(model) == 1:
+                yield self._report(row[0], row[-1], len(row))
 
-    def _speak(self, first: OutputsCompared, last: OutputsCompared, looks: int) -> Finding:
+    def _report(self, first: OutputsCompared, last: OutputsCompared, checks: int) -> Finding:
         return self.finding(
             first,
-            f"{last.name} gave all {last.batch} samples of a batch the same output at each of {looks} looks from step {first.step} to "
-            f"step {last.step}, though {last.different} of them had an input of their own.",
-            fix="Follow one batch through the model and find where its samples become equal: a softmax or a norm over one value, a mean "
-            "over the wrong dimension, a last ReLU that is off.",
+            f"{last.name} gave the same output for all {last.batch} samples of a batch, although {last.different} had "
+            f"different inputs ({checks} checks, steps {first.step} to {last.step}).",
+            fix="Find the layer after which all samples are equal: a softmax or norm over one value, a mean over the "
+            "wrong dimension, or a final ReLU that is always zero.",
             evidence={
                 "model": last.name,
                 "batch": last.batch,
                 "different_inputs": last.different,
                 "spread": last.spread,
                 "scale": last.scale,
-                "looks": looks,
+                "checks": checks,
                 "training": last.training,
                 "first_step": first.step,
                 "last_step": last.step,

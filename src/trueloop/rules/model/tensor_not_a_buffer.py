@@ -1,15 +1,15 @@
-"""MDL103 tensor-not-a-buffer: a tensor that the forward needs belongs to nobody.
+"""MDL103 tensor-not-a-buffer: a tensor that the forward needs is neither a parameter nor a buffer.
 
 What it sees
 ------------
-The constructor of a module assigns a floating tensor to an attribute, other methods read it, it stays the same from
-step to step, and it is in neither `parameters()` nor `buffers()`.
+The constructor of a module assigns a float tensor to an attribute. Other methods read it, it does not change from step
+to step, and it is in neither `parameters()` nor `buffers()`.
 
 Why it hurts
 ------------
-A plain tensor is left behind by `.to(device)`, `.half()` and `.double()`, and is missing from the state_dict: on a GPU
-the forward fails or mixes devices, and a checkpoint that is loaded later computes with another tensor than the one the
-weights were trained with (random features, statistics of the data).
+`.to(device)`, `.half()` and `.double()` do not move a plain tensor, and the `state_dict` does not contain it. On a GPU
+the forward fails or mixes devices. A model loaded from a checkpoint uses a different tensor than in training (random
+features, data statistics).
 
 Evidence
 --------
@@ -19,14 +19,13 @@ Use instead
 -----------
     self.register_buffer("scale", torch.tensor([0.5, 2.0]))
 
-`persistent=False` keeps it out of the state_dict when it can be computed anew; `nn.Parameter` if it is to be trained.
+`persistent=False` keeps it out of the `state_dict` if it can be recomputed. Use `nn.Parameter` if it should be trained.
 
 When it is fine
 ---------------
-Caches and states that methods assign or write into are not reported, nor are tensors that are brought to the device
-where they are used (`self.scale.to(x)`) or where they are made (`device=`), single numbers, views of parameters, and
-constants of loss modules. A model of which nothing is trained (the frozen network of a style transfer) may keep its
-constants as it likes.
+Not reported: caches and states that methods assign or write to, tensors moved where they are used (`self.scale.to(x)`)
+or created on the device (`device=`), single values, views of parameters, constants of loss modules, and models without
+trained parameters (the frozen network of a style transfer).
 """
 
 from __future__ import annotations
@@ -54,16 +53,14 @@ class TensorNotABuffer(Rule):
             if not tensor.used or tensor.rebuilt:
                 continue
             shape = "x".join(map(str, tensor.shape))
-            wanted = (
-                "asks for a gradient but is no parameter" if tensor.trainable else "is neither parameter nor buffer"
-            )
+            wrong = "requires a gradient but is not a parameter" if tensor.trainable else "is not a buffer"
             yield self.finding(
                 event,
-                f"{tensor.owner}.{tensor.attribute} ({shape}) is used by the model and {wanted}: "
-                f".to(device) leaves it behind and the state_dict does not hold it.",
-                fix=f"Make it a parameter: self.{tensor.attribute} = nn.Parameter(...)."
+                f"`{tensor.owner}.{tensor.attribute}` ({shape}) is used by the model and {wrong}: `.to(device)` does "
+                "not move it, and the `state_dict` does not contain it.",
+                fix=f"Make it a parameter: `self.{tensor.attribute} = nn.Parameter(...)`."
                 if tensor.trainable
-                else f'Register it: self.register_buffer("{tensor.attribute}", ...).',
+                else f'Register it: `self.register_buffer("{tensor.attribute}", ...)`.',
                 evidence={
                     "model": event.name,
                     "owner": tensor.owner,
@@ -81,11 +78,9 @@ def _registered(tensor: LooseTensor) -> str:
         return ""
     source = source_of(tensor.place.path)
     statement, prefix = source.statement(tensor.place.line), prefix_of_layers(source)
-    if (
-        not isinstance(statement, ast.Assign)
-        or len(statement.targets) != 1
-        or not isinstance(statement.targets[0], ast.Attribute)
-    ):
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return ""
+    if not isinstance(statement.targets[0], ast.Attribute):
         return ""
     if not source.is_after_init(statement) or not _assigned_once(source, tensor):
         return ""
@@ -96,14 +91,11 @@ def _registered(tensor: LooseTensor) -> str:
 
 
 def _assigned_once(source: Source, tensor: LooseTensor) -> bool:
-    """A name that the object or its class has already (`self.x = None`) cannot be registered."""
+    """A name that the object or its class already has (`self.x = None`) cannot be registered."""
     owner = source.class_named(tensor.owner)
     if owner is None:
         return False
-    stored = [
-        node
-        for node in ast.walk(owner)
-        if is_self_attribute(node, tensor.attribute) and isinstance(node.ctx, ast.Store)
-    ]
+    named = [node for node in ast.walk(owner) if is_self_attribute(node, tensor.attribute)]
+    stored = [node for node in named if isinstance(node.ctx, ast.Store)]
     of_class = [node for part in owner.body if isinstance(part, (ast.Assign, ast.AnnAssign)) for node in ast.walk(part)]
     return len(stored) == 1 and tensor.attribute not in {node.id for node in of_class if isinstance(node, ast.Name)}

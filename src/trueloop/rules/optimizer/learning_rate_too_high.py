@@ -1,34 +1,33 @@
-"""OPT104 learning-rate-too-high: steps throw the weights far off, and the loss jumps or swings instead of falling.
+"""OPT104 learning-rate-too-high: updates are far too large, and the loss jumps or oscillates instead of falling.
 
 What it sees
 ------------
-Two things at once. On several measured steps (or over the first few together) a step changed the weight matrices by
-more than a tenth of their length, where a healthy one changes them by about a thousandth. And the loss has not come
-below its beginning: it went far up first, ended higher, or swings by a factor within the last quarter of the run.
+Two things together. In several measured steps (or over the first few steps) an update changed the weight matrices by
+more than 10% of their norm, where about 0.1% is healthy. And the loss is not below its start: it first rose far, ended
+higher, or oscillates by a factor in the last quarter of the run.
 
 Why it hurts
 ------------
-Each step overshoots: what the model had when it was initialised is destroyed in the first few steps, and then it jumps
-around a minimum, or settles where nothing can be learnt any more (dead units, saturated scores), without ever becoming
-infinite.
+Each step overshoots. The first steps destroy the initialization; then the model jumps around a minimum, or ends where
+it can no longer learn (dead units, saturated activations), without the loss ever becoming infinite.
 
 Evidence
 --------
-The weights' changes per step, by weight; the first losses, the highest level and the last quarter's median; the
-learning rate.
+The relative change per step of each weight; the first losses, the peak and the median of the last quarter; the learning
+rate.
 
 Use instead
 -----------
-A learning rate ten times lower (1e-3 for Adam, 1e-2 to 1e-1 for SGD are usual), or a warm-up:
+A learning rate ten times lower (usual: 1e-3 for Adam, 1e-2 to 1e-1 for SGD), or warmup:
 
     torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 When it is fine
 ---------------
-Large steps whose loss falls: toy problems, the first steps of a run, layers that begin at zero. Losses that are not
-meant to fall are not judged: several optimizers (adversarial training), values learnt by bootstrapping, losses below
-zero, losses that no function of PyTorch's computes, nor are closures (LBFGS), batches of fewer than 8 samples, whose
-losses swing by themselves, and fewer than 30 losses."""
+Not reported: large steps whose loss falls (toy problems, first steps, layers that start at zero). Not checked: losses
+that need not fall (several optimizers, bootstrapped values), negative losses, losses that no PyTorch function computes,
+closures (LBFGS), batches of fewer than 8 samples, and fewer than 30 losses.
+"""
 
 from __future__ import annotations
 
@@ -43,28 +42,27 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["LearningRateTooHigh"]
 
 FAR: Final = 0.1
-"""Change of a weight matrix by one step, over its length: a hundred times the healthy one."""
+"""Relative change of a weight matrix in one step: 100 times the healthy one."""
 EARLY: Final = 10
-"""Steps whose changes are taken together: Adam's weights have grown so much after those that its steps look small
-beside them."""
+"""First steps, measured together: later the weights of Adam have grown so much that its steps look small."""
 LOOKS: Final = 3
-"""Looks with far steps: one may be an accident."""
+"""Measurements with large steps: one may be an accident."""
 LOSSES: Final = 30
-"""Losses before one says where they go."""
+"""Losses needed to see their trend."""
 FALLEN: Final = 0.9
-"""A loss below this share of the lowest of its first values has fallen."""
+"""A loss below this share of the lowest first value has fallen."""
 JUMP: Final = 3.0
-"""How many times the end the highest level was: a batch of 8 does not move a median of five so far."""
+"""Peak over final loss: a batch of 8 does not move a median of five that far."""
 CLIMB: Final = 2.0
-"""How many times its first value the loss is at the end."""
+"""Final loss over first loss."""
 SWING: Final = 4.0
-"""How many times the low values the high ones of the last quarter are; of 16 squared errors by chance 2.5."""
+"""High over low values in the last quarter; 2.5 is chance for 16 squared errors."""
 BATCH, LARGE_BATCH = 8, 16
-"""Samples per loss, for jumps and for swings."""
+"""Samples per loss needed, for jumps and for swings."""
 SCALE: Final = 1e-3
-"""Root mean square below which a weight began at (nearly) zero: it has no length to compare with."""
+"""Root mean square below which a weight started at (nearly) zero: it has no norm to compare with."""
 MAIN: Final = 0.8
-"""The share of all backwards that one line must have for its losses to be the loss."""
+"""Share of all backwards that one line needs for its losses to be the training loss."""
 
 
 @final
@@ -74,15 +72,16 @@ class LearningRateTooHigh(Rule):
     severity = Severity.WARNING
     not_applicable = "no step was measured"
     explained_by = (
-        "loss-diverges", "nan-or-inf", "nan-or-inf-in-inputs", "gradients-never-cleared", "accumulation-not-averaged", "inputs-not-normalized",
-        "shapes-broadcast-in-loss", "wrong-target-format", "logits-passed-as-probabilities", "clipped-before-unscale",
+        "loss-diverges", "nan-or-inf", "nan-or-inf-in-inputs", "gradients-never-cleared", "accumulation-not-averaged",
+        "inputs-not-normalized", "shapes-broadcast-in-loss", "wrong-target-format", "logits-passed-as-probabilities",
+        "clipped-before-unscale",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
         self._loss: LossCurve | None = None
         self._batch = 0
-        """Fewest samples in a loss of PyTorch's; 0: none was computed."""
+        """Fewest samples in a loss from a PyTorch function; 0: none was computed."""
 
     def on_weights_moved(self, event: WeightsMoved) -> None:
         if any(move.update is not None for move in event.moves):
@@ -97,53 +96,50 @@ class LearningRateTooHigh(Rule):
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         loss = self._loss
-        if loss is not None and self._is_meant_to_fall(loss) and self._is_restless(loss) and self._is_hot():
-            yield self._say(loss)
+        if loss is not None and self._should_fall(loss) and self._is_unstable(loss) and self._has_large_updates():
+            yield self._report(loss)
 
     def why_not_checked(self) -> str:
-        return (
-            ""
-            if self._looks and self._loss is not None and self._loss.seen >= LOSSES
-            else f"fewer than {LOSSES} losses were seen"
-        )
+        enough = self._looks and self._loss is not None and self._loss.seen >= LOSSES
+        return "" if enough else f"fewer than {LOSSES} losses were seen"
 
-    def _is_meant_to_fall(self, loss: LossCurve) -> bool:
-        """One optimizer, one loss, of PyTorch's, and targets that the model does not make itself in most steps."""
+    def _should_fall(self, loss: LossCurve) -> bool:
+        """One optimizer, one loss from PyTorch, and targets that the model does not compute itself in most steps."""
         alone = loss.optimizers == 1 and loss.share >= MAIN and 2 * loss.bootstrapped <= loss.step
         return alone and not loss.below_zero and not loss.closures and loss.seen >= LOSSES and self._batch >= BATCH
 
-    def _is_restless(self, loss: LossCurve) -> bool:
-        """Not below its beginning, and it went far up on the way, ended there, or swings."""
+    def _is_unstable(self, loss: LossCurve) -> bool:
+        """Not below its start, and it rose far, ended high, or oscillates."""
         if loss.end < FALLEN * min(loss.first):
             return False
         jumps = loss.peak >= JUMP * loss.end or loss.end >= CLIMB * loss.first[0]
         return jumps or (self._batch >= LARGE_BATCH and loss.swing >= SWING)
 
-    def _is_hot(self) -> bool:
-        """The typical weight was moved far by each of the latest steps, or by the first ones together."""
+    def _has_large_updates(self) -> bool:
+        """The median weight changed strongly in each of the latest steps, or in the first steps together."""
         early = [change for look in self._looks if look.steps <= EARLY for change in _typical(look, early=True)]
         late = [change for look in self._looks for change in _typical(look, early=False)]
         return bool(early and max(early) > FAR) or (len(late) >= LOOKS and median(late[len(late) // 3 :]) > FAR)
 
-    def _say(self, loss: LossCurve) -> Finding:
+    def _report(self, loss: LossCurve) -> Finding:
         look = self._looks[0]
         moved = {move.name or "?": float(f"{move.distance:.3g}") for move in look.moves if move.rms >= SCALE}
-        latest = {
-            move.name or "?": float(f"{move.update or 0:.3g}") for move in self._looks[-1].moves if move.rms >= SCALE
-        }
+        moves = [move for move in self._looks[-1].moves if move.rms >= SCALE]
+        latest = {move.name or "?": float(f"{move.update or 0:.3g}") for move in moves}
         rate = max(look.learning_rate for look in self._looks)
         highest = max(loss.peak, *loss.first)
         return self.finding(
             look,
-            f"The first {look.steps} steps moved the weights by {median(moved.values()):.3g} times their own length, at a learning rate of "
-            f"{rate:g}, and the loss went from {loss.first[0]:.4g} up to {highest:.4g} and is {loss.end:.4g} at the end.",
-            fix="Lower the learning rate ten times, to begin with, or warm it up.",
+            f"At a learning rate of {rate:g} the first {look.steps} steps changed the weights by "
+            f"{median(moved.values()):.3g} times their norm. The loss went from {loss.first[0]:.4g} up to "
+            f"{highest:.4g} and ended at {loss.end:.4g}.",
+            fix=f"Try a ten times lower learning rate (`lr={rate / 10:g}`), or add warmup.",
             evidence={
                 "learning_rate": rate,
-                "moved_in_the_first_steps": moved,
-                "moved_by_the_latest_measured_step": latest,
+                "change_in_first_steps": moved,
+                "change_in_last_measured_step": latest,
                 "first_losses": [float(f"{value:.6g}") for value in loss.first],
-                "highest_level": float(f"{loss.peak:.6g}"),
+                "peak": float(f"{loss.peak:.6g}"),
                 "last_quarter": float(f"{loss.end:.6g}"),
                 "swing": float(f"{loss.swing:.4g}"),
                 "backwards": loss.count,
@@ -152,7 +148,7 @@ class LearningRateTooHigh(Rule):
 
 
 def _typical(look: WeightsMoved, *, early: bool) -> list[float]:
-    """The median change per step over the weights that have a scale; empty if none has."""
+    """The median change per step over the weights that did not start at zero; empty if all did."""
     moves = [move for move in look.moves if move.rms >= SCALE]
     changes = [move.distance / look.steps if early else move.update for move in moves]
     known = [change for change in changes if change is not None and math.isfinite(change)]

@@ -1,31 +1,30 @@
-"""OPT105 learning-rate-too-low: over the whole run the weights have hardly moved, though the loss would change if they
-did.
+"""OPT105 learning-rate-too-low: the weights hardly changed over the run, although the loss depends on them.
 
 What it sees
 ------------
-A copy of some numbers of some weights, taken at the first step, against the same numbers at the end. None of the
-weights has moved by a tenth of what a single healthy step does; the gradients are there, and long enough that the loss
-depends on the weights; and the loss is where it began.
+A sample of some weights at the first step is compared with the end of the run. No weight changed by even a tenth of one
+healthy step, the gradients are large enough that the loss depends on the weights, and the loss is where it started.
 
 Why it hurts
 ------------
-Nothing is learnt: the run costs what it costs and gives back the model it began with. In a mixed-up exponent or a
-schedule that is multiplied in twice this looks like a model that cannot learn.
+The model learns nothing: the run ends with the model it started with. A wrong exponent or a schedule multiplied twice
+then looks like a model that cannot learn.
 
 Evidence
 --------
-How far each weight has moved, in how many steps, the learning rate, and the first and last losses.
+How far each weight moved, the number of steps, the learning rate, and the first and last losses.
 
 Use instead
 -----------
-A learning rate at which one step changes the weights by about a thousandth of their length (1e-3 for Adam, 1e-2 to 1e-1
-for SGD are usual).
+A learning rate at which one step changes the weights by about 0.1% of their norm (usual: 1e-3 for Adam, 1e-2 to 1e-1
+for SGD).
 
 When it is fine
 ---------------
-Fewer than a hundred steps, a warm-up that is still rising, a rate that has decayed after the weights had moved (the
-whole way counts), a loss that falls all the same, and a model that begins at its optimum, where the gradient is short,
-are not reported; nor are several optimizers, closures, and weights that begin at zero."""
+Not reported: fewer than 100 steps, a warmup that is still rising, a learning rate that decayed after the weights had
+moved, a loss that still falls, a model that starts at its optimum (small gradients), several optimizers, closures, and
+weights that start at zero.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +38,20 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["LearningRateTooLow"]
 
 STILL: Final = 1e-4
-"""The way of a weight, over its length, that is no way: a tenth of what one healthy step makes."""
+"""Relative change of a weight over the run: a tenth of one healthy step."""
 STEPS: Final = 100
-"""Steps before one says that nothing moves."""
+"""Steps needed to conclude that nothing moves."""
 FALLEN: Final = 0.97
-"""A loss below this share of its first ones has improved."""
+"""A loss below this share of the first losses has improved."""
 DEPENDS: Final = 0.05
-"""By how much of itself the loss changes, to first order, if the weights change by their own length: near one at random
-weights, and near zero at an optimum."""
+"""Relative first-order change of the loss if the weights change by their norm: about 1 at random weights, 0 at an
+optimum."""
 RISING: Final = 1.5
-"""How many times its median over the run the learning rate is at the end of a warm-up that is not over."""
+"""Last learning rate over its median, in a warmup that has not ended."""
 SCALE: Final = 1e-3
-"""Root mean square below which a weight began at (nearly) zero: it has no length to compare with."""
+"""Root mean square below which a weight started at (nearly) zero: it has no norm to compare with."""
 MAIN: Final = 0.8
-"""The share of all backwards that one line must have for its losses to be the loss."""
+"""Share of all backwards that one line needs for its losses to be the training loss."""
 
 
 @final
@@ -62,8 +61,9 @@ class LearningRateTooLow(Rule):
     severity = Severity.WARNING
     not_applicable = "no step was measured"
     explained_by = (
-        "step-without-gradient", "gradients-cleared-before-step", "loss-detached-from-parameters", "parameters-never-trained", "weights-in-half",
-        "optimizer-holds-old-parameters", "optimizer-built-each-step", "vanishing-gradients", "steps-skipped", "schedule-out-of-time",
+        "step-without-gradient", "gradients-cleared-before-step", "loss-detached-from-parameters", "unused-parameters",
+        "weights-in-half-precision", "optimizer-holds-old-parameters", "optimizer-recreated-every-step",
+        "vanishing-gradients", "grad-scaler-skips-steps", "scheduler-epoch-batch-mismatch",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -85,20 +85,18 @@ class LearningRateTooLow(Rule):
         if last.steps < STEPS or not ways or not max(ways.values()) < STILL or self._is_warming_up():
             return
         alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
-        fallen = loss.end < FALLEN * began and loss.end < min(
-            loss.first
-        )  # batches differ, also where nothing is learnt
+        fallen = loss.end < min(FALLEN * began, *loss.first)  # losses of batches differ even if nothing is learned
         if not alone or fallen or not self._depends(began):
             return
         rate = max(look.learning_rate for look in self._looks)
         yield self.finding(
             last,
-            f"After {last.steps} steps at a learning rate of {rate:.3g} no weight has moved by more than {max(ways.values()):.1g} of its "
-            f"length, and the loss went from {began:.5g} to {loss.end:.5g}.",
-            fix="Raise the learning rate until one step changes the weights by about a thousandth of their length.",
+            f"{last.steps} steps at a learning rate of {rate:.3g} changed no weight by more than "
+            f"{max(ways.values()):.1g} of its norm. The loss went from {began:.5g} to {loss.end:.5g}.",
+            fix="Raise `lr` until one step changes the weights by about 0.1% of their norm.",
             evidence={
                 "steps": last.steps,
-                "moved": {name: float(f"{way:.3g}") for name, way in ways.items()},
+                "change": {name: float(f"{way:.3g}") for name, way in ways.items()},
                 "highest_learning_rate": rate,
                 "last_learning_rate": last.learning_rate,
                 "first_losses": [float(f"{value:.6g}") for value in loss.first],
@@ -115,7 +113,7 @@ class LearningRateTooLow(Rule):
         return rates[-1] > RISING * median(rates)
 
     def _depends(self, loss: float) -> bool:
-        """Would the loss change if the weights did?"""
+        """Would the loss change if the weights changed?"""
         pulls = [
             sum(move.gradient_times_weight for move in look.moves if move.gradient_times_weight is not None)
             for look in self._looks

@@ -1,18 +1,18 @@
-"""OPT112 optimizer-never-stepped: gradients are computed and cleared, batch after batch, and no step uses them.
+"""OPT112 optimizer-never-stepped: gradients are computed and cleared, but `optimizer.step()` is never called.
 
 What it sees
 ------------
-An optimizer was built, backward after backward brought gradients to its parameters, they were cleared each time, and
-until the run's end its `step()` was never called. The weights are those that the model was built with.
+An optimizer was created, its parameters got gradients from many backwards, the gradients were cleared each time, and
+`step()` was not called until the run ended. The weights are the initial ones.
 
 Why it hurts
 ------------
-Nothing is learnt. The loss still moves from batch to batch, as batches differ, so the log looks like a training that
-does not converge.
+The model learns nothing. The loss still varies from batch to batch, so the log looks like training that does not
+converge.
 
 Evidence
 --------
-The optimizer, how many backwards there were, and how often their gradients were cleared unused.
+The optimizer, the number of backwards, and how often gradients were cleared unused.
 
 Use instead
 -----------
@@ -21,8 +21,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: an optimizer whose parameters are moved by hand, gradients that are gathered for a step still to come,
-models in eval mode (saliency, attacks on inputs), and steps that a gradient scaler leaves out.
+Not reported: an optimizer whose parameters your code updates, gradients accumulated for a later step, models in eval
+mode (saliency, adversarial attacks), and steps that a GradScaler skips.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ from trueloop.usercode.source import diff, source_of
 __all__ = ["OptimizerNeverStepped"]
 
 CLEARED: Final = 5
-"""Clearings without a step before it is said. A critic is stepped five times for one step of its generator, and then
-the generator is."""
+"""Clearings without a step: a GAN takes up to five critic steps per generator step."""
 
 
 @final
@@ -51,34 +50,31 @@ class OptimizerNeverStepped(Rule):
     not_applicable = "no optimizer was built"
 
     def on_stepped(self, event: Stepped) -> None:
-        """In order."""
+        """A run with steps was checked."""
 
     def on_optimizer_idle(self, event: OptimizerIdle) -> Findings:
         if event.cleared < CLEARED:
             return
         yield self.finding(
             event,
-            f"{event.name} was never stepped: {event.backwards} backwards brought gradients to its parameters, which were cleared "
-            f"{event.cleared} times unused.",
-            fix="Call optimizer.step() after the backward.",
+            f"`step()` of {event.name} was never called: {event.backwards} backwards computed gradients, which were "
+            f"cleared {event.cleared} times unused.",
+            fix="Call `optimizer.step()` after `loss.backward()`.",
             evidence={"optimizer": event.name, "backwards": event.backwards, "cleared": event.cleared, "steps": 0},
             diff=_step_after(event.place, event.backward_place),
         )
 
 
 def _step_after(built: Place | None, backward: Place | None) -> str:
-    """`optimizer.step()` right after the backward, where both stand in one function and the optimizer has a plain
-    name."""
+    """`optimizer.step()` after the backward, if both are in one function and the optimizer has a plain name."""
     if built is None or backward is None or built.path != backward.path:
         return ""
     source = source_of(built.path)
     assignment, statement = source.statement(built.line), source.statement(backward.line)
     if source.enclosing_function(built.line) is not source.enclosing_function(backward.line):
         return ""
-    if (
-        not isinstance(assignment, ast.Assign)
-        or not isinstance(assignment.targets[0], ast.Name)
-        or not isinstance(statement, ast.Expr)
-    ):
+    if not isinstance(assignment, ast.Assign) or not isinstance(assignment.targets[0], ast.Name):
+        return ""
+    if not isinstance(statement, ast.Expr):
         return ""
     return diff(built.path, [after(source, statement, f"{assignment.targets[0].id}.step()")])

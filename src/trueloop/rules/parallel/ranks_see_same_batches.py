@@ -1,33 +1,32 @@
-"""PAR101 ranks-see-same-batches: the ranks of a run train on the same data, so that all but one of them are wasted.
+"""PAR101 ranks-see-same-batches: the ranks train on the same batches, so all but one are wasted.
 
 What it sees
 ------------
-Digests of what goes into a model on each rank, in its first calls in train mode with a graph. Two ranks that exchange
-gradients (by DistributedDataParallel, or by an all_reduce of the gradients that keeps their weights equal) had the same
-inputs in each of several calls in a row, and these inputs were not all one and the same batch.
+Hashes of a model's inputs on each rank, in its first calls in train mode with a graph. Two ranks that exchange
+gradients (DistributedDataParallel, or an `all_reduce` of the gradients that keeps their weights equal) had the same
+inputs in several consecutive calls, and these were not all one batch.
 
 Why it hurts
 ------------
-The mean of equal gradients is the gradient of one rank: four ranks take the steps of one, at four times the cost, with
-a learning rate that is often scaled for a batch that does not exist. Without a sampler that divides the data, or with
-one seed for the random batches of all ranks, nothing else looks wrong.
+The mean of equal gradients is the gradient of one rank: four ranks do the work of one at four times the cost, often
+with a learning rate scaled for a batch size that does not exist. Causes are a missing DistributedSampler, or one seed
+for the random batches of all ranks. Nothing else looks wrong.
 
 Evidence
 --------
-The ranks, how many batches were compared, how many of them were distinct, and how the gradients are exchanged.
+The ranks, how many batches were compared, how many of them were distinct, and how gradients are exchanged.
 
 Use instead
 -----------
     sampler = DistributedSampler(data)
     loader = DataLoader(data, batch_size=32, sampler=sampler)
 
-For random batches, seed by the rank: `torch.manual_seed(seed + rank)`, after the model was built.
+For random batches, seed by rank after the model is created: `torch.manual_seed(seed + rank)`.
 
 When it is fine
 ---------------
-Ranks that hold parts of one model (DTensor, FSDP2, tensor parallel groups) must see the same batch, and are not
-reported; nor are ranks to which the batches are broadcast or scattered on purpose, evaluation, and training on one full
-batch again and again.
+Not reported: ranks that hold parts of one model (DTensor, FSDP2, tensor parallel groups), batches that are broadcast or
+scattered on purpose, evaluation, and full-batch training.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ from trueloop.usercode.source import called_name, source_of
 __all__ = ["RanksSeeSameBatches"]
 
 BATCHES: Final = 4
-"""Batches in a row, at least, that must be equal: a first batch may be a rehearsal that all ranks make."""
+"""Consecutive batches that must be equal: the first one may be a warmup on all ranks."""
 DISTINCT: Final = 3
-"""Distinct ones among them: fewer are full-batch training, or alternate between two fixed inputs."""
+"""Distinct batches among them: fewer are full-batch training, or alternate between two fixed inputs."""
 EQUAL: Final = 1e-4
-"""Weights that differ by less, relative to their size, are copies of one another."""
+"""Weights with a smaller relative difference are copies."""
 
 
 @final
@@ -85,18 +84,18 @@ class RanksSeeSameBatches(Rule):
             for model in sorted({model for model, rank in self._batches if rank == one}):
                 same = self._same(model, one, other)
                 if same and self._shared[one].broadcasts < sum(batch.step > 0 for batch in same):
-                    yield self._said(event, one, other, same)
+                    yield self._report(event, one, other, same)
                     return
 
     def _replicate(self, one: int, other: int) -> bool:
-        """Do the two hold copies of one model, kept equal by exchanging gradients?"""
+        """Do both hold copies of one model, kept equal by exchanging gradients?"""
         a, b = self._shared[one], self._shared[other]
         if a.by == "" or a.by != b.by or other not in a.members or a.sharded or b.sharded or a.swapped or b.swapped:
             return False
         return a.by == "DistributedDataParallel" or self._weights_are_equal(one, other)
 
     def _weights_are_equal(self, one: int, other: int) -> bool:
-        """An all_reduce also serves ranks that each hold a part of the model: copies have the same weights."""
+        """Ranks that each hold a part of the model also use all_reduce; only copies have equal weights."""
         mine, theirs = self._weights.get(one, {}), self._weights.get(other, {})
         both = sorted(mine.keys() & theirs.keys(), key=lambda key: key[1])
         if not both:
@@ -112,13 +111,13 @@ class RanksSeeSameBatches(Rule):
         distinct = len({mine[index].digest for index in both})
         return [mine[index] for index in both] if equal and len(both) >= BATCHES and distinct >= DISTINCT else []
 
-    def _said(self, event: RunEnded, one: int, other: int, same: list[BatchDigested]) -> Finding:
+    def _report(self, event: RunEnded, one: int, other: int, same: list[BatchDigested]) -> Finding:
         shared, last = self._shared[one], same[-1]
         loader = last.loader_place
         return self.finding(
             event,
-            f"Ranks {one} and {other} trained on the same {len(same)} batches, one after the other, and averaged equal gradients.",
-            fix="Give each rank its own part of the data: a DistributedSampler in its DataLoader, or a seed that depends on the rank.",
+            f"Ranks {one} and {other} trained on the same {len(same)} consecutive batches, so one of them is wasted.",
+            fix="Pass `sampler=DistributedSampler(data)` to the DataLoader, or use a seed that depends on the rank.",
             evidence={
                 "ranks": [one, other],
                 "batches_compared": len(same),
@@ -130,18 +129,17 @@ class RanksSeeSameBatches(Rule):
 
 
 def _where_built(loop: Place) -> Place:
-    """The line that builds the loader that the loop goes over, if the same file shows one; the loop itself
-    otherwise."""
+    """The line that creates the loader of this loop, if it is in the same file; otherwise the loop."""
     source = source_of(loop.path)
     statement = source.statement(loop.line)
     if not isinstance(statement, ast.For):
         return loop
     names = {node.id for node in ast.walk(statement.iter) if isinstance(node, ast.Name)}
+    assigned = (n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call))
     built = [
         node
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Call)
+        for node in assigned
+        if isinstance(node.value, ast.Call)
         and called_name(node.value) == "DataLoader"
         and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
     ]

@@ -1,0 +1,74 @@
+"""MDL109 future-leakage: a model that predicts the next value can see that value.
+
+What it sees
+------------
+The targets are the inputs shifted by one. A copy of the model runs again in eval mode with all inputs after the middle
+of the sequence replaced. Its outputs before the middle change, although they are stable when nothing is replaced.
+
+Why it hurts
+------------
+The model copies the answer instead of predicting it: training loss and validation loss fall to nearly zero. In
+generation or forecasting there is no future input, and the model is useless.
+
+Evidence
+--------
+The sequence length, the position, how much the outputs before it changed relative to their spread, and the layer and
+line where the future first appears.
+
+Use instead
+-----------
+    F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    scores = scores.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), float("-inf"))
+
+For recurrent layers use `bidirectional=False`, for convolutions pad on the left only.
+
+When it is fine
+---------------
+Not checked: bidirectional models (masked language models, taggers, autoencoders), whose targets are not the shifted
+inputs. An encoder may give the decoder a summary of the full sequence (a sentence autoencoder), and may attend to its
+own copy of the sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from trueloop.event import CausalityTested
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["FutureLeakage"]
+
+CHANGE: Final = 1e-3
+"""Relative change of earlier outputs: larger than rounding, also in half precision."""
+REPEAT: Final = 1e-6
+"""Relative change when nothing was replaced: above it the model is random or has a state, and nothing is reported."""
+
+
+@final
+class FutureLeakage(Rule):
+    code = "MDL109"
+    name = "future-leakage"
+    severity = Severity.ERROR
+    not_applicable = "no model was trained to predict its own input shifted by one"
+
+    def on_causality_tested(self, event: CausalityTested) -> Findings:
+        if event.change <= CHANGE or event.repeat > REPEAT:
+            return
+        where = f", in {event.layer}" if event.layer else ""
+        yield self.finding(
+            event,
+            f"{event.name} predicts the next value but sees it{where}: its outputs up to position {event.position} of "
+            f"{event.length} change by {event.change:.0%} of their spread when only later inputs change.",
+            fix="Hide the future: `is_causal=True` or a causal mask in attention, `bidirectional=False` in recurrent "
+            "layers, left padding in convolutions.",
+            evidence={
+                "model": event.name,
+                "position": event.position,
+                "length": event.length,
+                "change": event.change,
+                "repeat": event.repeat,
+                "layer": event.layer,
+            },
+            place=event.defined,
+        )

@@ -1,0 +1,228 @@
+"""OPT107 scheduler-epoch-batch-mismatch: the scheduler is stepped per epoch but configured per batch, or vice versa.
+
+What it sees
+------------
+How often a scheduler was stepped, compared with its length and with the optimizer steps. Too slow: a scheduler meant
+for optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is stepped once
+per epoch. Too fast: CosineAnnealingLR is stepped per batch past twice its `T_max`, so the learning rate rises again; or
+a decay stepped per batch was below 1e-4 of its maximum for more than half of the run.
+
+Why it hurts
+------------
+The learning rate is not the one you configured: a cycle that never leaves its warmup, a cosine that goes up and down
+all the time, or a learning rate that is practically zero after the first epoch.
+
+Evidence
+--------
+The scheduler, its length, how often it was stepped, the number of optimizer steps, and the learning rates.
+
+Use instead
+-----------
+    scheduler = OneCycleLR(optimizer, max_lr=0.1, epochs=epochs, steps_per_epoch=len(loader))
+    for x, y in loader:
+        ...
+        optimizer.step()
+        scheduler.step()
+
+When it is fine
+---------------
+Not reported: warm restarts and cycles stepped per batch, schedulers inside others, `step(epoch)`, a schedule in epochs
+that a short run does not finish, a cycle stepped per epoch that reaches its end, interrupted runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
+from trueloop.finding import Finding, Severity
+from trueloop.rules.rule import Findings, Rule
+from trueloop.usercode.rewrite import loops_around, move_statement, sole_call
+from trueloop.usercode.source import diff, source_of
+
+__all__ = ["SchedulerEpochBatchMismatch"]
+
+CYCLES: Final = ("OneCycleLR", "CyclicLR")
+"""Schedulers defined per batch."""
+LENGTHY: Final = ("CosineAnnealingLR", "LinearLR", "PolynomialLR")
+"""Schedulers with a length, in batches or epochs."""
+NEITHER: Final = (
+    *CYCLES,
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "SequentialLR",
+    "ChainedScheduler",
+    "ReduceLROnPlateau",
+)
+"""Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay."""
+PLANNED: Final = 5
+"""A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length."""
+LONGEST_IN_EPOCHS: Final = 100
+"""A repeating cycle longer than this is not in epochs."""
+DEAD: Final = 1e-4
+"""Share of the highest learning rate below which nothing changes: usual decays end at 1e-2 or 1e-3."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """How one scheduler was stepped."""
+
+    last: ScheduleStepped
+    highest: float = 0.0
+    dead_since: int | None = None
+    """Optimizer steps when the learning rate fell below the limit for good."""
+    explicit: bool = False
+    in_this_pass: int = 0
+    most_in_a_pass: int = 0
+    passes: int = 0
+    """Passes over a loader in which it was stepped."""
+
+    def add(self, event: ScheduleStepped) -> None:
+        self.last = event
+        self.explicit = self.explicit or event.explicit
+        rate = max(event.learning_rates, default=0.0)
+        self.highest = max(self.highest, rate)
+        if rate >= DEAD * self.highest:
+            self.dead_since = None
+        elif self.dead_since is None:
+            self.dead_since = event.optimizer_steps
+        self.in_this_pass += 1
+        self.most_in_a_pass = max(self.most_in_a_pass, self.in_this_pass)
+        self.passes += self.in_this_pass == 1
+
+
+@final
+class SchedulerEpochBatchMismatch(Rule):
+    code = "OPT107"
+    name = "scheduler-epoch-batch-mismatch"
+    severity = Severity.ERROR
+    not_applicable = "no learning rate scheduler was stepped"
+
+    def __init__(self) -> None:
+        self._records: dict[int, _Record] = {}
+        self._ended: list[ScheduleEnded] = []
+        self._loaders = 0
+        self._step_places: dict[int, Place | None] = {}
+
+    def on_stepped(self, event: Stepped) -> None:
+        self._step_places.setdefault(event.optimizer, event.place)
+
+    def on_epoch_started(self, event: EpochStarted) -> None:
+        self._loaders += 1
+        for record in self._records.values():
+            record.in_this_pass = 0
+
+    def on_schedule_stepped(self, event: ScheduleStepped) -> None:
+        self._records.setdefault(event.schedule, _Record(event)).add(event)
+
+    def on_schedule_ended(self, event: ScheduleEnded) -> None:
+        self._ended.append(event)
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
+        for ended in self._ended:
+            record = self._records.get(ended.schedule)
+            if record is None or record.explicit or ended.inner or not ended.seen_from_start:
+                continue
+            if _wraps(record, ended, loaders=self._loaders):
+                yield self._too_fast(record, ended)
+            elif end.reason in ("finished", "exit") and _is_too_slow(ended):
+                yield self._too_slow(record, ended)
+            elif end.reason == "finished" and _is_dead(record, ended):
+                yield self._dead(record, ended)
+
+    def _too_slow(self, record: _Record, ended: ScheduleEnded) -> Finding:
+        share = f"{100 * ended.steps / max(1, ended.length or 1):.2g}%"
+        return self._report(
+            record,
+            ended,
+            f"{ended.name} has {ended.length} steps but was stepped {ended.steps} times in {ended.optimizer_steps} "
+            f"optimizer steps: only {share} of the schedule ran.",
+            "Call `scheduler.step()` after every `optimizer.step()`.",
+            _into_the_loop(record.last.place, self._step_places.get(ended.optimizer)),
+        )
+
+    def _too_fast(self, record: _Record, ended: ScheduleEnded) -> Finding:
+        return self._report(
+            record,
+            ended,
+            f"`CosineAnnealingLR` with `T_max={ended.length}` was stepped {ended.steps} times, once per optimizer "
+            f"step: after {ended.length} steps the learning rate rises again.",
+            "Call `scheduler.step()` once per epoch, or set `T_max` in optimizer steps. For cycles on purpose use "
+            "`CosineAnnealingWarmRestarts`.",
+            _out_of_the_loop(record.last.place) if record.passes == ended.length else "",
+        )
+
+    def _dead(self, record: _Record, ended: ScheduleEnded) -> Finding:
+        return self._report(
+            record,
+            ended,
+            f"{ended.name}, stepped once per batch, cut the learning rate below {DEAD:g} of its maximum after "
+            f"{record.dead_since} of {ended.optimizer_steps} steps. The rest of the run learned almost nothing.",
+            "Call `scheduler.step()` once per epoch, or configure it in optimizer steps.",
+            _out_of_the_loop(record.last.place),
+        )
+
+    def _report(self, record: _Record, ended: ScheduleEnded, message: str, fix: str, patch: str) -> Finding:
+        evidence = {
+            "schedule": ended.name,
+            "length": ended.length,
+            "schedule_steps": ended.steps,
+            "optimizer_steps": ended.optimizer_steps,
+            "highest_learning_rate": record.highest,
+            "last_learning_rate": record.last.learning_rates[:1],
+            "created_at": ended.place,
+        }
+        return self.finding(record.last, message, fix=fix, evidence=evidence, diff=patch)
+
+
+def _is_too_slow(ended: ScheduleEnded) -> bool:
+    """Stepped far too rarely for a length in optimizer steps."""
+    steps, updates, length = ended.steps, ended.optimizer_steps, ended.length
+    if length is None or steps < 2 or 2 * steps > updates or 2 * steps > length:
+        return False
+    if ended.name == "OneCycleLR":
+        return length <= PLANNED * updates and updates <= 2 * length
+    if ended.name == "CyclicLR":
+        return length <= PLANNED * updates and length > LONGEST_IN_EPOCHS
+    return ended.name in LENGTHY and length == updates
+
+
+def _wraps(record: _Record, ended: ScheduleEnded, *, loaders: int) -> bool:
+    """A cosine stepped with every optimizer step, past twice its length, unless a cycle lasts an epoch or longer."""
+    length = ended.length
+    if ended.name != "CosineAnnealingLR" or not length or ended.steps < 2 * length:
+        return False
+    if abs(ended.steps - ended.optimizer_steps) > 1 + ended.optimizer_steps // 10:
+        return False
+    return not loaders or length < record.most_in_a_pass or length == record.passes
+
+
+def _is_dead(record: _Record, ended: ScheduleEnded) -> bool:
+    """A decay stepped within epochs that left more than half of the run without a learning rate."""
+    if ended.name in NEITHER or record.dead_since is None or record.most_in_a_pass < 2:
+        return False
+    per_batch = 2 * ended.steps > ended.optimizer_steps
+    return per_batch and 2 * (ended.optimizer_steps - record.dead_since) > ended.optimizer_steps
+
+
+def _into_the_loop(place: Place | None, step_place: Place | None) -> str:
+    """Moves the call from the epoch loop to after the optimizer step, in the inner loop."""
+    if place is None or step_place is None:
+        return ""
+    source = source_of(place.path)
+    schedule, step = sole_call(source, place, "step"), sole_call(source, step_place, "step")
+    if schedule is None or step is None:
+        return ""
+    mine, others = loops_around(source, schedule[0]), loops_around(source, step[0])
+    return diff(place.path, move_statement(source, schedule[0], step[0])) if mine and mine[0] in others[1:] else ""
+
+
+def _out_of_the_loop(place: Place | None) -> str:
+    """Moves the call from the batch loop to after it, in the epoch loop."""
+    source = source_of(place.path) if place is not None else None
+    schedule = None if source is None else sole_call(source, place, "step")
+    if source is None or place is None or schedule is None:
+        return ""
+    loops = loops_around(source, schedule[0])
+    return diff(place.path, move_statement(source, schedule[0], loops[0])) if len(loops) > 1 else ""

@@ -1,0 +1,261 @@
+"""PRC107 nan-or-inf-hidden: losses that are no numbers are left out, replaced or filtered, and nobody hears of it.
+
+What it sees
+------------
+A loss (or the norm of the gradients) was nan or infinite, more than once, and a line of the user's skipped the step
+without printing, logging, counting or raising anything; or `nan_to_num` or `torch.where` put a number in its place, or
+in the place of a gradient; or transformers' Trainer, whose `logging_nan_inf_filter` is on by default, ran backwards
+with such losses, and leaves them out of the mean that it logs. The values are facts of this run; whether a guard is
+silent is read from its lines.
+
+Why it hurts
+------------
+The curve looks clean while batches are thrown away, one in a hundred or all of them. What makes them so (a logarithm of
+zero, a bad row, an overflow) goes on, and grows; the model is trained on the batches that did not trigger it.
+
+Evidence
+--------
+The line that hides them, how often it has done so, in which way, and how many steps there were.
+
+Use instead
+-----------
+    if not torch.isfinite(loss):
+        skipped += 1
+        print(f"step {step}: loss {loss.item()}, {skipped} left out so far")
+        continue
+
+With transformers: `TrainingArguments(..., logging_nan_inf_filter=False)`.
+
+When it is fine
+---------------
+A guard that says so: it prints, logs, warns, counts or raises, or the value reaches a log on another line. A GradScaler
+that leaves steps out is grad-scaler-skips-steps's matter. Where such a loss came from is nan-or-inf's: if a backward ran on it
+both speak, each at its own line.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Final, final
+
+from trueloop.event import Backward, LogFiltered, LossHidden, Place
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+from trueloop.usercode.rewrite import block_of, trains
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
+
+__all__ = ["NanOrInfHidden"]
+
+ENOUGH: Final = 2
+"""Times: a single one may be an accident that somebody will look at."""
+QUESTIONS: Final = ("isnan", "isinf", "isfinite")
+REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
+SILENT: Final = (
+    "zero_grad",
+    "empty_cache",
+    "update",
+    "collect",
+    "zeros",
+    "zeros_like",
+    "tensor",
+    "nan_to_num",
+    "detach",
+    "clone",
+)
+"""What a guard may call and still say nothing."""
+ARITHMETIC: Final = (
+    *QUESTIONS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean", "abs", "squeeze", "view",
+    "logical_not", "clip_grad_norm_", "clip_grad_value_", "unscale_", "step",
+)  # fmt: skip
+"""Calls that a loss may go through without anybody seeing its value."""
+
+
+@final
+class NanOrInfHidden(Rule):
+    code = "PRC107"
+    name = "nan-or-inf-hidden"
+    severity = Severity.ERROR
+    not_applicable = "no loss that is no number was left out or replaced"
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[Place, str], set[int]] = {}
+        """At which steps a line has hidden something."""
+        self._filter: LogFiltered | None = None
+        self._filtered = 0
+
+    # -- by a framework --
+
+    def on_log_filtered(self, event: LogFiltered) -> None:
+        self._filter = event
+
+    def on_backward(self, event: Backward) -> Findings:
+        if self._filter is None or event.loss is None or math.isfinite(event.loss):
+            return
+        self._filtered += 1
+        if self._filtered == ENOUGH:
+            yield self.finding(
+                event,
+                f"{self._filter.framework} filters its log: {self._filtered} losses so far were no numbers, and each is shown as the "
+                "mean of the others, or as 0.",
+                fix=f"Set {self._filter.option}=False, and stop at the first loss that is no number.",
+                evidence={
+                    "framework": self._filter.framework,
+                    "option": self._filter.option,
+                    "hidden": self._filtered,
+                    "step": event.step,
+                },
+                place=self._filter.place,
+            )
+
+    # -- by a line of the user's --
+
+    def on_loss_hidden(self, event: LossHidden) -> Findings:
+        line = _hiding_line(event)
+        if line is None:
+            return
+        steps = self._steps.setdefault((line, event.how), set())
+        known, times = event.step in steps, len(steps | {event.step})
+        steps.add(event.step)
+        if times == ENOUGH and not known:
+            done = "left out" if event.how == "left out" else "replaced by a number"
+            yield self.finding(
+                event,
+                f"A {event.what} that is no number was {done} here {times} times in the first {event.step + 1} steps, and nothing says so.",
+                fix="Say it (print, log, count) or raise, and look for where it arises."
+                if event.how == "left out"
+                else "Do not replace it: find where it arises, and leave out, with a word, what cannot be mended.",
+                evidence={"what": event.what, "how": event.how, "times": times, "steps": event.step + 1},
+                place=line,
+            )
+
+
+def _hiding_line(event: LossHidden) -> Place | None:
+    """The line that hides it without a word; None if there is none, or if it cannot be known."""
+    if event.place is None:
+        return None
+    source = source_of(event.place.path)
+    statement = source.statement(event.place.line)
+    if statement is None:
+        return None
+    if event.how == "replaced" or any(called_name(call) in REPLACERS for call in calls_in(_head(statement))):
+        return None if _asks_elsewhere(source, statement) else event.place
+    guard = _guard_for(source, statement)
+    return source.place(guard, event.place.function) if guard is not None and _is_silent(source, guard) else None
+
+
+def _head(statement: ast.stmt) -> ast.AST:
+    """The test of an `if`, the whole of a simple statement."""
+    return statement.test if isinstance(statement, (ast.If, ast.While)) else statement
+
+
+def _asks_elsewhere(source: Source, statement: ast.stmt) -> bool:
+    """Another line of the function asks too: the author knows, and may say so there."""
+    around = source.enclosing_function(statement.lineno) or source.tree
+    own = set(calls_in(statement))
+    return any(called_name(call) in QUESTIONS for call in calls_in(around) if call not in own)
+
+
+# -- guards --
+
+
+def _guard_for(source: Source, statement: ast.stmt) -> ast.If | None:
+    """The `if` that asked: this statement itself, or the first one behind it that asks for what was computed here."""
+    if isinstance(statement, ast.If):
+        return statement if _asks(statement.test) else None
+    known = _assigned(statement)
+    asked = any(called_name(call) in QUESTIONS for call in calls_in(statement))
+    for behind in _following(source, statement):
+        names = _names(behind.test) if isinstance(behind, ast.If) else set()
+        if isinstance(behind, ast.If) and names & known and (asked or _asks(behind.test)):
+            return behind
+        if _assigned(behind) and _names(behind) & known:
+            known |= _assigned(behind)  # loss_value = loss.item()
+    return None
+
+
+def _following(source: Source, statement: ast.stmt) -> list[ast.stmt]:
+    """What comes behind it in its block, or, where it ends a `with`, behind that."""
+    block = block_of(source, statement)
+    behind = block[block.index(statement) + 1 :] if block else []
+    parent = next(source.parents(statement), None)
+    return behind + (_following(source, parent) if isinstance(parent, ast.With) else [])
+
+
+def _asks(test: ast.expr) -> bool:
+    """isnan and its kin, from any library, or `loss != loss`."""
+    unequal = (
+        node
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.NotEq, ast.Eq))
+    )
+    return any(called_name(call) in QUESTIONS for call in calls_in(test)) or any(
+        ast.dump(node.left) == ast.dump(node.comparators[0]) for node in unequal
+    )
+
+
+def _is_silent(source: Source, guard: ast.If) -> bool:
+    """It keeps a loop's training from going on, and neither it nor the lines around it say so."""
+    loop = source.enclosing_loop(guard.lineno)
+    around = loop or source.enclosing_function(guard.lineno)
+    if around is None or not trains(around):
+        return False
+    encloses = any(trains(statement) for statement in guard.body)
+    branch = guard.orelse if encloses else guard.body
+    leaves = bool(branch) and isinstance(branch[-1], (ast.Continue, ast.Return))
+    otherwise = any(trains(statement) for statement in guard.orelse)
+    if not (encloses or leaves or otherwise) or not all(_says_nothing(source, statement) for statement in branch):
+        return False
+    block = block_of(source, guard)
+    here = block.index(guard)
+    seen = block[:here] if leaves else block[:here] + block[here + 1 :]
+    return not any(_shows(statement, _all_names(guard.test, block[:here])) for statement in seen)
+
+
+def _says_nothing(source: Source, statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Return):
+        return _returns_nothing(source, statement)
+    plain = isinstance(statement, (ast.Continue, ast.Pass, ast.Delete, ast.Expr, ast.Assign))
+    return plain and all(called_name(call) in SILENT for call in calls_in(statement))
+
+
+def _returns_nothing(source: Source, statement: ast.Return) -> bool:
+    """A number that stands for a loss, or nothing from a function that never returns anything; None may tell the
+    caller."""
+    if statement.value is not None:
+        return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, (int, float))
+    function = source.enclosing_function(statement.lineno)
+    returns = (node for node in ast.walk(function or source.tree) if isinstance(node, ast.Return))
+    return all(node.value is None for node in returns)
+
+
+def _all_names(test: ast.expr, ahead: list[ast.stmt]) -> set[str]:
+    """The names of the test, and those that they were computed from, or that were computed from them."""
+    names = _names(test)
+    for statement in (*reversed(ahead), *ahead):
+        if isinstance(statement, ast.Assign):
+            made = _assigned(statement)
+            value = _names(statement.value)
+            if names & made and len(value) == 1:  # loss_value = loss.item()
+                names |= value
+            if names & value and all(called_name(call) in ARITHMETIC for call in calls_in(statement)):
+                names |= made
+    return names
+
+
+def _shows(statement: ast.stmt, names: set[str]) -> bool:
+    """A sum or a call that is no arithmetic takes the value: it may reach a log."""
+    sums = (node for node in ast.walk(statement) if isinstance(node, ast.AugAssign))
+    if any(names & _names(node.value) for node in sums):
+        return True
+    return any(names & _names(call) and called_name(call) not in ARITHMETIC for call in calls_in(statement))
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Variables that are read in it; `torch` and the like are none."""
+    read = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load))
+    return {name.id for name in read} - {"torch", "math", "np", "numpy"}
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
