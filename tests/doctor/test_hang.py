@@ -77,7 +77,7 @@ def test_shapes_that_do_not_fit_are_named_with_their_sizes(tmp_path: Path) -> No
     found = _found(tmp_path, "dist.all_reduce(torch.ones(3 + 2000 * rank))\n")
     assert "all_reduce #2 of 3 x float32 (train.py:9)" in found.message
     assert "all_reduce #2 of 2,003 x float32 (train.py:9)" in found.message
-    assert found.fix == "Give tensors of the same size and type on every rank."
+    assert found.fix == "Pass tensors of the same size and dtype on every rank."
 
 
 LOADING = """\
@@ -128,7 +128,7 @@ def test_of_a_stopped_rank_the_others_say_since_when_it_is_silent_and_its_last_p
         "Rank 0 waits in all_reduce #2 (train.py:14), but rank 1 never calls it: its process is stopped (SIGSTOP)"
     )
     assert "silent since " in found.message
-    assert "when it was at train.py:12, after all_reduce #1 (train.py:8)" in found.message
+    assert ", at train.py:12, after all_reduce #1 (train.py:8)" in found.message
     assert checked.verdict.notes == ("the report of rank 1 is missing: its process is stopped",)
     assert checked.verdict.outcome.reason == "hung"
 
