@@ -305,10 +305,7 @@ def test_one_process_trains_alone_whatever_is_asked_and_says_so() -> None:
     recipe = replace(FIFTY, steps=3)
     over = ran(replace(recipe, parallel="fsdp"))
     assert over.losses == ran(recipe).losses
-    assert (
-        over.loop.parts.strategy.note
-        == "parallel: none instead of fsdp: there is one process (use --nproc N)"
-    )
+    assert over.loop.parts.strategy.note == "parallel: none instead of fsdp: there is one process (use --nproc N)"
     assert ran(recipe).loop.parts.strategy.note == ""
 
 
