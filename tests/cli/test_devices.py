@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,6 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     monkeypatch.setattr("trueloop.export.device.gpu_label", lambda device: f"{device} (a GPU)")
     assert measure.bench.__kwdefaults__ is not None
     monkeypatch.setitem(measure.bench.__kwdefaults__, "host", _Fake)
-    other = tmp_path / "other"
-    other.symlink_to(made)
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "artifact.json").write_bytes((made / "artifact.json").read_bytes())
@@ -98,16 +97,18 @@ def test_all_forms_are_measured_on_the_device_or_told_why_not(
     said = capsys.readouterr().out
     assert "copy  not measured: it runs on the CPU only" in said
     assert ("includes both copies" in said) is (device != "cpu")
-    for file in (page, numbers):
-        _Fake.asked.clear()
-        assert main([*typed, "--output", str(file)]) == 1
+    _Fake.asked.clear()
+    assert main([*typed, "--output", str(page), "--output", str(numbers)]) == 1
+    assert [asked.device for asked in _Fake.asked] == [device, device]
+    assert capsys.readouterr().out == ""
     assert json.loads(numbers.read_text(encoding="utf-8"))["machine"]["device"] == (
         "cpu" if device == "cpu" else "cuda:1 (a GPU)"
     )
     drawn = page.read_text(encoding="utf-8")
     assert drawn.startswith("<!doctype html>")
-    assert drawn.count("<svg") == 3
-    assert "not measured: it runs on the CPU only" in drawn
+    charts = ["Latency of batch size 1", "Latency of batch size 4", "Throughput over the batch size"]
+    assert re.findall(r"<svg [^>]*><title[^>]*>([^<]*)", drawn) == charts
+    assert '<span class="badge">copy</span></span>not measured: it runs on the CPU only</li>' in drawn
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(

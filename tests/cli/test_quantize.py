@@ -38,8 +38,26 @@ def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return trained
 
 
-def test_a_run_becomes_a_smaller_artifact_and_its_cost_is_told(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [
+def test_a_run_becomes_a_smaller_artifact_and_its_cost_is_reported(
+    there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["quantize", "shades", "--scheme", "int8-weight", "--to", "onnx", "--max-drop", "100", "--license", "MIT"]
+    assert main(typed) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("shades by int8-weight, as onnx\n  weights  ")
+    assert "x smaller; file " in said
+    assert " on 60 valid samples: " in said
+    assert "batch 1 " in said
+    assert "verified by onnxruntime" in said
+    made = read_artifact(there / "runs" / "shades" / "export" / "int8-weight-onnx")
+    assert f"written  {Path('runs/shades/export/int8-weight-onnx/model.onnx')}" in said
+    assert made.run["quantized"]["scheme"] == "int8-weight"
+    assert made.licence["model"] == "MIT"
+    assert runner_of(made).run([np.zeros((2, 1, 3, 4), np.uint8)])[0].shape == (2, 3)
+
+
+def test_output_takes_the_report_and_stdout_stays_empty(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = [
         "quantize",
         "shades",
         "--scheme",
@@ -48,62 +66,38 @@ def test_a_run_becomes_a_smaller_artifact_and_its_cost_is_told(there: Path, caps
         "onnx",
         "--max-drop",
         "100",
-        "--output",
-        "told.json",
-        "--output",
-        "told.txt",
-        "--license",
-        "MIT",
+        "--no-speed",
+        "--folder",
+        "filed",
     ]
-    assert main(asked) == 0
-    said = (there / "told.txt").read_text(encoding="utf-8")
-    assert said.startswith("shades by int8-weight, as onnx\n  weights  ")
-    assert "x smaller; file " in said
-    assert " on 60 valid samples: " in said
-    assert "batch 1 " in said
-    ending = capsys.readouterr().err
-    assert "verified by onnxruntime" in ending
-    made = read_artifact(there / "runs" / "shades" / "export" / "int8-weight-onnx")
-    assert f"written  {Path('runs/shades/export/int8-weight-onnx/model.onnx')}" in ending
-    assert made.run["quantized"]["scheme"] == "int8-weight"
-    assert made.licence["model"] == "MIT"
-    told = json.loads((there / "told.json").read_text(encoding="utf-8"))
-    assert (told["scheme"], told["target"], told["max_drop"]) == ("int8-weight", "onnx", 1.0)
-    assert [layer["name"] for layer in told["layers"]] == ["first", "second"]
-    assert runner_of(made).run([np.zeros((2, 1, 3, 4), np.uint8)])[0].shape == (2, 3)
+    assert main([*typed, "--output", "report.json", "--output", "report.txt"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "verified by onnxruntime" in err
+    assert f"written  {Path('filed/model.onnx')}" in err
+    assert (there / "report.txt").read_text(encoding="utf-8").startswith("shades by int8-weight, as onnx\n  weights  ")
+    report = json.loads((there / "report.json").read_text(encoding="utf-8"))
+    assert (report["scheme"], report["target"], report["max_drop"]) == ("int8-weight", "onnx", 1.0)
+    assert [layer["name"] for layer in report["layers"]] == ["first", "second"]
 
 
+@pytest.mark.parametrize("output", [None, "lost.json"])
 def test_past_the_drop_nothing_is_written_and_the_layers_are_named(
-    there: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    there: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str | None
 ) -> None:
     """A scheme that rounds everything to nothing."""
     monkeypatch.setattr(Int8, "forward", lambda _self, values, _scale: values * 0.0)
-    assert (
-        main(
-            [
-                "quantize",
-                "shades",
-                "--scheme",
-                "int8-weight",
-                "--folder",
-                "lost",
-                "--output",
-                "lost.json",
-                "--output",
-                "lost.txt",
-                "--max-drop",
-                "0",
-            ]
-        )
-        == 1
-    )
+    typed = ["quantize", "shades", "--scheme", "int8-weight", "--folder", "lost", "--max-drop", "0"]
+    assert main(typed if output is None else [*typed, "--output", output]) == 1
     out, err = capsys.readouterr()
-    assert out == ""
-    assert "each quantized alone" in (there / "lost.txt").read_text(encoding="utf-8")
     assert "0 points is allowed. Nothing was written. Costliest layers, each quantized alone: " in err
     assert "--keep-float auto" in err
     assert not (there / "lost").exists()
-    assert not json.loads((there / "lost.json").read_text(encoding="utf-8"))["within"]
+    if output is None:
+        assert "each quantized alone" in out
+    else:
+        assert out == ""
+        assert not json.loads((there / output).read_text(encoding="utf-8"))["within"]
 
 
 @pytest.mark.usefixtures("there")
