@@ -269,7 +269,7 @@ class Odd:
 
 def test_what_could_not_be_read_back_is_refused_when_it_is_saved(tmp_path: Path) -> None:
     checkpoints = trueloop.Checkpoints(tmp_path, model=nn.Linear(2, 2), odd=Odd())
-    with pytest.raises(CannotSave, match="which no checkpoint can hold"):
+    with pytest.raises(CannotSave, match="which a checkpoint cannot hold"):
         checkpoints.save(1)
     assert checkpoints.store.names() == []
 

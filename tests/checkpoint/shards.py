@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trueloop.checkpoint.contents import TRAINING, tensors_writer
 from trueloop.checkpoint.plan import name_of
-from trueloop.checkpoint.sharded import Piece, Spread, file_of, group_of, listed
+from trueloop.checkpoint.sharded import Piece, TensorPieces, file_of, group_of, piece_table
 from trueloop.checkpoint.store import Store
 
 __all__ = ["WHOLES", "cut_in_two", "write_pieces"]
@@ -25,14 +25,14 @@ WHOLES: dict[str, Tensor] = {
 }
 
 
-def cut_in_two(key: str, whole: Tensor) -> tuple[Spread, dict[str, Tensor]]:
+def cut_in_two(key: str, whole: Tensor) -> tuple[TensorPieces, dict[str, Tensor]]:
     """Along the first dimension, as fully_shard does: the second may get nothing. What has no dimension lies with the
     second."""
     group, _ = group_of(key)
     files = [file_of(group, rank, 2) for rank in (0, 1)]
     blocks = {files[1]: ((), whole)} if not whole.ndim else _halves(files, whole)
     pieces = tuple(Piece(file, start, tuple(part.shape)) for file, (start, part) in blocks.items())
-    return Spread(str(whole.dtype).removeprefix("torch."), tuple(whole.shape), pieces), {
+    return TensorPieces(str(whole.dtype).removeprefix("torch."), tuple(whole.shape), pieces), {
         file: part for file, (_, part) in blocks.items()
     }
 
@@ -58,5 +58,5 @@ def write_pieces(store: Store, step: int, wholes: dict[str, Tensor] = WHOLES, **
     store.begin(name)
     entries = {file: store.put(name, file, tensors_writer(held)) for file, held in files.items()}
     entries[TRAINING] = store.put(name, TRAINING, lambda out: torch.save(small, out))
-    store.seal(name, {"step": step, "best_step": None, **listed(spreads), **changes}, entries)
+    store.seal(name, {"step": step, "best_step": None, **piece_table(spreads), **changes}, entries)
     return name

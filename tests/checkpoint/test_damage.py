@@ -19,10 +19,9 @@ import torch
 from tests.conftest import in_child
 from tests.session.stopping import Words, at_forward, recipe_of, signalling
 from tests.torture.bits import differences, remains
-from trueloop.checkpoint.contents import Contents, read_contents
-from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.contents import Contents, newest_valid, read_contents
 from trueloop.checkpoint.plan import name_of
-from trueloop.checkpoint.store import MANIFEST, Folder, sealed
+from trueloop.checkpoint.store import MANIFEST, Folder, seal_json
 from trueloop.cli.main import main
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Hook
@@ -48,7 +47,7 @@ def two(tmp_path: Path) -> Folder:
 
 
 def assert_passed_over(folder: Folder, file: str) -> None:
-    name, contents, troubles = newest_whole(folder)
+    name, contents, troubles = newest_valid(folder, read_contents)
     assert name == BEFORE
     assert contents is not None
     assert contents.training["state"]["step"] == 10
@@ -86,8 +85,8 @@ def test_a_missing_file_is_named_and_the_one_before_is_taken(two: Folder, file: 
 def test_where_none_is_whole_all_are_named(two: Folder) -> None:
     for name in two.names():
         (two.folder / name / MANIFEST).unlink()
-    assert newest_whole(two)[:2] == (None, None)
-    assert len(newest_whole(two)[2]) == 2
+    assert newest_valid(two, read_contents)[:2] == (None, None)
+    assert len(newest_valid(two, read_contents)[2]) == 2
 
 
 def test_the_best_is_still_known_when_the_newest_manifest_is_damaged(two: Folder) -> None:
@@ -126,22 +125,24 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_nothing_runs(
     else:
         bomb.write_bytes(pickle.dumps({"state": Attack(trace)}))
     swapped(two, NEWEST, "training.pt", bomb.read_bytes())
-    with pytest.raises(BadCheckpoint, match=r"training.pt is not safe to read and was refused; nothing in it was run"):
+    with pytest.raises(
+        BadCheckpoint, match=r"training.pt is not safe to read and was refused; no code in it was executed"
+    ):
         read_contents(two, NEWEST)
     assert not trace.exists()
-    assert newest_whole(two)[0] == BEFORE
+    assert newest_valid(two, read_contents)[0] == BEFORE
     torch.load(bomb, weights_only=False) if wrapped else pickle.loads(bomb.read_bytes())
     assert trace.exists(), "the attack itself works"
 
 
 def test_a_sealed_manifest_without_files_is_refused(two: Folder) -> None:
-    (two.folder / NEWEST / MANIFEST).write_bytes(sealed({"step": 20}))
-    assert newest_whole(two)[0] == BEFORE
+    (two.folder / NEWEST / MANIFEST).write_bytes(seal_json({"step": 20}))
+    assert newest_valid(two, read_contents)[0] == BEFORE
 
 
 def test_bytes_that_are_no_safetensors_are_refused(two: Folder) -> None:
     swapped(two, NEWEST, "model.safetensors", b"\x08\0\0\0\0\0\0\0nonsense")
-    with pytest.raises(BadCheckpoint, match=r"model.safetensors is no safetensors file"):
+    with pytest.raises(BadCheckpoint, match=r"model.safetensors is not a safetensors file"):
         read_contents(two, NEWEST)
 
 
@@ -217,7 +218,7 @@ def test_a_run_with_nothing_but_damage_is_refused_with_a_sentence(
     for checkpoint in (run / "checkpoints").iterdir():
         flip(checkpoint / "model.safetensors")
     with pytest.raises(
-        BadCheckpoint, match=r"model.safetensors is damaged.*No checkpoint of this run is whole. Nothing was run."
+        BadCheckpoint, match=r"model.safetensors is damaged.*This run has no valid checkpoint. Nothing was run."
     ):
         resume(recipe_of("resident", keep=3), run, hooks=[])
     assert main(["checkpoint", "verify", str(run)]) == 1
@@ -242,4 +243,4 @@ def test_a_damaged_best_does_not_keep_a_run_from_ending(tmp_path: Path) -> None:
 
     reason, notes = in_child(work)
     assert reason == "finished"
-    assert any("It was the best one" in note or "passed over" in note for note in notes)
+    assert any("It was the best one" in note or "It was ignored" in note for note in notes)

@@ -16,7 +16,7 @@ from tests.checkpoint.disks import fill, forbid_writing, limit_files, mount_smal
 from tests.conftest import in_child
 from tests.session.stopping import Doing, recipe_of
 from tests.torture.bits import differences, remains
-from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.contents import newest_valid, read_contents
 from trueloop.checkpoint.store import Folder
 from trueloop.cli.main import main
 from trueloop.cli.train import exit_code
@@ -44,7 +44,7 @@ def stopped_by(work: Callable[[Path], object], runs: Path) -> tuple[int, str]:
 
 def whole_step(run: Path) -> int:
     """The step of the newest checkpoint, all of which must be whole."""
-    _, contents, troubles = newest_whole(Folder(run / "checkpoints"))
+    _, contents, troubles = newest_valid(Folder(run / "checkpoints"), read_contents)
     assert contents is not None
     assert not troubles
     return int(contents.about["step"])

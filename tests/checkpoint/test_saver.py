@@ -158,8 +158,8 @@ class Ours:
 
 
 def test_what_failed_for_another_is_raised_here_too() -> None:
-    saver = Saver(Memory(), 2, any_of=lambda _: True)
-    with pytest.raises(CannotSave, match="by another process: it says why"):
+    saver = Saver(Memory(), 2, any_failed=lambda _: True)
+    with pytest.raises(CannotSave, match="Another process could not write a checkpoint"):
         saver.check()
 
 
@@ -170,7 +170,7 @@ def test_a_failure_that_the_others_have_not_seen_yet_waits_for_the_next_look() -
         votes.append(failed)
         return len(votes) > 2 and failed
 
-    saver = Saver(Memory(), 2, any_of=any_of)
+    saver = Saver(Memory(), 2, any_failed=any_of)
     saver.save(Ours(1, CannotSave("full")))
     saver._join()
     saver.check()
@@ -180,7 +180,7 @@ def test_a_failure_that_the_others_have_not_seen_yet_waits_for_the_next_look() -
 
 
 def test_of_many_a_message_that_has_not_come_is_raised_as_it_is() -> None:
-    saver = Saver(Memory(), 2, any_of=lambda failed: failed)
+    saver = Saver(Memory(), 2, any_failed=lambda failed: failed)
     saver.save(Ours(1, RuntimeError("connection closed by peer")))
     with pytest.raises(RuntimeError, match="connection closed"):
         saver.finish()
@@ -189,7 +189,7 @@ def test_of_many_a_message_that_has_not_come_is_raised_as_it_is() -> None:
 def test_only_the_first_removes_what_is_superfluous() -> None:
     for first, kept in ((True, [name_of(3)]), (False, [name_of(1), name_of(2), name_of(3)])):
         store = Memory()
-        saver = Saver(store, 1, any_of=lambda failed: failed)
+        saver = Saver(store, 1, any_failed=lambda failed: failed)
         for step in (1, 2, 3):
             saver.save(Ours(step, first=first))
         saver.finish()

@@ -17,13 +17,20 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from tests.checkpoint.shards import WHOLES, cut_in_two, write_pieces
-from trueloop.checkpoint.contents import TRAINING, Contents, read_contents
-from trueloop.checkpoint.newest import newest_by, newest_whole
+from trueloop.checkpoint.contents import TRAINING, Contents, newest_valid, read_contents
 from trueloop.checkpoint.plan import name_of
-from trueloop.checkpoint.sharded import SHARDED, Piece, Spread, group_of, is_sharded, listed, spreads_in
+from trueloop.checkpoint.sharded import (
+    SHARDED,
+    Piece,
+    TensorPieces,
+    group_of,
+    is_sharded,
+    piece_table,
+    read_piece_table,
+)
 from trueloop.checkpoint.sharded_storage import PieceReader
-from trueloop.checkpoint.sharded_tensors import InFiles, InMemory, put_together, whole_spreads
-from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, sealed, unsealed
+from trueloop.checkpoint.sharded_tensors import FileBlocks, MemoryBlocks, assemble_tensors, single_pieces
+from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, seal_json, unseal_json
 from trueloop.checkpoint.weights import read_weights
 from trueloop.cli.main import main
 from trueloop.errors import BadCheckpoint
@@ -48,54 +55,57 @@ def two(tmp_path: Path) -> Folder:
 # -- the list of pieces --
 
 
-def spread() -> Spread:
-    return Spread("float32", (5, 3), (Piece("a", (0, 0), (3, 3)), Piece("b", (3, 0), (2, 3))))
+def spread() -> TensorPieces:
+    return TensorPieces("float32", (5, 3), (Piece("a", (0, 0), (3, 3)), Piece("b", (3, 0), (2, 3))))
 
 
-def manifest(*, files: tuple[str, ...] = ("a", "b", "d"), **spreads: Spread) -> dict[str, Any]:
-    return {**listed(spreads), "files": {file: {"bytes": 1000} for file in files}}
+def manifest(*, files: tuple[str, ...] = ("a", "b", "d"), **spreads: TensorPieces) -> dict[str, Any]:
+    return {**piece_table(spreads), "files": {file: {"bytes": 1000} for file in files}}
 
 
 def test_a_list_of_pieces_comes_back_as_it_was() -> None:
     scalar, nothing = (
-        Spread("int64", (), (Piece("b", (), ()),)),
-        Spread("bfloat16", (0, 4), (Piece("a", (0, 0), (0, 4)),)),
+        TensorPieces("int64", (), (Piece("b", (), ()),)),
+        TensorPieces("bfloat16", (0, 4), (Piece("a", (0, 0), (0, 4)),)),
     )
     written = manifest(weight=spread(), scalar=scalar, nothing=nothing)
-    assert spreads_in(written, "here") == {"weight": spread(), "scalar": scalar, "nothing": nothing}
+    assert read_piece_table(written, "here") == {"weight": spread(), "scalar": scalar, "nothing": nothing}
     assert written["pieces"]["weight"]["pieces"] == {"a": "0+3 0+3", "b": "3+2 0+3"}
     assert is_sharded(written)
     assert not is_sharded({"format": 1})
     assert not is_sharded({})
 
 
-BAD: list[tuple[Spread, str]] = [
+BAD: list[tuple[TensorPieces, str]] = [
     (replace(spread(), pieces=spread().pieces[:1]), "not the sum of its pieces"),
     (replace(spread(), pieces=(*spread().pieces, Piece("d", (4, 0), (1, 3)))), "not the sum of its pieces"),
-    (replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("b", (4, 0), (2, 3)))), "reaches beyond it"),
-    (replace(spread(), pieces=(Piece("a", (-1, 0), (3, 3)), Piece("b", (3, 0), (2, 3)))), "reaches beyond it"),
-    (replace(spread(), pieces=(Piece("a", (0,), (15,)),)), "another number of dimensions"),
+    (replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("b", (4, 0), (2, 3)))), "outside its shape"),
+    (replace(spread(), pieces=(Piece("a", (-1, 0), (3, 3)), Piece("b", (3, 0), (2, 3)))), "outside its shape"),
+    (replace(spread(), pieces=(Piece("a", (0,), (15,)),)), "a different number of dimensions"),
     (
         replace(spread(), pieces=(Piece("a", (0, 0), (3, 3)), Piece("c", (3, 0), (2, 3)))),
         "which is not among the files",
     ),
-    (Spread("float32", (10**9, 10**9), (Piece("a", (0, 0), (10**9, 10**9)),)), "its file cannot hold"),
-    (Spread("float32", (4, 3), (Piece("a", (0, 0), (2, 3)), Piece("b", (0, 0), (2, 3)))), "two pieces at one place"),
+    (TensorPieces("float32", (10**9, 10**9), (Piece("a", (0, 0), (10**9, 10**9)),)), "larger than its file"),
+    (
+        TensorPieces("float32", (4, 3), (Piece("a", (0, 0), (2, 3)), Piece("b", (0, 0), (2, 3)))),
+        "overlapping pieces",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("bad", "words"), BAD, ids=[f"{number}-{words}" for number, (_, words) in enumerate(BAD)])
-def test_pieces_that_are_no_tensor_are_not_trusted(bad: Spread, words: str) -> None:
-    with pytest.raises(BadCheckpoint, match=f"here is not to be trusted: weight .*{words}"):
-        spreads_in(manifest(weight=bad), "here")
+def test_pieces_that_are_no_tensor_are_not_trusted(bad: TensorPieces, words: str) -> None:
+    with pytest.raises(BadCheckpoint, match=f"here is invalid: weight .*{words}"):
+        read_piece_table(manifest(weight=bad), "here")
 
 
 @pytest.mark.parametrize("name", ["exp_avg", "first.exp_avg", "-1.exp_avg", "1.", ""])
 def test_what_the_optimizer_keeps_is_of_a_parameter(name: str) -> None:
     files = manifest()["files"]
-    assert spreads_in({**listed({"optimizer/12.exp_avg": spread()}), "files": files}, "here")
+    assert read_piece_table({**piece_table({"optimizer/12.exp_avg": spread()}), "files": files}, "here")
     with pytest.raises(BadCheckpoint, match="names no parameter of the optimizer"):
-        spreads_in({**listed({f"optimizer/{name}": spread()}), "files": files}, "here")
+        read_piece_table({**piece_table({f"optimizer/{name}": spread()}), "files": files}, "here")
 
 
 UNREADABLE: list[Any] = [
@@ -112,13 +122,13 @@ UNREADABLE: list[Any] = [
 
 @pytest.mark.parametrize("row", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_a_list_that_cannot_be_read_is_not_trusted(row: Any) -> None:
-    with pytest.raises(BadCheckpoint, match="its list of pieces cannot be read"):
-        spreads_in({"format": 2, "pieces": {"weight": row}, "files": {"a": {}}}, "here")
+    with pytest.raises(BadCheckpoint, match="its table of pieces cannot be read"):
+        read_piece_table({"format": 2, "pieces": {"weight": row}, "files": {"a": {}}}, "here")
 
 
 def test_a_list_that_is_not_there_is_not_trusted() -> None:
-    with pytest.raises(BadCheckpoint, match="its list of pieces cannot be read"):
-        spreads_in({"format": 2, "files": {}}, "here")
+    with pytest.raises(BadCheckpoint, match="its table of pieces cannot be read"):
+        read_piece_table({"format": 2, "files": {}}, "here")
 
 
 # -- tensors out of pieces --
@@ -149,7 +159,7 @@ def test_what_came_from_pieces_is_written_whole_like_any_other(two: Folder, tmp_
 
 
 def test_a_block_of_a_piece_is_read_without_the_rest(two: Folder) -> None:
-    blocks = InFiles(two.folder / NEWEST)
+    blocks = FileBlocks(two.folder / NEWEST)
     (first, second), weight = (
         cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces,
         WHOLES["model/layer.weight"],
@@ -162,19 +172,19 @@ def test_a_block_of_a_piece_is_read_without_the_rest(two: Folder) -> None:
 
 def test_a_block_of_a_file_that_is_not_what_the_manifest_says_is_refused(two: Folder) -> None:
     blocks, piece = (
-        InFiles(two.folder / NEWEST),
+        FileBlocks(two.folder / NEWEST),
         cut_in_two("model/layer.weight", WHOLES["model/layer.weight"])[0].pieces[0],
     )
-    with pytest.raises(BadCheckpoint, match="not of the size"):
+    with pytest.raises(BadCheckpoint, match=r"the size of .* differs from the manifest"):
         blocks.block("model/layer.weight", replace(piece, size=(4, 3)), (0, 0), (4, 3))
-    with pytest.raises(BadCheckpoint, match="is no safetensors file"):
+    with pytest.raises(BadCheckpoint, match="is not a safetensors file"):
         blocks.block("model/nobody", piece, (0, 0), (1, 1))
-    with pytest.raises(BadCheckpoint, match=r"training.pt is no safetensors file"):
+    with pytest.raises(BadCheckpoint, match=r"training.pt is not a safetensors file"):
         blocks.block("model/layer.weight", replace(piece, file=TRAINING), (0, 0), (1, 1))
 
 
 def test_a_whole_tensor_is_its_own_only_piece() -> None:
-    spreads, blocks = whole_spreads(WHOLES), InMemory(WHOLES)
+    spreads, blocks = single_pieces(WHOLES), MemoryBlocks(WHOLES)
     for key, whole in WHOLES.items():
         (piece,) = spreads[key].pieces
         assert torch.equal(blocks.block(key, piece, piece.start, piece.size), whole)
@@ -182,14 +192,14 @@ def test_a_whole_tensor_is_its_own_only_piece() -> None:
 
 def test_a_format_of_numbers_that_torch_does_not_have_is_a_sentence() -> None:
     with pytest.raises(BadCheckpoint, match="does not have: 'load'"):
-        put_together({"model/a": Spread("load", (), ())}, [], "here")
+        assemble_tensors({"model/a": TensorPieces("load", (), ())}, [], "here")
 
 
 # -- damage --
 
 
 def assert_passed_over(folder: Folder, file: str) -> None:
-    name, contents, troubles = newest_whole(folder)
+    name, contents, troubles = newest_valid(folder, read_contents)
     assert name == BEFORE
     assert contents is not None
     assert len(troubles) == 1
@@ -225,19 +235,19 @@ def test_a_missing_file_is_named_and_the_one_before_is_taken(two: Folder, file: 
 
 def resealed(folder: Folder, **changes: Any) -> None:
     path = folder.folder / NEWEST / MANIFEST
-    path.write_bytes(sealed({**unsealed(path.read_bytes(), ""), **changes}))
+    path.write_bytes(seal_json({**unseal_json(path.read_bytes(), ""), **changes}))
 
 
 def test_a_later_format_is_named_and_the_one_before_is_taken(two: Folder) -> None:
     resealed(two, format=SHARDED + 1)
-    name, _, (trouble,) = newest_whole(two)
+    name, _, (trouble,) = newest_valid(two, read_contents)
     assert name == BEFORE
-    assert "has format 3, and this trueloop reads up to 2: use a newer one" in trouble
+    assert "has format 3; this trueloop reads up to 2: use a newer trueloop" in trouble
 
 
 def test_another_way_of_reading_passes_over_the_same(two: Folder) -> None:
     resealed(two, format=9)
-    assert newest_by(two, lambda store, name: store.manifest(name)["step"])[:2] == (BEFORE, 10)
+    assert newest_valid(two, lambda store, name: store.manifest(name)["step"])[:2] == (BEFORE, 10)
 
 
 # -- code in a file --
@@ -270,9 +280,9 @@ def _bytes(data: bytes) -> Any:
 def test_a_pickle_in_the_place_of_a_piece_is_refused_and_nothing_runs(two: Folder, tmp_path: Path, file: str) -> None:
     trace = tmp_path / "it-ran"
     swapped(two, file, pickle.dumps({"state": Attack(trace)}))
-    with pytest.raises(BadCheckpoint, match=f"{file} is (no safetensors file|not safe to read)"):
+    with pytest.raises(BadCheckpoint, match=f"{file} is (not a safetensors file|not safe to read)"):
         read_contents(two, NEWEST)
-    assert newest_whole(two)[0] == BEFORE
+    assert newest_valid(two, read_contents)[0] == BEFORE
     assert not trace.exists()
     pickle.loads(two.read(NEWEST, file))
     assert trace.exists(), "the attack itself works"
@@ -281,17 +291,18 @@ def test_a_pickle_in_the_place_of_a_piece_is_refused_and_nothing_runs(two: Folde
 def test_the_metadata_of_torchs_own_format_is_never_looked_at(two: Folder, tmp_path: Path) -> None:
     trace = tmp_path / "it-ran"
     (two.folder / NEWEST / ".metadata").write_bytes(pickle.dumps(Attack(trace)))
-    assert newest_whole(two)[0] == NEWEST
+    assert newest_valid(two, read_contents)[0] == NEWEST
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("held", [{}, {"layer.weight": torch.zeros(3, 4)}, {"layer.weight": torch.zeros(3, 3, dtype=torch.int64)}],
-                         ids=["nothing", "another size", "other numbers"])  # fmt: skip
+@pytest.mark.parametrize(
+    "held",
+    [{}, {"layer.weight": torch.zeros(3, 4)}, {"layer.weight": torch.zeros(3, 3, dtype=torch.int64)}],
+    ids=["nothing", "another size", "other numbers"],
+)
 def test_a_piece_that_is_not_what_the_manifest_says_is_refused(two: Folder, held: dict[str, Any]) -> None:
     swapped(two, "ema-0-of-2.safetensors", safetensors.torch.save(held))
-    with pytest.raises(
-        BadCheckpoint, match=r"ema-0-of-2.safetensors is not to be trusted: for ema/layer.weight it holds"
-    ):
+    with pytest.raises(BadCheckpoint, match=r"ema-0-of-2.safetensors is invalid: for ema/layer.weight it holds"):
         read_contents(two, NEWEST)
 
 
@@ -310,7 +321,7 @@ def test_show_tells_what_the_pieces_make_up(two: Folder, capsys: pytest.CaptureF
 
 def test_verify_knows_whole_and_damaged_pieces(two: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoint", "verify", str(two.folder)]) == 0
-    assert capsys.readouterr().out.count("is whole: 7 files") == 2
+    assert capsys.readouterr().out.count("is valid: 7 files") == 2
     (two.folder / NEWEST / "model-1-of-2.safetensors").unlink()
     assert main(["checkpoint", "verify", str(two.folder)]) == 1
     said = capsys.readouterr().out
@@ -345,7 +356,7 @@ def test_weights_for_another_run_are_read_from_pieces(two: Folder) -> None:
 def test_inspect_shows_the_tensors_that_the_pieces_make_up(two: Folder) -> None:
     sheet = inspect_checkpoint(two.folder)
     titles = [part.title for part in sheet.parts]
-    assert "model, in pieces" in titles
+    assert "model, sharded" in titles
     assert "training.pt, tensors" in titles
 
 
@@ -359,11 +370,9 @@ def test_a_whole_checkpoint_is_still_shown_as_its_file(tmp_path: Path) -> None:
 def test_numbers_of_another_format_than_the_manifest_names_are_not_turned_into_it(two: Folder) -> None:
     key = "model/layer.weight"
     spread, _ = cut_in_two(key, WHOLES[key])
-    blocks, found = InFiles(two.folder / NEWEST), {key: torch.zeros(5, 3)}
+    blocks, found = FileBlocks(two.folder / NEWEST), {key: torch.zeros(5, 3)}
     load(found, storage_reader=PieceReader({key: spread}, blocks, "here"), no_dist=True)
     assert torch.equal(found[key], WHOLES[key])
     wider = PieceReader({key: replace(spread, dtype="float64")}, blocks, "here")
-    with pytest.raises(
-        CheckpointException, match=r"in model-0-of-2.safetensors is torch.float32, the manifest names another"
-    ):
+    with pytest.raises(CheckpointException, match=r"in model-0-of-2.safetensors is torch.float32, the manifest says"):
         load({key: torch.zeros(5, 3, dtype=torch.float64)}, storage_reader=wider, no_dist=True)

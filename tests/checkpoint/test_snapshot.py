@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.torture.bits import differences
-from trueloop.checkpoint.contents import Contents, read_contents, taken
+from trueloop.checkpoint.contents import Contents, read_contents, take_snapshot
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.checkpoint.store import Memory
@@ -30,7 +30,7 @@ def reread(contents: Contents) -> Contents:
 
 
 def through_a_store(model: nn.Module, training: dict[str, Any] | None = None) -> Contents:
-    return reread(taken({"step": 1}, {"model": model.state_dict()}, training or {}))
+    return reread(take_snapshot({"step": 1}, {"model": model.state_dict()}, training or {}))
 
 
 class Level(enum.IntEnum):
@@ -43,7 +43,7 @@ Pair = collections.namedtuple("Pair", ["first", "second"])
 def test_later_steps_do_not_change_a_snapshot() -> None:
     model = nn.Linear(3, 2)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    contents = taken({}, {"model": model.state_dict()}, {"a": [model.weight]})
+    contents = take_snapshot({}, {"model": model.state_dict()}, {"a": [model.weight]})
     with torch.no_grad():
         model.weight.add_(1)
     assert not list(differences(before, dict(contents.weights["model"])))
@@ -69,14 +69,14 @@ def test_later_steps_do_not_change_a_snapshot() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_values_become_plain_and_are_read_back_safely(value: Any, becomes: Any) -> None:
-    contents = reread(taken({}, {}, {"value": value}))
+    contents = reread(take_snapshot({}, {}, {"value": value}))
     assert not list(differences(becomes, contents.training["value"]))
 
 
 @pytest.mark.parametrize("value", [collections.deque([1]), np.zeros(3), object(), frozenset([1]), lambda: 1])
 def test_a_value_that_could_not_be_read_back_is_refused_when_it_is_saved_and_named(value: Any) -> None:
     with pytest.raises(CannotSave, match=r"the run's optimizer\['state'\]\[0\]\['buffer'\] is a .*safe to read"):
-        taken({}, {}, {"optimizer": {"state": {0: {"buffer": value}}}})
+        take_snapshot({}, {}, {"optimizer": {"state": {0: {"buffer": value}}}})
 
 
 class Odd(nn.Module):
@@ -198,7 +198,7 @@ def test_a_snapshot_on_the_host_has_nothing_to_wait_for() -> None:
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # torch 2.11 says so when it reads a sparse tensor
 def test_the_file_of_the_rest_needs_no_trust() -> None:
-    contents = taken({}, {"model": Odd().state_dict()}, {"random": [1, (2, 3)]})
+    contents = take_snapshot({}, {"model": Odd().state_dict()}, {"random": [1, (2, 3)]})
     buffer = io.BytesIO()
     contents.writers()["training.pt"](buffer)
     buffer.seek(0)

@@ -16,7 +16,7 @@ from trueloop.checkpoint import plan
 from trueloop.checkpoint.contents import Contents
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.saver import Saver
-from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, sealed, unsealed
+from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, seal_json, unseal_json
 from trueloop.errors import BadCheckpoint, CannotSave
 
 
@@ -83,25 +83,25 @@ def test_a_missing_checkpoint_is_one_sentence(empty: Store) -> None:
 def test_a_manifest_that_leads_elsewhere_is_not_trusted(tmp_path: Path, files: Any) -> None:
     folder = Folder(tmp_path)
     write(folder, 7)
-    (tmp_path / name_of(7) / MANIFEST).write_bytes(sealed({"format": 1, "files": files}))
-    with pytest.raises(BadCheckpoint, match="not to be trusted"):
+    (tmp_path / name_of(7) / MANIFEST).write_bytes(seal_json({"format": 1, "files": files}))
+    with pytest.raises(BadCheckpoint, match="is invalid"):
         folder.manifest(name_of(7))
 
 
 def test_a_later_format_is_refused_by_name(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     write(folder, 7)
-    (tmp_path / name_of(7) / MANIFEST).write_bytes(sealed({"format": 3, "files": {}}))
+    (tmp_path / name_of(7) / MANIFEST).write_bytes(seal_json({"format": 3, "files": {}}))
     with pytest.raises(BadCheckpoint, match=r"format 3.*newer"):
         folder.manifest(name_of(7))
 
 
 def test_sealed_words_cannot_be_changed_unseen() -> None:
-    data = sealed({"step": 7, "metric": "accuracy"})
-    assert unsealed(data, "x") == {"step": 7, "metric": "accuracy"}
+    data = seal_json({"step": 7, "metric": "accuracy"})
+    assert unseal_json(data, "x") == {"step": 7, "metric": "accuracy"}
     for changed in (data.replace(b"7", b"8"), data[:-5], b"", b"[]", b"{}"):
         with pytest.raises(BadCheckpoint, match="x is damaged"):
-            unsealed(changed, "x")
+            unseal_json(changed, "x")
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:

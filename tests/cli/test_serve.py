@@ -155,11 +155,11 @@ def test_a_damaged_model_is_not_served(made: Path, tmp_path: Path, capsys: pytes
 def test_an_artifact_for_something_else_is_not_served(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, object], why: str
 ) -> None:
-    from trueloop.checkpoint.store import sealed, unsealed
+    from trueloop.checkpoint.store import seal_json, unseal_json
 
     other = copied(made, tmp_path / "other")
-    told = unsealed((other / "artifact.json").read_bytes(), "")
-    (other / "artifact.json").write_bytes(sealed({**told, change[0]: change[1]}))
+    told = unseal_json((other / "artifact.json").read_bytes(), "")
+    (other / "artifact.json").write_bytes(seal_json({**told, change[0]: change[1]}))
     assert main(["serve", str(other)]) == 4
     said = capsys.readouterr().err
     assert why in said
@@ -169,13 +169,13 @@ def test_an_artifact_for_something_else_is_not_served(
 def test_a_model_that_only_looks_whole_ends_the_server_with_a_sentence(made: Path, tmp_path: Path) -> None:
     import hashlib
 
-    from trueloop.checkpoint.store import sealed, unsealed
+    from trueloop.checkpoint.store import seal_json, unseal_json
 
     other = copied(made, tmp_path / "other")
     (other / "model.onnx").write_bytes(b"rubbish")
-    told = unsealed((other / "artifact.json").read_bytes(), "")
+    told = unseal_json((other / "artifact.json").read_bytes(), "")
     entry = {"bytes": 7, "sha256": hashlib.sha256(b"rubbish").hexdigest()}
-    (other / "artifact.json").write_bytes(sealed({**told, "files": {"model.onnx": entry}}))
+    (other / "artifact.json").write_bytes(seal_json({**told, "files": {"model.onnx": entry}}))
     with process([sys.executable, "-m", "trueloop", "serve", str(other), "--port", "0"]) as started:
         said = started.communicate(timeout=60)[0]
         assert started.returncode == 4

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.export.made import artifact, run_here, shades, subject
-from trueloop.checkpoint.store import sealed, unsealed
+from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
@@ -344,8 +344,8 @@ def test_the_card_names_the_gpu() -> None:
 def test_a_runtime_that_is_no_words_is_refused(tmp_path: Path, script: Callable[..., Artifact]) -> None:
     made = script()
     file = made.folder / "artifact.json"
-    told = unsealed(file.read_bytes(), "")
-    file.write_bytes(sealed({**told, "runtime": {**told["runtime"], "device": ["cuda"]}}))
+    told = unseal_json(file.read_bytes(), "")
+    file.write_bytes(seal_json({**told, "runtime": {**told["runtime"], "device": ["cuda"]}}))
     with pytest.raises(BadArtifact, match="the runtime or the file sizes are missing"):
         read_artifact(made.folder)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.export.made import artifact, verification
-from trueloop.checkpoint.store import sealed, unsealed
+from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.errors import BadArtifact, CannotSave, Misuse
 from trueloop.export import folder as folders
 from trueloop.export.folder import CARD, read_artifact, staged_folder, verify_files
@@ -66,7 +66,7 @@ def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"grey"', b'"gray"'))
     with pytest.raises(
-        BadArtifact, match=r"its contents do not have the hash it names\. Nothing was run\. Export the run again\."
+        BadArtifact, match=r"its contents do not match its hash\. Nothing was run\. Export the run again\."
     ):
         read_artifact(tmp_path / "out")
     file.write_bytes(whole[: len(whole) // 2])
@@ -75,8 +75,8 @@ def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
 
 
 def _resealed(place: Path, **changes: Any) -> None:
-    told = unsealed((place / FILE).read_bytes(), "")
-    (place / FILE).write_bytes(sealed({**told, **changes}))
+    told = unseal_json((place / FILE).read_bytes(), "")
+    (place / FILE).write_bytes(seal_json({**told, **changes}))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import artifact, verification
-from trueloop.checkpoint.store import sealed, unsealed
+from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.errors import BadArtifact, CannotSave, Misuse
 from trueloop.export.folder import CARD, read_artifact, staged_folder, verify_files
 from trueloop.export.safety import _calls, _is_arithmetic, _pickles, _sample, refuse_unsafe_graph, refuse_unsafe_script
@@ -35,9 +35,9 @@ def placed(place: Path, **fields: Any) -> Path:
 
 def resealed(place: Path, change: Callable[[Any], object]) -> Path:
     """By somebody who can."""
-    told = unsealed((place / FILE).read_bytes(), "")
+    told = unseal_json((place / FILE).read_bytes(), "")
     change(told)
-    (place / FILE).write_bytes(sealed(told))
+    (place / FILE).write_bytes(seal_json(told))
     return place
 
 

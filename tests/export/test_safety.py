@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from tests.export.made import RECIPE, subject
-from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
+from trueloop.checkpoint.store import MANIFEST, seal_json, unseal_json
 from trueloop.cli.main import main
 from trueloop.errors import BadArtifact
 from trueloop.export.pt2 import Pt2
@@ -218,10 +218,10 @@ def test_a_checkpoint_that_would_run_code_is_refused(
     witness = tmp_path / "it-ran"
     for checkpoint in Path("runs/shades/checkpoints").iterdir():
         torch.save({"optimizer": Evil(witness)}, checkpoint / "training.pt")
-        told = unsealed((checkpoint / MANIFEST).read_bytes(), "")
+        told = unseal_json((checkpoint / MANIFEST).read_bytes(), "")
         data = (checkpoint / "training.pt").read_bytes()
         told["files"]["training.pt"] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-        (checkpoint / MANIFEST).write_bytes(sealed(told))
+        (checkpoint / MANIFEST).write_bytes(seal_json(told))
     code = main(words)
     said = capsys.readouterr()
     assert "refused" in said.err + said.out

@@ -31,7 +31,7 @@ from torch.distributed.fsdp import fully_shard
 from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.saver import Saver
-from trueloop.checkpoint.sharded_contents import InPieces
+from trueloop.checkpoint.sharded_contents import ShardedLayout
 from trueloop.checkpoint.store import Folder
 from trueloop.parallel.peers import find_peers
 
@@ -59,11 +59,11 @@ def losses(model, optimizer, steps, seed):
         told.append(loss.detach())
     return [loss.item() for loss in told]
 
-form, store = InPieces(find_peers(device)), Folder(folder / "checkpoints")
+form, store = ShardedLayout(find_peers(device)), Folder(folder / "checkpoints")
 model, optimizer = made()
 losses(model, optimizer, 5, 1)
-saver = Saver(store, 2, any_of=form.any_failed)
-saver.save(form.taken({"step": 5, "best_step": None}, {"model": model}, optimizer, {"state": {"step": 5}}))
+saver = Saver(store, 2, any_failed=form.any_failed)
+saver.save(form.snapshot({"step": 5, "best_step": None}, {"model": model}, optimizer, {"state": {"step": 5}}))
 after = losses(model, optimizer, 5, 2)
 saver.finish()
 again, other = made()

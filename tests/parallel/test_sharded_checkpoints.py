@@ -26,13 +26,12 @@ from tests.checkpoint.disks import fill, forbid_writing, limit_files, mount_smal
 from tests.checkpoint.test_sharded import Attack
 from tests.conftest import in_child
 from tests.parallel.ranks import on_ranks
-from trueloop.checkpoint.contents import TRAINING, Contents, read_contents, taken
-from trueloop.checkpoint.form import InOne
-from trueloop.checkpoint.newest import newest_by
+from trueloop.checkpoint.contents import TRAINING, Contents, newest_valid, read_contents, take_snapshot
+from trueloop.checkpoint.layout import FullLayout
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.saver import Saver
-from trueloop.checkpoint.sharded_contents import InPieces, Pieces, open_checkpoint, taken_in_pieces
-from trueloop.checkpoint.store import MANIFEST, Folder, Store, Writer, sealed, unsealed
+from trueloop.checkpoint.sharded_contents import ShardedLayout, ShardedSnapshot, open_checkpoint, take_sharded_snapshot
+from trueloop.checkpoint.store import MANIFEST, Folder, Store, Writer, seal_json, unseal_json
 from trueloop.engine.checkpoints import Checkpoints
 from trueloop.errors import BadCheckpoint, CannotSave
 from trueloop.parallel.peers import find_peers
@@ -106,10 +105,12 @@ def states(net: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[dict[str, 
     return {"model": net.state_dict()}, {"optimizer": optimizer.state_dict(), "state": {"step": 3}}
 
 
-def snapshot(layout: str, net: nn.Module, optimizer: torch.optim.Optimizer, step: int = 3) -> Contents | Pieces:
+def snapshot(
+    layout: str, net: nn.Module, optimizer: torch.optim.Optimizer, step: int = 3
+) -> Contents | ShardedSnapshot:
     if layout in ("alone", "ddp"):
-        return taken(about(step), *states(net, optimizer))
-    return taken_in_pieces(about(step), *states(net, optimizer), dist.new_group(backend="gloo"))
+        return take_snapshot(about(step), *states(net, optimizer))
+    return take_sharded_snapshot(about(step), *states(net, optimizer), dist.new_group(backend="gloo"))
 
 
 def saved(layout: str, folder: Path) -> list[float]:
@@ -119,7 +120,7 @@ def saved(layout: str, folder: Path) -> list[float]:
     losses(net, optimizer, 3, 1)
     taken = snapshot(layout, net, optimizer)
     after = losses(net, optimizer, 3, 2)  # the training goes on before it is written
-    if isinstance(taken, Pieces) or layout == "alone" or dist.get_rank() == 0:
+    if isinstance(taken, ShardedSnapshot) or layout == "alone" or dist.get_rank() == 0:
         taken.write(Folder(folder), NAME)
     return after
 
@@ -129,7 +130,7 @@ def loaded(layout: str, folder: Path) -> list[float]:
     net = spread(layout)
     optimizer = optimizer_of(net)
     losses(net, optimizer, 1, 9)  # whatever was there before must not matter
-    form = InOne() if layout in ("alone", "ddp") else InPieces(find_peers(CPU))
+    form = FullLayout() if layout in ("alone", "ddp") else ShardedLayout(find_peers(CPU))
     opened = form.read(Folder(folder), NAME)
     opened.fill_model("model", net)
     opened.fill_optimizer(optimizer)
@@ -226,7 +227,7 @@ def test_the_training_goes_on_while_all_write_and_old_ones_go(tmp_path: Path) ->
         group = dist.new_group(backend="gloo")
         for step in range(1, 6):
             losses(net, optimizer, 1, step)
-            saver.save(taken_in_pieces(about(step), *states(net, optimizer), group))
+            saver.save(take_sharded_snapshot(about(step), *states(net, optimizer), group))
             losses(net, optimizer, 2, step)  # messages of the training and of the save are on their ways at once
             saver.check()
         saver.finish()
@@ -243,17 +244,17 @@ def failing(folder: Path, work: Callable[[int], object]) -> list[Any]:
     afterwards."""
 
     def rank_work(rank: int) -> Any:
-        saver = Saver(Folder(folder), 5, any_of=find_peers(CPU).any)
+        saver = Saver(Folder(folder), 5, any_failed=find_peers(CPU).any)
         net = spread("fsdp")
         optimizer = optimizer_of(net)
         losses(net, optimizer, 1, 1)
         group = dist.new_group(backend="gloo")
-        saver.save(taken_in_pieces(about(1), *states(net, optimizer), group))
+        saver.save(take_sharded_snapshot(about(1), *states(net, optimizer), group))
         saver.finish()
         dist.barrier()
         work(rank)
         dist.barrier()
-        saver.save(taken_in_pieces(about(2), *states(net, optimizer), group))
+        saver.save(take_sharded_snapshot(about(2), *states(net, optimizer), group))
         try:
             while True:  # as at each line of the log: all are told at the same look
                 losses(net, optimizer, 1, 1)
@@ -338,10 +339,10 @@ def test_processes_that_do_not_see_one_folder_are_told_so(tmp_path: Path) -> Non
 
     first, second = on_ranks(work)
     assert (
-        "process 1: No such file or directory; it does not see the folder: all processes need one that all can write to"
+        "process 1: No such file or directory; it does not see the folder: use a folder that all processes can write to"
         in first
     )
-    assert "all processes need one" in second
+    assert "use a folder that all processes can write to" in second
     assert not list(tmp_path.glob("*/*"))
 
 
@@ -351,12 +352,12 @@ def test_a_tensor_in_parts_where_none_is_looked_for_is_refused_when_it_is_saved(
         models, training = states(net, optimizer_of(net))
         hidden = {**training, "guard": {"kept": [next(net.parameters()).detach()]}}
         try:
-            taken_in_pieces(about(), models, hidden, dist.new_group(backend="gloo"))
+            take_sharded_snapshot(about(), models, hidden, dist.new_group(backend="gloo"))
         except CannotSave as error:
             return str(error)
         return ""
 
-    assert on_ranks(work)[0].startswith("the run's guard['kept'][0] is spread over processes (a DTensor)")
+    assert on_ranks(work)[0].startswith("the run's guard['kept'][0] is sharded over processes (a DTensor)")
 
 
 def test_weights_in_parts_in_a_loop_of_ones_own_are_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -370,7 +371,7 @@ def test_weights_in_parts_in_a_loop_of_ones_own_are_refused_in_a_sentence(tmp_pa
             return str(refusal.value)
 
     first, _ = on_ranks(work)
-    assert first.startswith("the model's state['up.weight'] is spread over processes (a DTensor)")
+    assert first.startswith("the model's state['up.weight'] is sharded over processes (a DTensor)")
     assert "value.full_tensor()" in first
 
 
@@ -389,7 +390,9 @@ def two(tmp_path: Path) -> Folder:
 def seen(folder: Path) -> tuple[str | None, list[str]]:
     """What each process takes, and what it passes over."""
     peers, group = find_peers(CPU), dist.new_group(backend="gloo")
-    name, opened, troubles = newest_by(Folder(folder), lambda store, name: open_checkpoint(store, name, peers, group))
+    name, opened, troubles = newest_valid(
+        Folder(folder), lambda store, name: open_checkpoint(store, name, peers, group)
+    )
     if opened is not None:
         opened.fill_model("model", spread("fsdp"))
     return name, troubles
@@ -403,12 +406,12 @@ def flip(path: Path) -> None:
 
 def later(path: Path) -> None:
     manifest = path.parent / MANIFEST
-    manifest.write_bytes(sealed({**unsealed(manifest.read_bytes(), ""), "format": 3}))
+    manifest.write_bytes(seal_json({**unseal_json(manifest.read_bytes(), ""), "format": 3}))
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (Path.unlink, "model-1-of-2.safetensors is missing"),
-    "flipped": (flip, "model-1-of-2.safetensors is damaged: its contents do not have the hash"),
+    "flipped": (flip, "model-1-of-2.safetensors is damaged: its contents do not match the hash"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "model-1-of-2.safetensors is damaged: "),
     "later": (later, "has format 3"),
 }
@@ -464,8 +467,8 @@ def test_a_pickle_planted_as_a_piece_with_a_manifest_that_vouches_for_it_is_refu
         return ""
 
     first, second = on_ranks(work)
-    assert f"{piece} is no safetensors file" in first
-    assert f"{piece} is no safetensors file" in second
+    assert f"{piece} is not a safetensors file" in first
+    assert f"{piece} is not a safetensors file" in second
     assert not trace.exists()
 
 
@@ -482,7 +485,7 @@ def test_another_model_is_a_sentence_on_all(two: Folder) -> None:
 
     first, second = on_ranks(work)
     assert first == second
-    assert "holds no model/weight: it is of another model. Nothing was loaded." in first
+    assert "holds no model/weight: it was saved from a different model. Nothing was loaded." in first
     assert "This checkpoint holds no 'ema', only model." in first
 
 
@@ -537,10 +540,10 @@ def test_a_process_that_dies_in_a_save_leaves_the_checkpoint_before_it(tmp_path:
         net = spread("fsdp")
         optimizer = optimizer_of(net)
         losses(net, optimizer, 1, 1)
-        form = InPieces(find_peers(CPU))
-        form.taken(about(3), {"model": net}, optimizer, {}).write(folder, NAME)
-        saver = Saver(Dying(folder, at) if rank == victim else folder, 1, any_of=form.any_failed)
-        saver.save(form.taken(about(4), {"model": net}, optimizer, {}))
+        form = ShardedLayout(find_peers(CPU))
+        form.snapshot(about(3), {"model": net}, optimizer, {}).write(folder, NAME)
+        saver = Saver(Dying(folder, at) if rank == victim else folder, 1, any_failed=form.any_failed)
+        saver.save(form.snapshot(about(4), {"model": net}, optimizer, {}))
         try:
             saver.finish()
         except RuntimeError as error:
@@ -572,12 +575,12 @@ def test_weights_under_two_names_come_back_under_both() -> None:
     def work(rank: int) -> Any:
         with tempfile.TemporaryDirectory() as place:
             where = find_peers(CPU).gather(place)[0]
-            net, again, form = Tied(), Tied(), InPieces(find_peers(CPU))
+            net, again, form = Tied(), Tied(), ShardedLayout(find_peers(CPU))
             for each in (net, again):
                 find_peers(CPU).share(each.parameters())
                 fully_shard(each, mesh=init_device_mesh("cpu", (2,)))
             optimizer = torch.optim.AdamW(net.parameters())
-            form.taken(about(3), {"model": net}, optimizer, {}).write(Folder(Path(where)), NAME)
+            form.snapshot(about(3), {"model": net}, optimizer, {}).write(Folder(Path(where)), NAME)
             form.read(Folder(Path(where)), NAME).fill_model("model", again)
             whole = read_contents(Folder(Path(where)), NAME).weights["model"]
             dist.barrier()

@@ -13,8 +13,8 @@ import torch
 
 from tests.conftest import in_child
 from trueloop.doctor.launch import find_script, run
-from trueloop.profile.clock import Timed
-from trueloop.profile.conclude import conclude
+from trueloop.profile.build_profile import build_profile
+from trueloop.profile.clock import TimedStep
 from trueloop.profile.observer import Observer
 from trueloop.results.profile import Profile
 
@@ -39,7 +39,7 @@ def step(x, y):
 class Ran:
     profile: Profile
     printed: str
-    steps: list[Timed]
+    steps: list[TimedStep]
     outcome: str
     over: bool
 
@@ -63,7 +63,7 @@ def profiled(folder: Path, text: str, **options: Any) -> Ran:
         if error is not None:
             traceback.print_exception(error)
         sys.stdout.flush()
-        made = conclude(observer, "train.py")
+        made = build_profile(observer, "train.py")
         return Ran(made, printed.read_text(encoding="utf-8"), observer.clock.steps, outcome.reason, observer.over)
 
     ran: Ran = in_child(work)

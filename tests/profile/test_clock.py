@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trueloop.profile.clock import ENOUGH, Clock, Timed, no_shorter_than, summary
+from trueloop.profile.clock import ENOUGH, Clock, TimedStep, extend_to_busy, summary
 from trueloop.results.profile import PHASES, Phase
 
 CALL: Any = SimpleNamespace(grad=True)
@@ -133,14 +133,14 @@ def test_a_loop_of_our_own_tells_how_long_it_waited(monkeypatch: pytest.MonkeyPa
 def test_pieces_are_kept_only_while_somebody_asks(hand: Hand) -> None:
     hand.passes(5)
     hand.step()
-    assert hand.clock.pieces == []
+    assert hand.clock.spans == []
     hand.clock.recording = True
     start = hand.now
     hand.passes(5)
     hand.clock.module_call_started(CALL)
     hand.passes(6)
     hand.clock.module_call_ended(CALL)
-    assert hand.clock.pieces == [("python", start, start + 5), ("forward", start + 5, start + 11)]
+    assert hand.clock.spans == [("python", start, start + 5), ("forward", start + 5, start + 11)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -168,11 +168,11 @@ def test_any_order_of_moments_adds_up(seed: int) -> None:
 # -- the summary --
 
 
-def timed(ns: int, **phases: int) -> Timed:
+def timed(ns: int, **phases: int) -> TimedStep:
     every: dict[Phase, int] = dict.fromkeys(PHASES, 0)
     every.update(phases)  # type: ignore[arg-type]
     every["forward"] += ns - sum(every.values())
-    return Timed(ns, every)
+    return TimedStep(ns, every)
 
 
 def test_the_phases_of_the_summary_add_up_to_its_step() -> None:
@@ -209,19 +209,19 @@ def test_steps_that_were_sent_faster_than_the_device_took_them_took_as_long_as_i
     for _ in range(5):
         hand.passes(10)
         hand.clock.step_over()
-    hand.clock.ran_ahead(2, 90)
+    hand.clock.add_device_lag(2, 90)
     assert [step.ns for step in hand.clock.steps] == [10, 10, 40, 40, 40]
     assert [step.phases["device"] for step in hand.clock.steps] == [0, 0, 30, 30, 30]
     assert all(sum(step.phases.values()) == step.ns for step in hand.clock.steps)
-    hand.clock.ran_ahead(5, 90)  # nothing was timed since
+    hand.clock.add_device_lag(5, 90)  # nothing was timed since
     assert len(hand.clock.steps) == 5
 
 
 def test_no_step_is_shorter_than_what_the_device_does_in_it() -> None:
     found = summary([timed(10), timed(10), timed(10)])
     assert found is not None
-    raised = no_shorter_than(found, 2 * found.seconds)
+    raised = extend_to_busy(found, 2 * found.seconds)
     assert raised.seconds == raised.median == raised.p95 == 2 * found.seconds
     assert sum(raised.phases.values()) == pytest.approx(raised.seconds)
     assert raised.phases["device"] == pytest.approx(found.seconds + found.phases["device"])
-    assert no_shorter_than(found, found.seconds / 2) is found
+    assert extend_to_busy(found, found.seconds / 2) is found

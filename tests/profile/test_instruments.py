@@ -17,11 +17,11 @@ from torch import nn
 from tests.conftest import in_child
 from tests.waiting import until
 from trueloop.profile import ceilings as measuring
-from trueloop.profile.clock import Piece
-from trueloop.profile.memory import Kept, own_parameters
+from trueloop.profile.clock import PhaseSpan
+from trueloop.profile.memory import PersistentTensors, own_parameters
+from trueloop.profile.module_stack import ModuleStack
 from trueloop.profile.sampler import Sampler
-from trueloop.profile.scope import Scope
-from trueloop.profile.work import WorkCounter
+from trueloop.profile.work_counter import WorkCounter
 from trueloop.results.profile import Ceilings
 from trueloop.taps.bus import Bus
 
@@ -79,7 +79,7 @@ def test_what_is_kept_for_the_backward_and_the_peak() -> None:
 
 
 def test_a_counter_that_fails_does_not_break_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueloop.profile.work.flop_registry", None)
+    monkeypatch.setattr("trueloop.profile.work_counter.flop_registry", None)
     made: list[torch.Tensor] = []
     counter = counted(lambda: made.append(torch.ones(3) + 1))
     assert made[0].tolist() == [2, 2, 2]
@@ -113,7 +113,7 @@ def test_modules_have_their_names_in_the_model() -> None:
         entered.append(name)
         return name
 
-    scope = Scope(enter, lambda token: entered.append(f"/{token}"))
+    scope = ModuleStack(enter, lambda token: entered.append(f"/{token}"))
     scope.install()
     Whole()(torch.ones(1, 2))
     assert scope.inside is None
@@ -125,7 +125,7 @@ def test_modules_have_their_names_in_the_model() -> None:
 
 
 def test_a_forward_that_raises_is_left() -> None:
-    scope = Scope()
+    scope = ModuleStack()
     scope.install()
     with pytest.raises(RuntimeError):
         nn.Sequential(nn.Linear(2, 2))(torch.ones(1, 3))
@@ -143,15 +143,15 @@ def sampled(*, taken: bool = False) -> tuple[int, str, bool]:
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter_ns()
-    while len(sampler.looks) < (2 if taken else 5):
+    while len(sampler.samples) < (2 if taken else 5):
         sum(range(100))
     sampler.stop()
-    pieces: list[Piece] = [("python", began, time.perf_counter_ns())]
+    pieces: list[PhaseSpan] = [("python", began, time.perf_counter_ns())]
     lines = sampler.lines(pieces)
     total = sum(line.share for line in lines)
     assert total == pytest.approx(1.0)
     free = signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    return len(sampler.looks), lines[0].place.path, free
+    return len(sampler.samples), lines[0].place.path, free
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
@@ -176,9 +176,9 @@ def test_outside_of_the_main_thread_another_thread_looks() -> None:
     def work() -> None:
         sampler = Sampler()
         sampler.start()
-        until(lambda: len(sampler.looks) >= 2, "another thread has looked twice")
+        until(lambda: len(sampler.samples) >= 2, "another thread has looked twice")
         sampler.stop()
-        found.append(len(sampler.looks))
+        found.append(len(sampler.samples))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -246,7 +246,7 @@ def test_what_outlives_a_step_is_counted_exactly() -> None:
     optimizer = torch.optim.Adam([each for each in model.parameters() if each.requires_grad])
     model(torch.ones(3, 4)).sum().backward()
     optimizer.step()
-    kept = Kept([model], [optimizer])
+    kept = PersistentTensors([model], [optimizer])
     trained = 4 * (4 + 4 + 8 + 2)
     assert kept.parameters == trained + 4 * 16
     assert kept.gradients == kept.gradients_alive == trained

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.profile.test_verdict import CEILINGS, CPU, CUDA, HERE, on_cpu, on_cuda
 from trueloop.event import Place
 from trueloop.profile.advice import ADVISERS, LEAST, SHOWN, TIMES, advice_for
-from trueloop.profile.reckon import COMPUTING, reckon
+from trueloop.profile.step_costs import COMPUTING, step_costs
 from trueloop.profile.verdict import BUSY, WAITS, bound_of, python_lines
 from trueloop.results.profile import (
     PHASES,
@@ -115,7 +115,7 @@ def profiles(draw: st.DrawFn) -> Profile:
 
 def all_advice(profile: Profile) -> dict[str, Advice]:
     """Of every adviser, also what is too little to be told."""
-    sums = reckon(profile)
+    sums = step_costs(profile)
     return {advice.key: advice for adviser in ADVISERS if (advice := adviser(profile, sums)) is not None}
 
 
@@ -125,7 +125,7 @@ def all_advice(profile: Profile) -> dict[str, Advice]:
 @given(profiles())
 @FEW
 def test_no_sum_is_negative_and_the_hosts_own_work_fits_into_the_step(profile: Profile) -> None:
-    sums = reckon(profile)
+    sums = step_costs(profile)
     step = sums.step * (1 + 1e-9)
     for name in ("data", "copy", "communication", "python", "operations", "launch", "cold", "computing", "moving"):
         assert getattr(sums, name) >= -1e-12, name
@@ -169,7 +169,7 @@ class Most:
     key: str
 
     def of(self, profile: Profile) -> float:
-        sums = reckon(profile)
+        sums = step_costs(profile)
         told: Mapping[Phase, float] = profile.steps.phases if profile.steps else {}
         device = profile.busy_share is not None and profile.busy_share < BUSY
         return {
@@ -191,7 +191,7 @@ CHANGES = ("workers", "read", "fused", "batch", "compile", "precision", "threads
 @given(profile=profiles())
 @FEW
 def test_no_change_gains_more_than_the_time_it_is_about(profile: Profile) -> None:
-    found, step = all_advice(profile), reckon(profile).step
+    found, step = all_advice(profile), step_costs(profile).step
     for key in CHANGES:
         if key in found:
             left = max(step - Most(key).of(profile), step * 0.01)
@@ -272,7 +272,7 @@ def test_shares_in_a_verdict_are_shares(profile: Profile) -> None:
 @given(profiles())
 @FEW
 def test_only_who_waits_for_a_third_of_the_step_waits(profile: Profile) -> None:
-    bound, sums = bound_of(profile), reckon(profile)
+    bound, sums = bound_of(profile), step_costs(profile)
     assert bound is not None
     waits = {"data": sums.data, "copy": sums.copy, "communication": sums.communication}
     if bound.kind in waits:

@@ -159,7 +159,8 @@ def test_a_verdict_is_a_sentence_with_its_evidence() -> None:
     assert bound is not None
     assert (
         bound.sentence
-        == "data-bound: the loop waits for data in 60% of each step: the loader with no workers is slower than the model."
+        == "data-bound: the loop waits for data in 60% of each step: the loader with no workers is slower than the "
+        "model."
     )
     assert bound.evidence["loader"] == HERE
     assert bound.evidence["line"] == Place("/x.py", 3)

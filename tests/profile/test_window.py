@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from tests.conftest import in_child
-from trueloop.profile.clock import Piece
-from trueloop.profile.window import (
-    Seen,
-    Window,
+from trueloop.profile.clock import PhaseSpan
+from trueloop.profile.profiler_window import (
+    ProfilerWindow,
+    WindowResult,
     _by_launcher,
     _Entry,
     _host,
@@ -80,7 +80,7 @@ def test_on_a_device_an_operation_has_the_time_of_its_kernels() -> None:
 
 
 def test_a_host_alone_is_told_by_phase() -> None:
-    pieces: list[Piece] = [("forward", 0, 100), ("python", 100, 200)]
+    pieces: list[PhaseSpan] = [("forward", 0, 100), ("python", 100, 200)]
     host = _host([entry("aten::mm", 10, 60), entry("nn: fc", 0, 100, mark=True)], [], pieces, 1)
     assert host.inside == {"forward": 0.5, "python": 0.0}
     assert host.busy is None
@@ -107,7 +107,7 @@ def test_on_processors_an_exchange_is_what_no_operation_covers() -> None:
 
 def test_the_timeline_begins_at_zero_and_ends_with_a_step() -> None:
     phases: tuple[Phase, ...] = ("forward", "backward", "optimizer")
-    pieces: list[Piece] = [(phase, 100 * at, 100 * at + 100) for at, phase in enumerate(phases * 5)]
+    pieces: list[PhaseSpan] = [(phase, 100 * at, 100 * at + 100) for at, phase in enumerate(phases * 5)]
     spans = _timeline(pieces, [entry("gemm", 50, 80, device=True), entry("Memcpy HtoD", 90, 95, device=True)])
     assert spans[0].start == 0.0
     assert max(span.end for span in spans) == pytest.approx(900e-9)  # three steps of five
@@ -117,9 +117,9 @@ def test_the_timeline_begins_at_zero_and_ends_with_a_step() -> None:
 
 
 def test_a_real_window(tmp_path: Path) -> None:
-    def work() -> tuple[Seen, int]:
+    def work() -> tuple[WindowResult, int]:
         model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
-        window = Window(cuda=False, shapes=True, modules=True)
+        window = ProfilerWindow(cuda=False, shapes=True, modules=True)
         window.start()
         began = perf_counter_ns()
         for _ in range(3):
@@ -128,7 +128,7 @@ def test_a_real_window(tmp_path: Path) -> None:
         window.stop()
         window.save(tmp_path / "trace.json")
         left = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
-        return window.seen([("forward", began, ended)], 3), left
+        return window.result([("forward", began, ended)], 3), left
 
     seen, left = in_child(work)
     assert left == 0

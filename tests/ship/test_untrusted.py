@@ -19,7 +19,7 @@ import torch
 from tests.export.made import RECIPE, artifact, verification
 from tests.serve.made import artifact as served
 from tests.serve.made import shade
-from trueloop.checkpoint.store import MANIFEST, sealed, unsealed
+from trueloop.checkpoint.store import MANIFEST, seal_json, unseal_json
 from trueloop.cli.main import main
 from trueloop.errors import BadArtifact, BadCheckpoint, Misuse
 from trueloop.export.catalogue import find_exporter, runner_of
@@ -93,27 +93,27 @@ COLUMN = {"name": "length", "kind": "number", "mean": 1.0, "spread": 2.0}
 )
 def test_a_description_of_other_types_is_refused_where_it_is_read(tmp_path: Path, path: str, value: Any) -> None:
     place = placed(tmp_path / "out")
-    told: Any = unsealed((place / FILE).read_bytes(), "")
+    told: Any = unseal_json((place / FILE).read_bytes(), "")
     *way, last = path.split("/")
     at = told
     for word in way:
         at = at[int(word) if word.isdecimal() else word]
     at[last] = value
-    (place / FILE).write_bytes(sealed(told))
+    (place / FILE).write_bytes(seal_json(told))
     with pytest.raises(BadArtifact, match=r"Nothing was run"):
         read_artifact(place)
 
 
 def test_a_table_and_tokens_that_say_what_they_are_can_be_read(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
-    told = unsealed((place / FILE).read_bytes(), "")
+    told = unseal_json((place / FILE).read_bytes(), "")
     category = {"name": "colour", "kind": "category", "categories": ["red"]}
     for good in (
         {"kind": "table", "columns": [COLUMN, category]},
         {"kind": "tokens", "tokens": 256},
         {"kind": "tensors"},
     ):
-        (place / FILE).write_bytes(sealed({**told, "preprocessing": good}))
+        (place / FILE).write_bytes(seal_json({**told, "preprocessing": good}))
         assert read_artifact(place).preprocessing == good
 
 
@@ -136,7 +136,7 @@ def test_brackets_without_end_are_damage(tmp_path: Path) -> None:
     with pytest.raises(BadArtifact, match="no sealed JSON"):
         read_artifact(place)
     with pytest.raises(BadCheckpoint, match="no sealed JSON"):
-        unsealed(b'{"a":' * 100_000, MANIFEST)
+        unseal_json(b'{"a":' * 100_000, MANIFEST)
 
 
 def test_weights_that_bring_a_recipe_along_are_refused(tmp_path: Path) -> None:

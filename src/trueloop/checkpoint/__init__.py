@@ -1,2 +1,1 @@
-"""COME BACK LATER: complete, atomic, hashed, safe to load. plan (pure), store (where), saver (in the background),
-read."""
+"""Checkpoints: complete, atomic, hashed and safe to load."""

@@ -1,4 +1,4 @@
-"""What to keep and what to remove: pure decisions about checkpoints, as values."""
+"""Names of checkpoints, and which old ones to remove. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["name_of", "step_of", "superfluous"]
+__all__ = ["name_of", "obsolete", "step_of"]
 
 _NAME: Final = re.compile(r"step-(\d{8,})")
 
@@ -17,16 +17,15 @@ def name_of(step: int) -> str:
 
 
 def step_of(name: str) -> int | None:
-    """None: no checkpoint's name."""
-    fits = _NAME.fullmatch(name)
-    return int(fits[1]) if fits else None
+    """None: not the name of a checkpoint."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
 
 
-def superfluous(names: Iterable[str], keep: int, written: str, best: str | None) -> list[str]:
-    """Which to remove so that the last `keep` and the best stay, `written` being the newest.
+def obsolete(names: Iterable[str], keep: int, written: str, best: str | None) -> list[str]:
+    """Names to remove. The last `keep` and the best stay; `written` is the newest.
 
-    Those of later steps are not counted: they are damaged ones that a resumed run has passed over, and must not push
-    out whole ones.
+    Later steps do not count: they are damaged checkpoints that a resumed run skipped, and must not displace valid ones.
     """
     newest = step_of(written) or 0
     steps = {name: step for name in names if (step := step_of(name)) is not None and step <= newest}

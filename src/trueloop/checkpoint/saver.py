@@ -1,5 +1,4 @@
-"""Saves in the background, one at a time, and never in silence: what went wrong is raised at the next save, check or
-finish."""
+"""Saves checkpoints in the background, one at a time. An error is raised by the next save, check or finish."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, final
 
-from trueloop.checkpoint.plan import name_of, step_of, superfluous
+from trueloop.checkpoint.plan import name_of, obsolete, step_of
 from trueloop.checkpoint.store import Store
 from trueloop.errors import CannotSave
 
@@ -15,17 +14,17 @@ __all__ = ["Savable", "Saver"]
 
 
 class Savable(Protocol):
-    """A snapshot: `Contents`, or what one process holds of a run that is spread over several (`Pieces`)."""
+    """A snapshot: `Contents`, or `ShardedSnapshot` for one process of a sharded run."""
 
     @property
     def about(self) -> Mapping[str, Any]: ...
 
     @property
     def first(self) -> bool:
-        """Does this process remove what is superfluous?"""
+        """Whether this process removes obsolete checkpoints."""
 
     def write(self, store: Store, name: str) -> str:
-        """All or nothing; where it is now. Raises CannotSave."""
+        """Write all or nothing; returns the location. Raises CannotSave."""
 
 
 @final
@@ -36,21 +35,20 @@ class Saver:
         self,
         store: Store,
         keep: int,
-        saved: Callable[[int, str], object] = lambda *_: None,
-        any_of: Callable[[bool], bool] | None = None,
+        on_saved: Callable[[int, str], object] = lambda *_: None,
+        any_failed: Callable[[bool], bool] | None = None,
     ) -> None:
-        """`any_of`: does any process say so? For processes that save together: what went wrong is raised on all at the
-        same step."""
-        self.store, self.keep, self._saved, self._any_of = store, keep, saved, any_of
+        """`any_failed`: a collective for processes that save together, so that all raise at the same step."""
+        self.store, self.keep, self._on_saved, self._any_failed = store, keep, on_saved, any_failed
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._done: list[tuple[int, str]] = []
 
     def save(self, contents: Savable) -> None:
-        """Begins; the contents must be a snapshot that nobody changes any more."""
+        """Start saving. The contents must be a snapshot that does not change any more."""
         self._join()
         self.check()
-        # A daemon: who leaves at once does not wait for the disk, and a save that is cut off leaves the one before it.
+        # A daemon thread: exiting does not wait for the disk, and an interrupted save leaves the previous checkpoint.
         self._thread = threading.Thread(target=self._write, args=(contents,), name="trueloop-saver", daemon=True)
         self._thread.start()
 
@@ -60,39 +58,39 @@ class Saver:
             name = name_of(step)
             where = contents.write(self.store, name)
             if contents.first:
-                for old in superfluous(self.store.names(), self.keep, name, None if best is None else name_of(best)):
+                for old in obsolete(self.store.names(), self.keep, name, None if best is None else name_of(best)):
                     self.store.remove(old)
             self._done.append((step, where))
-        except BaseException as error:  # noqa: BLE001 - carried over to the training's thread, and raised there
+        except BaseException as error:  # noqa: BLE001 - raised again in the training thread
             self._failure = error
 
     def check(self) -> None:
-        """Tell what has been saved; raise what went wrong. Does not wait for the disk."""
-        self._tell()
-        if self._any_of is None:
+        """Report finished saves; raise an earlier error. Does not wait for the disk."""
+        self._report()
+        if self._any_failed is None:
             self._raise()
-        elif self._any_of(self._failure is not None):
+        elif self._any_failed(self._failure is not None):
             self.finish()
             raise CannotSave(
-                "A checkpoint could not be written, or an old one not removed, by another process: it says why."
+                "Another process could not write a checkpoint or remove an old one: see its error message."
             )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         while self._done:
-            self._saved(*self._done.pop(0))
+            self._on_saved(*self._done.pop(0))
 
     def _raise(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            if isinstance(failure, CannotSave) or self._any_of is not None:
-                raise failure  # of many, what is not a failure to save is a message that has not come: another process is gone
+            # With several processes, an error other than CannotSave is a lost connection: another process is gone.
+            if isinstance(failure, CannotSave) or self._any_failed is not None:
+                raise failure
             raise CannotSave(f"A checkpoint could not be written: {failure!r}") from failure
 
     def finish(self) -> None:
-        """Wait until the disk has it. What went wrong is raised here; not agreed: a process that fails alone finishes
-        too."""
+        """Wait for the disk; raise an error of this process. Not a collective: a process that fails alone calls it."""
         self._join()
-        self._tell()
+        self._report()
         self._raise()
 
     def _join(self) -> None:

@@ -1,12 +1,12 @@
-"""The sharded form of a checkpoint: each process writes what it holds, and the manifest says which piece of which
-tensor lies where.
+"""The sharded checkpoint format: each process writes its shards, and the manifest lists which piece of which tensor is
+in which file.
 
-FOLDER/step-00000120/manifest.json               as always, of format 2, with a list of pieces
-                     model-0-of-2.safetensors    what the first of two processes held of the weights; ema-, optimizer-
-                     alike model-1-of-2.safetensors training.pt                 counters, random states: small, from the
-                     first process
+FOLDER/step-00000120/manifest.json               format 2, with a table of pieces
+                     model-0-of-2.safetensors    weights held by rank 0 of 2; likewise ema-, optimizer-
+                     model-1-of-2.safetensors
+                     training.pt                 counters, random states: small, from rank 0
 
-The list is JSON under the manifest's seal: nothing here is ever unpickled. No torch.
+The table is JSON protected by the manifest's hash. Nothing is unpickled. No torch.
 """
 
 from __future__ import annotations
@@ -20,31 +20,20 @@ from typing import Any, Final
 
 from trueloop.errors import BadCheckpoint
 
-__all__ = [
-    "OPTIMIZER",
-    "PIECES",
-    "SHARDED",
-    "Piece",
-    "Spread",
-    "file_of",
-    "group_of",
-    "is_sharded",
-    "listed",
-    "spreads_in",
-]
+__all__ = ["OPTIMIZER", "PIECES", "Piece", "TensorPieces", "group_of", "is_sharded", "piece_table", "read_piece_table"]
 
 SHARDED: Final = 2
-"""The manifest's format: a trueloop that knows only whole checkpoints refuses it with a sentence."""
+"""The manifest's format number."""
 PIECES: Final = "pieces"
 OPTIMIZER: Final = "optimizer"
-"""The group of what the optimizer holds; every other group is a model."""
+"""The group of the optimizer's tensors; every other group is a model."""
 
 Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block of a tensor: in which file, where in the tensor it begins, and how long it is along each dimension."""
+    """A block of a tensor: its file, its offset in the tensor, and its size along each dimension."""
 
     file: str
     start: Numbers
@@ -52,17 +41,17 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A tensor, and where its pieces are."""
+class TensorPieces:
+    """A tensor and the location of its pieces."""
 
     dtype: str
-    """torch's word: float32."""
+    """torch's name: float32."""
     shape: Numbers
     pieces: tuple[Piece, ...]
 
     @property
     def count(self) -> int:
-        """How many numbers."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
@@ -80,90 +69,79 @@ def is_sharded(manifest: Mapping[str, Any]) -> bool:
     return manifest.get("format") == SHARDED
 
 
-def listed(spreads: Mapping[str, Spread]) -> dict[str, Any]:
-    """What is added to the manifest: for each file, "4+4 0+6" is the block of rows 4 to 8 and columns 0 to 6."""
+def piece_table(tensors: Mapping[str, TensorPieces]) -> dict[str, Any]:
+    """Manifest entries. For each file, "4+4 0+6" is the block of rows 4 to 8 and columns 0 to 6."""
     rows = {
         key: {
-            "dtype": spread.dtype,
-            "shape": list(spread.shape),
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
             PIECES: {
-                each.file: " ".join(f"{at}+{length}" for at, length in zip(each.start, each.size, strict=True))
-                for each in spread.pieces
+                piece.file: " ".join(f"{at}+{length}" for at, length in zip(piece.start, piece.size, strict=True))
+                for piece in tensor.pieces
             },
         }
-        for key, spread in spreads.items()
+        for key, tensor in tensors.items()
     }
     return {"format": SHARDED, PIECES: rows}
 
 
-def spreads_in(manifest: Mapping[str, Any], shown: str) -> dict[str, Spread]:
-    """By 'group/name'. Raises BadCheckpoint where pieces are not what makes up a tensor, or lie in files that are not
-    the manifest's."""
+def read_piece_table(manifest: Mapping[str, Any], shown: str) -> dict[str, TensorPieces]:
+    """By 'group/name'. Raises BadCheckpoint if pieces do not make up their tensor or are in unlisted files."""
     try:
-        spreads = {str(key): _spread(row) for key, row in manifest[PIECES].items()}
+        tensors = {str(key): _tensor_pieces(row) for key, row in manifest[PIECES].items()}
     except (KeyError, AttributeError, TypeError, ValueError):
-        raise BadCheckpoint(f"{shown} is not to be trusted: its list of pieces cannot be read.") from None
-    for key, spread in spreads.items():
-        if trouble := _trouble(spread, manifest["files"]) or _nameless(key):
-            raise BadCheckpoint(f"{shown} is not to be trusted: {key} {trouble}.")
-    return spreads
+        raise BadCheckpoint(f"{shown} is invalid: its table of pieces cannot be read.") from None
+    for key, tensor in tensors.items():
+        if problem := _problem(tensor, manifest["files"]) or _key_problem(key):
+            raise BadCheckpoint(f"{shown} is invalid: {key} {problem}.")
+    return tensors
 
 
-def _spread(row: Mapping[str, Any]) -> Spread:
-    pieces = tuple(Piece(str(file), *_block(block)) for file, block in row[PIECES].items())
-    return Spread(str(row["dtype"]), _lengths(row["shape"]), pieces)
+def _tensor_pieces(row: Mapping[str, Any]) -> TensorPieces:
+    pieces = []
+    for file, block in row[PIECES].items():
+        pairs = [pair.split("+") for pair in block.split()]
+        start, size = tuple(int(at) for at, _ in pairs), tuple(int(length) for _, length in pairs)
+        pieces.append(Piece(str(file), start, size))
+    if not all(type(length) is int and length >= 0 for length in row["shape"]):
+        raise ValueError(row["shape"])
+    return TensorPieces(str(row["dtype"]), tuple(row["shape"]), tuple(pieces))
 
 
-def _block(written: str) -> tuple[Numbers, Numbers]:
-    """Where it begins, and how long it is."""
-    pairs = [pair.split("+") for pair in written.split()]
-    return tuple(int(at) for at, _ in pairs), tuple(int(length) for _, length in pairs)
-
-
-def _lengths(values: Any) -> Numbers:
-    if not all(type(value) is int and value >= 0 for value in values):
-        raise ValueError(values)
-    return tuple(values)
-
-
-def _nameless(key: str) -> str:
-    """What the optimizer keeps is named by the parameter's number: 'optimizer/3.exp_avg'."""
+def _key_problem(key: str) -> str:
+    """Optimizer tensors are named by the parameter's number: 'optimizer/3.exp_avg'."""
     group, name = group_of(key)
     number, _, word = name.partition(".")
     return "names no parameter of the optimizer" if group == OPTIMIZER and not (number.isdecimal() and word) else ""
 
 
-def _trouble(spread: Spread, files: Mapping[str, Any]) -> str:
-    """What is wrong with it; nothing: nothing."""
-    for piece in spread.pieces:
+def _problem(tensor: TensorPieces, files: Mapping[str, Any]) -> str:
+    """What is wrong with the pieces; empty if they are valid."""
+    for piece in tensor.pieces:
         if piece.file not in files:
             return f"has a piece in {piece.file}, which is not among the files"
-        if math.prod(piece.size) > files[piece.file].get("bytes", 0):  # before anybody makes room for it
-            return "has a piece that its file cannot hold"
-        if not len(piece.start) == len(piece.size) == len(spread.shape):
-            return "has a piece of another number of dimensions"
+        if math.prod(piece.size) > files[piece.file].get("bytes", 0):  # checked before any allocation
+            return "has a piece that is larger than its file"
+        if not len(piece.start) == len(piece.size) == len(tensor.shape):
+            return "has a piece with a different number of dimensions"
         if any(
             min(start, size) < 0 or start + size > length
-            for start, size, length in zip(piece.start, piece.size, spread.shape, strict=True)
+            for start, size, length in zip(piece.start, piece.size, tensor.shape, strict=True)
         ):
-            return "has a piece that reaches beyond it"
-    if spread.count != sum(math.prod(piece.size) for piece in spread.pieces):
+            return "has a piece outside its shape"
+    if tensor.count != sum(math.prod(piece.size) for piece in tensor.pieces):
         return "is not the sum of its pieces"
-    return "" if _fills(spread) else "has two pieces at one place"
+    return "" if _fills(tensor) else "has overlapping pieces"
 
 
-def _fills(spread: Spread) -> bool:
-    """Is every place in exactly one piece? Then the corners of the pieces, with signs in turn, cancel out to those of
-    the whole."""
-    # Only along what is cut at all: a tensor of many dimensions has many corners.
-    cut = [at for at, length in enumerate(spread.shape) if any(piece.size[at] != length for piece in spread.pieces)]
+def _fills(tensor: TensorPieces) -> bool:
+    """Whether every element is in exactly one piece: then the alternating sums of all corners cancel out."""
+    # Only along the dimensions that are cut: a tensor of many dimensions has many corners.
+    cut = [at for at, length in enumerate(tensor.shape) if any(piece.size[at] != length for piece in tensor.pieces)]
     corners: Counter[Numbers] = Counter()
-    for sign, start, size in [
-        (-1, (0,) * len(spread.shape), spread.shape),
-        *((1, piece.start, piece.size) for piece in spread.pieces),
-    ]:
+    blocks = [(1, piece.start, piece.size) for piece in tensor.pieces]
+    for sign, start, size in [(-1, (0,) * len(tensor.shape), tensor.shape), *blocks]:
         for ends in product((0, 1), repeat=len(cut)):
-            corners[tuple(start[at] + end * size[at] for at, end in zip(cut, ends, strict=True))] += sign * (-1) ** sum(
-                ends
-            )
-    return not spread.count or not any(corners.values())
+            corner = tuple(start[at] + end * size[at] for at, end in zip(cut, ends, strict=True))
+            corners[corner] += sign * (-1) ** sum(ends)
+    return not tensor.count or not any(corners.values())

@@ -1,8 +1,7 @@
-"""What one process of several holds of a checkpoint, and what it takes out of one: in pieces, and never all of it at
-once.
+"""Saves the shards that one process holds, and loads the shards that it needs, never the full checkpoint at once.
 
-Saved by torch.distributed.checkpoint, so that any layout can be read into any other: another number of processes,
-another strategy, and whole checkpoints too.
+Uses torch.distributed.checkpoint, so any layout can be loaded into any other: a different world size, a different
+strategy, and full checkpoints too.
 """
 
 from __future__ import annotations
@@ -25,42 +24,44 @@ from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, Replicate
+from torch.optim import Optimizer
 
-from trueloop.checkpoint.contents import OTHERS, TRAINING, fits, read_contents, read_training
-from trueloop.checkpoint.form import Form, Reading
-from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, Spread, group_of, is_sharded, spreads_in
+from trueloop.checkpoint.contents import (
+    OTHERS,
+    TRAINING,
+    copy_others,
+    fits,
+    read_contents,
+    read_training,
+    require_model,
+)
+from trueloop.checkpoint.layout import CheckpointReader, Layout, Models, Values
+from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, TensorPieces, group_of, is_sharded, read_piece_table
 from trueloop.checkpoint.sharded_storage import PieceReader, PieceWriter
-from trueloop.checkpoint.sharded_tensors import Blocks, InFiles, InMemory, dtype_of, whole_spreads
+from trueloop.checkpoint.sharded_tensors import Blocks, FileBlocks, MemoryBlocks, dtype_of, single_pieces
 from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.checkpoint.store import MANIFEST, Folder, Store
 from trueloop.errors import BadCheckpoint, CannotSave
 from trueloop.parallel.parts import divided_form, in_one_form, own
 from trueloop.parallel.peers import Peers
 
-__all__ = ["InPieces", "Opened", "Pieces", "open_checkpoint", "taken_in_pieces"]
+__all__ = ["ShardedLayout", "ShardedReader", "ShardedSnapshot"]
 
 
 @final
-class InPieces(Form):
-    """Each process writes what it holds, and reads what it will hold."""
+class ShardedLayout(Layout):
+    """Each process writes the shards that it holds, and reads the shards that it needs."""
 
     def __init__(self, peers: Peers) -> None:
         self.peers = peers
-        # Of its own, and of the host's memory: saves go on behind the training's back, whose messages must not get
-        # mixed up with theirs.
+        # A separate gloo group: saves run in the background and must not mix with the training's collectives.
         self.group: dist.ProcessGroup = dist.new_group(backend="gloo")
 
-    def taken(
-        self,
-        about: Mapping[str, Any],
-        models: Mapping[str, nn.Module],
-        optimizer: torch.optim.Optimizer,
-        training: Mapping[str, Any],
-    ) -> Pieces:
+    def snapshot(self, about: Values, models: Models, optimizer: Optimizer, training: Values) -> ShardedSnapshot:
         states = {name: model.state_dict() for name, model in models.items()}
-        return taken_in_pieces(about, states, {**training, OPTIMIZER: optimizer.state_dict()}, self.group)
+        return take_sharded_snapshot(about, states, {**training, OPTIMIZER: optimizer.state_dict()}, self.group)
 
-    def read(self, store: Store, name: str) -> Opened:
+    def read(self, store: Store, name: str) -> ShardedReader:
         return open_checkpoint(store, name, self.peers, self.group)
 
     @property
@@ -70,15 +71,15 @@ class InPieces(Form):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """A snapshot of what this process holds. All processes must write theirs."""
+class ShardedSnapshot:
+    """A snapshot of the shards of this process. All processes must write theirs."""
 
-    about: Mapping[str, Any]
+    about: Values
     tensors: Mapping[str, Tensor]
-    """By 'group/name': what this process holds of each, in the host's memory."""
+    """By 'group/name': this process's part of each tensor, in host memory."""
     items: Sequence[WriteItem]
     """Which part of which tensor that is."""
-    training: Mapping[str, Any]
+    training: Values
     group: dist.ProcessGroup
     wait: Callable[[], object]
 
@@ -90,8 +91,9 @@ class Pieces:
         """All or nothing, on all processes. Raises CannotSave."""
         self.wait()
         writer = PieceWriter(store, name, self.about, {TRAINING: lambda out: torch.save(dict(self.training), out)})
+        planner = _SnapshotPlanner(self.tensors, self.items)
         try:
-            save({}, storage_writer=writer, planner=_Planned(self.tensors, self.items), process_group=self.group)
+            save({}, storage_writer=writer, planner=planner, process_group=self.group)
         except CheckpointException as error:
             if self.first:
                 store.abandon(name)
@@ -100,8 +102,8 @@ class Pieces:
 
 
 @final
-class _Planned(DefaultSavePlanner):
-    """torch's own, for a snapshot: what is whose was found out when it was taken."""
+class _SnapshotPlanner(DefaultSavePlanner):
+    """torch's planner with the plan made when the snapshot was taken."""
 
     def __init__(self, tensors: Mapping[str, Tensor], items: Sequence[WriteItem]) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
@@ -116,49 +118,48 @@ class _Planned(DefaultSavePlanner):
 
 
 def _cannot_save(store: Store, name: str, error: CheckpointException) -> CannotSave:
-    """The first process's words on what went wrong, and where."""
+    """The error of the lowest rank that failed."""
     rank, (cause, _) = min(error.failures.items())
+    reason = str(cause.strerror or cause) if isinstance(cause, OSError) else repr(cause)
     if isinstance(cause, FileNotFoundError) and rank:
-        where = "it does not see the folder: all processes need one that all can write to"
-        return store.refusal(name, f"process {rank}: {cause.strerror}; {where}")
-    if isinstance(cause, OSError):
-        return store.refusal(name, f"process {rank}: {cause.strerror or cause}")
-    return store.refusal(name, f"process {rank}: {cause!r}")
+        reason += "; it does not see the folder: use a folder that all processes can write to"
+    return store.refusal(name, f"process {rank}: {reason}")
 
 
-def taken_in_pieces(
-    about: Mapping[str, Any],
-    models: Mapping[str, Mapping[str, Any]],
-    training: Mapping[str, Any],
-    group: dist.ProcessGroup,
-) -> Pieces:
-    """As `taken`, of a run whose tensors are spread over processes: each calls it, at the same step."""
-    snapshot, optimizer = Snapshot(), in_one_form(training[OPTIMIZER])
+def take_sharded_snapshot(
+    about: Values, models: Mapping[str, Mapping[str, Any]], training: Values, group: dist.ProcessGroup
+) -> ShardedSnapshot:
+    """As `take_snapshot`, for sharded tensors. All processes must call it at the same step."""
+    snapshot = Snapshot()
+    optimizer_tensors, optimizer = _split_optimizer(in_one_form(training[OPTIMIZER]))
     held = {f"{model}/{name}": value for model, state in models.items() for name, value in state.items() if fits(value)}
-    held |= {f"{OPTIMIZER}/{number}.{word}": value for number, word, value in _states(optimizer) if fits(value)}
-    held = {key: _settled(value) for key, value in held.items()}
+    held = {key: _reduce_partial(value) for key, value in (held | optimizer_tensors).items()}
     items = create_default_local_save_plan(held, dist.get_rank(group) == 0).items
     tensors = {item.index.fqn: snapshot.of(own(held[item.index.fqn]), item.index.fqn) for item in items}
-    rest = {
-        number: {word: value for word, value in state.items() if not fits(value)}
-        for number, state in optimizer["state"].items()
-    }
-    plain = {**training, OPTIMIZER: {**optimizer, "state": rest}}
+    plain = {**training, OPTIMIZER: optimizer}
     small = {key: snapshot.of(value, f"the run's {key}") for key, value in plain.items()}
-    others = {
-        model: {name: value for name, value in state.items() if not fits(value)} for model, state in models.items()
-    }
-    small[OTHERS] = {model: snapshot.of(values, f"the {model}'s state") for model, values in others.items() if values}
+    small[OTHERS] = copy_others(snapshot, models)
     snapshot.send()
-    return Pieces(dict(about), tensors, items, small, group, snapshot.wait)
+    return ShardedSnapshot(dict(about), tensors, items, small, group, snapshot.wait)
 
 
-def _states(optimizer: Mapping[str, Any]) -> list[tuple[int, str, Any]]:
-    return [(number, word, value) for number, state in optimizer["state"].items() for word, value in state.items()]
+def _split_optimizer(state: Values) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors by 'optimizer/NUMBER.WORD', and the state without them."""
+    tensors = {
+        f"{OPTIMIZER}/{number}.{word}": value
+        for number, values in state["state"].items()
+        for word, value in values.items()
+        if fits(value)
+    }
+    rest = {
+        number: {word: value for word, value in values.items() if not fits(value)}
+        for number, values in state["state"].items()
+    }
+    return tensors, {**state, "state": rest}
 
 
-def _settled(value: Tensor) -> Tensor:
-    """A sum that has not been made yet cannot be cut into pieces: it is made now."""
+def _reduce_partial(value: Tensor) -> Tensor:
+    """A pending sum (a Partial placement) cannot be cut into pieces: reduce it now."""
     if isinstance(value, DTensor) and any(placement.is_partial() for placement in value.placements):
         return value.redistribute(placements=[Replicate()] * value.device_mesh.ndim)
     return value
@@ -166,64 +167,60 @@ def _settled(value: Tensor) -> Tensor:
 
 @final
 @dataclass(frozen=True)
-class Opened(Reading):
-    """A verified checkpoint, whole or in pieces, from which each of several processes takes its part. All must ask
-    alike."""
+class ShardedReader(CheckpointReader):
+    """A verified checkpoint, full or sharded; each process loads its part. All must call the same methods."""
 
-    about: Mapping[str, Any]
-    training: Mapping[str, Any]
-    """All but what is in the pieces."""
-    spreads: Mapping[str, Spread]
+    about: Values
+    training: Values
+    """Everything that is not in the pieces."""
+    table: Mapping[str, TensorPieces]
     blocks: Blocks
     shown: str
     group: dist.ProcessGroup
 
     @property
     def models(self) -> tuple[str, ...]:
-        return tuple({group: None for group, _ in map(group_of, self.spreads) if group != OPTIMIZER})
+        return tuple({group: None for group, _ in map(group_of, self.table) if group != OPTIMIZER})
 
     def fill_model(self, name: str, model: nn.Module) -> None:
-        """Its state, in place."""
-        if name not in self.models:
-            raise BadCheckpoint(
-                f"This checkpoint holds no {name!r}, only {', '.join(self.models)}. Nothing was loaded."
-            )
-        state = model.state_dict()
-        self._fill({f"{name}/{key}": value for key, value in state.items() if fits(value)})
-        others = self.training.get(OTHERS, {}).get(name, {})
-        model.load_state_dict({**{key: value for key, value in state.items() if fits(value)}, **others})
+        """Load the state in place."""
+        require_model(name, self.models)
+        state = {key: value for key, value in model.state_dict().items() if fits(value)}
+        self._fill({f"{name}/{key}": value for key, value in state.items()})
+        model.load_state_dict({**state, **self.training.get(OTHERS, {}).get(name, {})})
 
-    def fill_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Its state, laid out as its parameters are."""
+    def fill_optimizer(self, optimizer: Optimizer) -> None:
+        """Load the state with the placements of the parameters."""
         listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         groups, saved = optimizer.state_dict()["param_groups"], self.training[OPTIMIZER]
         parameters = in_one_form({"state": dict(enumerate(listed)), "param_groups": groups})["state"]
         state: dict[int, dict[str, Any]] = {number: dict(values) for number, values in saved["state"].items()}
         wanted: dict[str, Tensor] = {}
-        for key, spread in self.spreads.items():
+        for key, pieces in self.table.items():
             group, name = group_of(key)
             if group == OPTIMIZER:
                 number, _, word = name.partition(".")
-                tensor = self._room_for(spread, parameters[int(number)])
+                tensor = self._allocate(pieces, parameters[int(number)])
                 state.setdefault(int(number), {})[word] = wanted[key] = tensor
         self._fill(wanted)
         optimizer.load_state_dict(divided_form({**saved, "state": state}, groups))
 
-    def _room_for(self, spread: Spread, parameter: Tensor) -> Tensor:
-        dtype = dtype_of(spread, self.shown)
-        if spread.shape == tuple(parameter.shape) and spread.shape:
+    def _allocate(self, pieces: TensorPieces, parameter: Tensor) -> Tensor:
+        dtype, shape = dtype_of(pieces, self.shown), pieces.shape
+        if shape == tuple(parameter.shape) and shape:
             return torch.empty_like(parameter.detach(), dtype=dtype)
-        if isinstance(parameter, DTensor) and spread.shape:
+        if isinstance(parameter, DTensor) and shape:
             mesh = parameter.device_mesh
-            room = torch.empty(spread.shape, dtype=dtype, device=parameter.device)
+            room = torch.empty(shape, dtype=dtype, device=parameter.device)
             return DTensor.from_local(room, mesh, [Replicate()] * mesh.ndim, run_check=False)
-        return torch.empty(spread.shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype)
 
     def _fill(self, targets: Mapping[str, Tensor]) -> None:
-        missing = [key for key in targets if key not in self.spreads]
-        if missing:
-            raise BadCheckpoint(f"{self.shown} holds no {missing[0]}: it is of another model. Nothing was loaded.")
-        reader = PieceReader(self.spreads, self.blocks, self.shown)
+        if missing := [key for key in targets if key not in self.table]:
+            raise BadCheckpoint(
+                f"{self.shown} holds no {missing[0]}: it was saved from a different model. Nothing was loaded."
+            )
+        reader = PieceReader(self.table, self.blocks, self.shown)
         planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
         try:
             load(dict(targets), storage_reader=reader, planner=planner, process_group=self.group)
@@ -232,44 +229,38 @@ class Opened(Reading):
             raise BadCheckpoint(f"{self.shown} could not be loaded on process {rank}: {cause}") from error
 
 
-def open_checkpoint(store: Store, name: str, peers: Peers, group: dist.ProcessGroup) -> Opened:
-    """Every file verified, each by one process, before any is used. Raises BadCheckpoint, on all alike."""
-    opened: Opened | None = None
-    trouble = ""
+def open_checkpoint(store: Store, name: str, peers: Peers, group: dist.ProcessGroup) -> ShardedReader:
+    """Verifies every file, each on one process, before using any. Raises BadCheckpoint on all processes."""
+    reader: ShardedReader | None = None
+    problem = ""
     try:
         manifest = store.manifest(name)
         for file in sorted(manifest["files"])[peers.rank :: peers.world]:
             store.verify(name, file)
-        opened = _in_pieces(store, name, manifest, group) if is_sharded(manifest) else _whole(store, name, group)
+        reader = _open_sharded(store, name, manifest, group) if is_sharded(manifest) else _open_full(store, name, group)
     except BadCheckpoint as error:
-        trouble = str(error)
-    troubles = [each for each in peers.gather(trouble) if each]
-    if troubles or opened is None:
-        raise BadCheckpoint(troubles[0])
-    return opened
+        problem = str(error)
+    problems = [each for each in peers.gather(problem) if each]
+    if problems or reader is None:
+        raise BadCheckpoint(problems[0])
+    return reader
 
 
-def _in_pieces(store: Store, name: str, manifest: Mapping[str, Any], group: dist.ProcessGroup) -> Opened:
+def _open_sharded(store: Store, name: str, manifest: Values, group: dist.ProcessGroup) -> ShardedReader:
     shown = store.where(name)
     if not isinstance(store, Folder):
-        raise BadCheckpoint(
-            f"{shown} lies in the memory of several processes: none of them can read the others' pieces."
-        )
+        raise BadCheckpoint(f"{shown} is in the memory of several processes, which cannot read each other's pieces.")
     training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
     about = {key: value for key, value in manifest.items() if key not in ("files", PIECES)}
-    return Opened(
-        about, training, spreads_in(manifest, f"{shown}/{MANIFEST}"), InFiles(store.folder / name), shown, group
-    )
+    table = read_piece_table(manifest, f"{shown}/{MANIFEST}")
+    return ShardedReader(about, training, table, FileBlocks(store.folder / name), shown, group)
 
 
-def _whole(store: Store, name: str, group: dist.ProcessGroup) -> Opened:
+def _open_full(store: Store, name: str, group: dist.ProcessGroup) -> ShardedReader:
     contents = read_contents(store, name)
-    optimizer = contents.training[OPTIMIZER]
+    optimizer_tensors, optimizer = _split_optimizer(contents.training[OPTIMIZER])
     tensors = {f"{model}/{key}": value for model, weights in contents.weights.items() for key, value in weights.items()}
-    tensors |= {f"{OPTIMIZER}/{number}.{word}": value for number, word, value in _states(optimizer) if fits(value)}
-    rest = {
-        number: {word: value for word, value in state.items() if not fits(value)}
-        for number, state in optimizer["state"].items()
-    }
-    training = {**contents.training, OPTIMIZER: {**optimizer, "state": rest}}
-    return Opened(contents.about, training, whole_spreads(tensors), InMemory(tensors), store.where(name), group)
+    tensors |= optimizer_tensors
+    training = {**contents.training, OPTIMIZER: optimizer}
+    where = store.where(name)
+    return ShardedReader(contents.about, training, single_pieces(tensors), MemoryBlocks(tensors), where, group)

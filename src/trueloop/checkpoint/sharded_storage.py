@@ -1,8 +1,7 @@
-"""Where torch.distributed.checkpoint puts pieces, and takes them from: safetensors and a sealed manifest instead of
-pickles.
+"""Storage for torch.distributed.checkpoint: safetensors files and a hashed manifest instead of pickles.
 
-Its planners decide who writes what (a tensor that several hold is written once), and who reads which blocks at another
-layout.
+torch's planners decide which process writes what (a replicated tensor is written once) and which process reads which
+blocks for a different layout.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from trueloop.checkpoint.contents import tensors_writer
-from trueloop.checkpoint.sharded import Piece, Spread, file_of, group_of, listed
+from trueloop.checkpoint.sharded import Piece, TensorPieces, file_of, group_of, piece_table
 from trueloop.checkpoint.sharded_tensors import Blocks, dtype_of
 from trueloop.checkpoint.store import Store, Writer
 from trueloop.errors import BadCheckpoint
@@ -35,16 +34,16 @@ __all__ = ["PieceReader", "PieceWriter"]
 
 @final
 class PieceWriter(StorageWriter):
-    """One checkpoint's. The coordinator opens the place before anybody writes, and seals it when all have written."""
+    """Writes one checkpoint. The coordinator creates the folder first, and writes the manifest when all are done."""
 
     def __init__(self, store: Store, name: str, about: Mapping[str, Any], extra: Mapping[str, Writer]) -> None:
-        """`extra`: files that the coordinator writes besides."""
+        """`extra`: additional files that the coordinator writes."""
         self.store, self.name, self.about, self.extra = store, name, about, extra
         self._coordinator = False
         self._files: dict[str, Mapping[str, Any]] = {}
 
     def reset(self, checkpoint_id: Any = None) -> None:
-        """One is for one checkpoint: there is nothing to reset."""
+        """Nothing to reset: a writer is for one checkpoint."""
 
     def set_up_storage_writer(self, is_coordinator: bool, *_: Any, **__: Any) -> None:
         self._coordinator = is_coordinator
@@ -64,66 +63,57 @@ class PieceWriter(StorageWriter):
         groups: dict[str, dict[str, Tensor]] = {}
         for item in plan.items:
             group, name = group_of(item.index.fqn)
-            found = planner.resolve_data(item)
-            assert isinstance(found, Tensor)
-            assert name not in groups.get(group, ()), (
-                f"a process holds one block of a tensor, and of {item.index.fqn} it holds two"
-            )
-            groups.setdefault(group, {})[name] = found.detach()
-        files = {group: file_of(group, rank, world) for group in sorted(groups)}
-        entries = {
-            group: self.store.put(self.name, file, tensors_writer(groups[group])) for group, file in files.items()
-        }
-        results = [
-            WriteResult(item.index, 0, (files[group], entries[group]))
-            for item in plan.items
-            for group in [group_of(item.index.fqn)[0]]
-        ]
+            block = planner.resolve_data(item)
+            assert isinstance(block, Tensor)
+            assert name not in groups.get(group, ()), f"this process holds two blocks of {item.index.fqn}, not one"
+            groups.setdefault(group, {})[name] = block.detach()
+        written = {}
+        for group in sorted(groups):
+            file = file_of(group, rank, world)
+            written[group] = (file, self.store.put(self.name, file, tensors_writer(groups[group])))
         done: Future[list[WriteResult]] = Future()
-        done.set_result(results)
+        done.set_result([WriteResult(item.index, 0, written[group_of(item.index.fqn)[0]]) for item in plan.items])
         return done
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         written = [result for each in results for result in each]
         where = {result.index: result.storage_data[0] for result in written}
         files = {**self._files, **dict(result.storage_data for result in written)}
-        spreads = {key: _spread(key, held, where) for key, held in metadata.state_dict_metadata.items()}
-        self.store.seal(self.name, {**self.about, **listed(spreads)}, files)
+        tensors = {key: _tensor_pieces(key, held, where) for key, held in metadata.state_dict_metadata.items()}
+        self.store.seal(self.name, {**self.about, **piece_table(tensors)}, files)
 
     @classmethod
     def validate_checkpoint_id(cls, _: Any) -> bool:
-        """Names are the store's matter."""
+        """The store names checkpoints, not torch."""
         return False
 
 
-def _spread(key: str, held: Any, where: Mapping[MetadataIndex, str]) -> Spread:
+def _tensor_pieces(key: str, held: Any, where: Mapping[MetadataIndex, str]) -> TensorPieces:
     assert isinstance(held, TensorStorageMetadata)
     pieces = tuple(
         Piece(where[MetadataIndex(key, chunk.offsets)], tuple(chunk.offsets), tuple(chunk.sizes))
         for chunk in held.chunks
     )
-    return Spread(str(held.properties.dtype).removeprefix("torch."), tuple(held.size), pieces)
+    return TensorPieces(str(held.properties.dtype).removeprefix("torch."), tuple(held.size), pieces)
 
 
 @final
 class PieceReader(StorageReader):
-    """Gives each process the blocks that its layout wants."""
+    """Gives each process the blocks that its layout needs."""
 
-    def __init__(self, spreads: Mapping[str, Spread], blocks: Blocks, shown: str) -> None:
-        self.spreads, self.blocks, self.shown = spreads, blocks, shown
-        self._pieces = {
-            MetadataIndex(key, piece.start): piece for key, spread in spreads.items() for piece in spread.pieces
-        }
+    def __init__(self, table: Mapping[str, TensorPieces], blocks: Blocks, shown: str) -> None:
+        self.table, self.blocks, self.shown = table, blocks, shown
+        self._pieces = {MetadataIndex(key, piece.start): piece for key, each in table.items() for piece in each.pieces}
 
     def reset(self, checkpoint_id: Any = None) -> None:
-        """One is for one checkpoint: there is nothing to reset."""
+        """Nothing to reset: a reader is for one checkpoint."""
 
     def read_metadata(self, *_: Any) -> Metadata:
-        return Metadata({key: self._metadata(spread) for key, spread in self.spreads.items()})
+        return Metadata({key: self._metadata(tensor) for key, tensor in self.table.items()})
 
-    def _metadata(self, spread: Spread) -> TensorStorageMetadata:
-        chunks = [ChunkStorageMetadata(torch.Size(piece.start), torch.Size(piece.size)) for piece in spread.pieces]
-        return TensorStorageMetadata(TensorProperties(dtype_of(spread, self.shown)), torch.Size(spread.shape), chunks)
+    def _metadata(self, tensor: TensorPieces) -> TensorStorageMetadata:
+        chunks = [ChunkStorageMetadata(torch.Size(piece.start), torch.Size(piece.size)) for piece in tensor.pieces]
+        return TensorStorageMetadata(TensorProperties(dtype_of(tensor, self.shown)), torch.Size(tensor.shape), chunks)
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *_: Any, **__: Any) -> None:
         """The pieces are known already."""
@@ -137,15 +127,14 @@ class PieceReader(StorageReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         for item in plan.items:
             key, piece = item.storage_index.fqn, self._pieces[item.storage_index]
-            found = self.blocks.block(key, piece, tuple(item.storage_offsets), tuple(item.lengths))
-            if found.dtype != dtype_of(
-                self.spreads[key], self.shown
-            ):  # which copy_ below would turn into another without a word
+            block = self.blocks.block(key, piece, tuple(item.storage_offsets), tuple(item.lengths))
+            expected = dtype_of(self.table[key], self.shown)
+            if block.dtype != expected:  # copy_ would convert it silently
                 raise BadCheckpoint(
-                    f"{self.shown} is not to be trusted: {key} in {piece.file} is {found.dtype}, the manifest names another."
+                    f"{self.shown} is invalid: {key} in {piece.file} is {block.dtype}, the manifest says {expected}."
                 )
             target = planner.resolve_tensor(item).detach()
-            target.copy_(found)
+            target.copy_(block)
             planner.commit_tensor(item, target)
         done: Future[None] = Future()
         done.set_result(None)
@@ -153,5 +142,5 @@ class PieceReader(StorageReader):
 
     @classmethod
     def validate_checkpoint_id(cls, _: Any) -> bool:
-        """Names are the store's matter."""
+        """The store names checkpoints, not torch."""
         return False

@@ -1,8 +1,7 @@
-"""A copy of live values in the host's memory, taken between two steps, so that the training goes on while it is
-written.
+"""A copy of live values in host memory, taken between two steps, so that training continues while it is written.
 
-What comes out holds nothing but tensors and plain values: a checkpoint must be read without unpickling anybody's
-classes, so a value that could not be read back is refused when it is saved, not when it is needed.
+A snapshot holds only tensors and plain values, because a checkpoint is read without unpickling classes. A value that
+could not be read back is refused when it is saved.
 """
 
 from __future__ import annotations
@@ -19,23 +18,28 @@ from trueloop.errors import CannotSave
 __all__ = ["Snapshot"]
 
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-"""Exactly these, not classes derived from them: an IntEnum is pickled as its class."""
+"""Exactly these types, not subclasses: an IntEnum is pickled as its class."""
 ROOM: Final = 0.5
-"""The share of a device's free memory that a second copy may take for the time of a save."""
+"""Share of a device's free memory that a second copy may take during a save."""
 
 
 @final
 class Snapshot:
-    """Takes copies. Those of a CUDA device arrive later, on a stream of their own: `wait` before reading them."""
+    """Copies values. Copies from a CUDA device arrive later, on a separate stream: call `wait` before reading them."""
 
     def __init__(self) -> None:
-        self._coming: list[tuple[Tensor, Tensor]] = []
+        self._pending: list[tuple[Tensor, Tensor]] = []
         self._arrivals: list[torch.cuda.Event] = []
 
     def of(self, value: Any, place: str) -> Any:
-        """The same value, of tensors in the host's memory and plain values; `place` names it in a refusal."""
+        """A copy made of host tensors and plain values; `place` names the value in error messages."""
         if isinstance(value, Tensor):
-            _refuse_spread(value, place)
+            if getattr(value, "device_mesh", None) is not None:
+                raise CannotSave(
+                    f"{place} is sharded over processes (a DTensor), so one process cannot save it alone. `trueloop "
+                    "train` with parallel=fsdp or tp saves sharded weights; in your own loop, call value.full_tensor() "
+                    "on all processes and save the result."
+                )
             return self._tensor(value.detach())
         if isinstance(value, Mapping):
             return {
@@ -48,52 +52,37 @@ class Snapshot:
 
     def _tensor(self, tensor: Tensor) -> Tensor:
         if tensor.device.type != "cuda":
-            return tensor.to(
-                "cpu", copy=True
-            )  # strides are kept: fused optimizers want their states laid out as the weights are
-        here = torch.empty_like(tensor, device="cpu", pin_memory=True)
-        self._coming.append((here, tensor))
-        return here
+            return tensor.to("cpu", copy=True)  # keeps strides: fused optimizers need states strided like the weights
+        copy = torch.empty_like(tensor, device="cpu", pin_memory=True)
+        self._pending.append((copy, tensor))
+        return copy
 
     def send(self) -> None:
-        """Start the copies from devices, when all of them are known. Neither the host nor, where there is room, the
-        device waits."""
-        for device in {there.device for _, there in self._coming}:
-            pairs = [(here, there) for here, there in self._coming if there.device == device]
-            free = (
-                torch.cuda.mem_get_info(device)[0]
-                + torch.cuda.memory_reserved(device)
-                - torch.cuda.memory_allocated(device)
-            )
-            room = sum(there.nbytes for _, there in pairs) < ROOM * free
+        """Start all copies from devices. The host does not wait; the device waits only if memory is short."""
+        for device in {source.device for _, source in self._pending}:
+            pairs = [(copy, source) for copy, source in self._pending if source.device == device]
+            unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            room = sum(source.nbytes for _, source in pairs) < ROOM * (torch.cuda.mem_get_info(device)[0] + unused)
             if room:
-                # Copied on the device first, in a blink: the next step may change the originals while the copies
-                # travel.
-                pairs = [(here, there.clone()) for here, there in pairs]
-                self._coming += pairs  # they must live until they have arrived
-            training, copies = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+                # A fast copy on the device first: the next step may change the originals during the transfer.
+                pairs = [(copy, source.clone()) for copy, source in pairs]
+                self._pending += pairs  # keeps the clones alive until they are transferred
+            training = torch.cuda.current_stream(device)
+            copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             copies.wait_stream(training)
             with torch.cuda.stream(copies):
-                for here, there in pairs:
-                    here.copy_(there, non_blocking=True)
+                for copy, source in pairs:
+                    copy.copy_(source, non_blocking=True)
                 self._arrivals.append(copies.record_event())
             if not room:
                 training.wait_stream(copies)  # the device waits before it changes the originals; the host does not
 
     def wait(self) -> None:
-        """Until everything is here. For the thread that writes."""
+        """Wait until all copies have arrived. Called by the writing thread."""
         for arrival in self._arrivals:
             arrival.synchronize()
-        self._coming.clear()
+        self._pending.clear()
         self._arrivals.clear()
-
-
-def _refuse_spread(value: Tensor, place: str) -> None:
-    if getattr(value, "device_mesh", None) is not None:
-        raise CannotSave(
-            f"{place} is spread over processes (a DTensor): what one of them holds of it means nothing alone. `trueloop train` with "
-            "parallel=fsdp or tp saves such weights in pieces; in a loop of your own, save value.full_tensor(), taken on all processes."
-        )
 
 
 def _plain(value: Any, place: str) -> Any:
@@ -105,6 +94,6 @@ def _plain(value: Any, place: str) -> Any:
         if isinstance(value, kind):
             return kind(value)
     raise CannotSave(
-        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which no checkpoint can hold: "
-        "what is saved must be safe to read, so it is made of tensors, numbers, words, lists and dicts."
+        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: "
+        "to be safe to read, it may hold only tensors, numbers, strings, lists and dicts."
     )

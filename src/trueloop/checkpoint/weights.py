@@ -1,5 +1,4 @@
-"""Plain weights, in and out: from a run, a checkpoint or a file of somebody else's, and into a file that others can
-load."""
+"""Read weights from a run, a checkpoint or any weights file, and write them to a file that other tools can load."""
 
 from __future__ import annotations
 
@@ -13,25 +12,25 @@ import torch
 from torch import Tensor
 
 from trueloop.checkpoint.contents import Contents, read_contents, read_training, read_weights_file
-from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.errors import BadCheckpoint, CannotSave, Misuse
 
 __all__ = ["best_contents", "read_weights", "write_weights"]
 
 _PICKLED: Final = (".pt", ".pth", ".bin")
 _INSIDE: Final = ("state_dict", "model_state_dict", "model", "weights")
-"""Under which keys people put the weights when they save more than these."""
+"""Common keys of the weights in a file that holds more than weights."""
 
 
 def best_contents(path: Path) -> tuple[Contents, str]:
-    """Of the checkpoint that a path means, verified; and where it is."""
+    """The verified contents of the checkpoint that a path refers to, and its location."""
     store, names = find_checkpoints(path)
-    name = chosen(store, names)
+    name = best_or_newest(store, names)
     return read_contents(store, name), store.where(name)
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Tensors by name, and in words where they came from. A moving average is taken before the weights it follows."""
+    """Tensors by name, and their source for messages. Prefers the moving average over the weights."""
     if path.is_dir():
         contents, where = best_contents(path)
         model = "ema" if "ema" in contents.weights else "model"
@@ -39,10 +38,10 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], str]:
         shown = f"{where} (its moving average)" if model == "ema" else where
     else:
         tensors, shown = _from_file(path), str(path)
-    found = {name: value for name, value in tensors.items() if isinstance(value, Tensor)}
-    if not found:
-        raise BadCheckpoint(f"{path} holds no tensors by name. Nothing was loaded.")
-    return found, shown
+    named = {name: value for name, value in tensors.items() if isinstance(value, Tensor)}
+    if not named:
+        raise BadCheckpoint(f"{path} holds no named tensors. Nothing was loaded.")
+    return named, shown
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -62,18 +61,18 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def write_weights(state: Mapping[str, Any], file: Path) -> list[str]:
-    """As a file that appears whole or not at all; the names of what it could not hold."""
+    """Write a file atomically; returns the names of the entries that it cannot hold."""
     if file.exists():
-        raise Misuse(f"{file} exists already. Nothing was written: choose another name.")
+        raise Misuse(f"{file} exists already. Nothing was written: choose a different name.")
     tensors = {name: value.contiguous() for name, value in state.items() if isinstance(value, Tensor)}
-    aside = file.with_name(f".{file.name}.writing")
+    temporary = file.with_name(f".{file.name}.writing")
     try:
         if file.suffix == ".safetensors":
-            aside.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+            temporary.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         else:
-            torch.save(tensors, aside)
-        os.replace(aside, file)
-    except (OSError, RuntimeError) as error:  # torch.save tells of a full disk by a RuntimeError
-        aside.unlink(missing_ok=True)
+            torch.save(tensors, temporary)
+        os.replace(temporary, file)
+    except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError for a full disk
+        temporary.unlink(missing_ok=True)
         raise CannotSave(f"{file} could not be written ({error}).") from None
     return [name for name in state if name not in tensors]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final, final
 
-from trueloop.checkpoint.contents import read_contents, taken
+from trueloop.checkpoint.contents import read_contents, take_snapshot
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
@@ -90,7 +90,7 @@ class ReloadGivesSameOutput(Claim):
 def _checkpoint(parts: Parts, subject: RecipeSubject) -> dict[str, Any]:
     """The model's state, written to disk and read back like in a run."""
     store = Folder(subject.scratch / "reload")
-    contents = taken({"step": STEPS}, {"model": parts.model.state_dict()}, {})
+    contents = take_snapshot({"step": STEPS}, {"model": parts.model.state_dict()}, {})
     contents.wait()
     store.write(name_of(STEPS), contents.about, contents.writers())
     return read_contents(store, name_of(STEPS)).state_of("model")

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from trueloop.checkpoint.find import chosen, find_checkpoints
-from trueloop.checkpoint.header import entries_of
-from trueloop.checkpoint.sharded import Spread, group_of, is_sharded, spreads_in
+from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
+from trueloop.checkpoint.safetensors_header import entries_of
+from trueloop.checkpoint.sharded import TensorPieces, group_of, is_sharded, read_piece_table
 from trueloop.checkpoint.store import Folder
 from trueloop.cli.options import Parser
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
@@ -56,7 +56,7 @@ def checkpoint(arguments: list[str]) -> int:
 
 def _show(path: Path) -> int:
     store, names = find_checkpoints(path)
-    name = chosen(store, names)
+    name = best_or_newest(store, names)
     if len(names) > 1:
         for each in names:
             print(f"{each}{'   best' if each == store.best() else ''}{'   shown below' if each == name else ''}")
@@ -70,7 +70,7 @@ def _show(path: Path) -> int:
         for file, entry in sorted(about["files"].items())
     )
     if is_sharded(about):
-        _show_pieces(spreads_in(about, store.where(name)))
+        _show_pieces(read_piece_table(about, store.where(name)))
         return 0
     for file in sorted(about["files"]):
         if file.endswith(".safetensors"):
@@ -108,9 +108,9 @@ def _show_tensors(store: Folder, name: str, file: str) -> None:
     _table((entry.name, f"{_shape(entry.shape):<16} {entry.dtype:<5} {entry.count:>12,}") for entry in entries)
 
 
-def _show_pieces(spreads: dict[str, Spread]) -> None:
+def _show_pieces(spreads: dict[str, TensorPieces]) -> None:
     """By tensor, not by the file that holds the piece."""
-    groups: dict[str, list[tuple[str, Spread]]] = {}
+    groups: dict[str, list[tuple[str, TensorPieces]]] = {}
     for key, spread in sorted(spreads.items()):
         group, tensor = group_of(key)
         groups.setdefault(group, []).append((tensor, spread))
@@ -125,7 +125,7 @@ def _show_pieces(spreads: dict[str, Spread]) -> None:
         )
 
 
-def _pieces(spread: Spread) -> str:
+def _pieces(spread: TensorPieces) -> str:
     """Empty pieces do not count."""
     count = sum(0 not in piece.size for piece in spread.pieces)
     return "in one piece" if count <= 1 else f"in {count} pieces"
@@ -153,7 +153,7 @@ def _verify(path: Path, *, quiet: bool) -> int:
             for file in files:
                 store.verify(name, file)
             if is_sharded(manifest):
-                spreads_in(manifest, store.where(name))
+                read_piece_table(manifest, store.where(name))
             size = sum(entry["bytes"] for entry in files.values())
             if not quiet:
                 print(f"{store.where(name)} is valid: {len(files)} files, {size:,} bytes")

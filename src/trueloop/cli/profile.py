@@ -100,7 +100,7 @@ def _profile_script(options: argparse.Namespace, target: list[str]) -> int:
 
     from trueloop.doctor.launch import run
     from trueloop.doctor.traceback import CleanTracebacks, exit_process, register_exit_handler, show
-    from trueloop.profile.conclude import conclude
+    from trueloop.profile.build_profile import build_profile
 
     program = program_of(target, "profile")
     delivery = Delivery(options, text_to=sys.stderr)
@@ -118,7 +118,7 @@ def _profile_script(options: argparse.Namespace, target: list[str]) -> int:
     tracebacks.remove()
     if error is not None:
         show(error)
-    result = conclude(observer, program.shown, _early_end(observer, outcome.exception))
+    result = build_profile(observer, program.shown, _early_end(observer, outcome.exception))
     code = _finish(delivery, result)
     exit_process(error, outcome.exit_code or code)
 
@@ -129,7 +129,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     observer = _observer(options, lambda: waiting[0]() if waiting else 0.0)
 
     from trueloop.engine.loop import Loop
-    from trueloop.profile.conclude import conclude
+    from trueloop.profile.build_profile import build_profile
     from trueloop.taps.bus import StopTheRun
 
     delivery = Delivery(options, text_to=sys.stderr)
@@ -142,7 +142,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
         pass  # everything is measured
     finally:
         observer.remove()
-    return _finish(delivery, conclude(observer, " ".join(target), (*_early_end(observer, ""), *notes)))
+    return _finish(delivery, build_profile(observer, " ".join(target), (*_early_end(observer, ""), *notes)))
 
 
 def _as_eager(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
@@ -157,7 +157,7 @@ def _early_end(observer: Observer, exception: str) -> tuple[str, ...]:
     if observer.over:
         return ()
     why = f" ({exception})" if exception else ""
-    return (f"the run ended{why} after {observer.taken} steps, before everything was measured",)
+    return (f"the run ended{why} after {observer.steps_done} steps, before everything was measured",)
 
 
 def _finish(delivery: Delivery, result: Profile) -> int:

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trueloop.checkpoint.form import form_of
+from trueloop.checkpoint.layout import layout_for
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
-from trueloop.checkpoint.surgery import operate, plan_surgery, shapes_of
+from trueloop.checkpoint.weight_transfer import apply_transfer, plan_transfer, shapes_of
 from trueloop.checkpoint.weights import read_weights
 from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches
@@ -70,7 +70,7 @@ def assemble(
     warmup = int(recipe.warmup)
     schedule = Schedule(recipe.schedule, peak_lr(recipe), total, warmup, recipe.final, recipe.step_size, recipe.gamma)
     store = store or Memory()
-    form = form_of(strategy, store)
+    layout = layout_for(strategy, store)
     seed_all(mix_seed(recipe.seed, strategy.sharers.rank, 2))  # dropout differs where processes have different samples
     forward = model  # CUDA graphs compile their steps themselves
     if recipe.program != "cuda_graphs":
@@ -90,8 +90,8 @@ def assemble(
         strategy=strategy,
         device=device,
         hooks=hooks,
-        saver=Saver(store, recipe.keep, hooks.saved, form.any_failed),
-        form=form,
+        saver=Saver(store, recipe.keep, hooks.saved, layout.any_failed),
+        layout=layout,
         total_steps=total,
         ema=ema,
     )
@@ -121,6 +121,6 @@ def _shard(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batche
 def start_from(recipe: Recipe, model: nn.Module) -> str:
     """Fill the model with the weights that the recipe names; a sentence on what was loaded."""
     weights, where = read_weights(Path(recipe.start_from))
-    plan = plan_surgery(shapes_of(weights), shapes_of(model.state_dict()), recipe.start_map)
-    operate(plan, weights, model)
-    return f"start_from {where}: {plan.account()}."
+    plan = plan_transfer(shapes_of(weights), shapes_of(model.state_dict()), recipe.start_map)
+    apply_transfer(plan, weights, model)
+    return f"start_from {where}: {plan.summary()}."

@@ -24,8 +24,7 @@ from typing import Any, Final, Protocol, Self, final, runtime_checkable
 import torch
 from torch import nn
 
-from trueloop.checkpoint.contents import Contents, taken
-from trueloop.checkpoint.newest import newest_whole
+from trueloop.checkpoint.contents import Contents, newest_valid, read_contents, take_snapshot
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Folder, Store
 from trueloop.errors import BadCheckpoint, Misuse
@@ -97,14 +96,14 @@ class Checkpoints:
             "best_step": self._best,
         }
         training = {"optimizers": optimizers, "values": values, "own": everybody}
-        self._saver.save(taken({**about, "parts": sorted(self.parts)}, modules, training))
+        self._saver.save(take_snapshot({**about, "parts": sorted(self.parts)}, modules, training))
 
     def resume(self) -> int:
         """Restore the newest valid checkpoint; its step, or 0 if there is none yet."""
         self._saver.finish()
         if isinstance(self.store, Folder) and self._peers.first:
             self.store.sweep()
-        name, contents, troubles = newest_whole(self.store)
+        name, contents, troubles = newest_valid(self.store, read_contents)
         if contents is None and troubles:
             raise BadCheckpoint(f"{troubles[-1]} There is no valid checkpoint. Nothing was loaded.")
         for trouble in troubles:

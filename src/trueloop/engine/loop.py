@@ -116,7 +116,7 @@ class Loop:
             "random": parts.peers.gather(take_states()),
         }
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
-        snapshot = parts.form.taken(about, models, parts.optimizer, counters)
+        snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)
         if snapshot is not None:
             parts.saver.save(snapshot)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trueloop.checkpoint.form import Form
+from trueloop.checkpoint.layout import Layout
 from trueloop.checkpoint.saver import Saver
 from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches, Window
@@ -50,7 +50,7 @@ class Parts:
     device: torch.device
     hooks: Hook
     saver: Saver
-    form: Form
+    layout: Layout
     """How checkpoints are written and read."""
     total_steps: int
     ema: Ema | None = None

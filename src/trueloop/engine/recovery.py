@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import final
 
-from trueloop.checkpoint.form import Reading
-from trueloop.checkpoint.newest import newest_by
+from trueloop.checkpoint.contents import newest_valid
+from trueloop.checkpoint.layout import CheckpointReader
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
@@ -30,7 +30,7 @@ class Recovery:
 
     # -- checkpoints --
 
-    def restore(self, reading: Reading) -> None:
+    def restore(self, reading: CheckpointReader) -> None:
         """Everything is bit-identical to when the checkpoint was written."""
         parts, training = self.parts, reading.training
         reading.fill_model("model", parts.model)
@@ -56,7 +56,7 @@ class Recovery:
             raise BadCheckpoint(
                 "The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run."
             )
-        name, reading, problems = newest_by(parts.saver.store, parts.form.read)
+        name, reading, problems = newest_valid(parts.saver.store, parts.layout.read)
         for problem in problems:
             parts.hooks.noted(f"{problem} It was ignored.")
         if reading is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
-from trueloop.checkpoint.store import sealed, unsealed
+from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.errors import BadArtifact, BadCheckpoint, CannotSave, Misuse
 from trueloop.export.exporter import installed_version
 from trueloop.results.artifact import FILE, FORMAT, Artifact, Port
@@ -42,7 +42,7 @@ def read_artifact(folder: str | Path) -> Artifact:
     file = folder / FILE
     try:
         _refuse_special(file)
-        plain = unsealed(file.read_bytes(), str(file))
+        plain = unseal_json(file.read_bytes(), str(file))
     except FileNotFoundError:
         raise BadArtifact(
             f"{folder} is not an artifact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
@@ -196,7 +196,7 @@ class StagedFolder:
         model = artifact.file.name
         with self._report_errors():
             made = replace(artifact, folder=self.aside, files={model: _size_and_hash(self.aside / model)})
-            (self.aside / FILE).write_bytes(sealed(made.plain()))
+            (self.aside / FILE).write_bytes(seal_json(made.plain()))
             if card:
                 (self.aside / CARD).write_text(card, encoding="utf-8")
         return made

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.checkpoint.contents import read_contents
-from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.plan import name_of
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.task import Task, build_task
@@ -196,7 +196,7 @@ def _checkpoint(origin: Origin) -> tuple[Any, str]:
     word = origin.checkpoint
     store, names = find_checkpoints(origin.run)
     if word == "best":
-        return store, chosen(store, names)
+        return store, best_or_newest(store, names)
     if word == "last":
         return store, names[-1]
     if not word.isdecimal() or len(word) > LONGEST_STEP:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from trueloop.checkpoint.contents import read_contents
-from trueloop.checkpoint.find import chosen, find_checkpoints
+from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.sharded import is_sharded
 from trueloop.inspection.files import Opened, leaves_of, open_file
 from trueloop.inspection.numbers import dtype_counts, dtype_of, not_finite, same_storage
@@ -37,7 +37,7 @@ def inspect_checkpoint(path: Path) -> Document:
 
 def _of_folder(path: Path) -> Document:
     store, names = find_checkpoints(path)
-    name = chosen(store, names)
+    name = best_or_newest(store, names)
     contents = read_contents(store, name)
     kept = "only this one" if len(names) == 1 else f"{len(names)}: {', '.join(names)}"
     facts: dict[str, Any] = {"checkpoint": store.where(name), "kept": kept, "verified": "size and hash of every file"}

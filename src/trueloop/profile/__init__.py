@@ -1,2 +1,1 @@
-"""Where time and memory go: a run watched for some steps, by a clock, by PyTorch's profiler, and operation by
-operation."""
+"""Where time and memory go: watches some steps of a run with a clock, PyTorch's profiler and an operation counter."""

@@ -1,8 +1,6 @@
-"""The most that this machine does: arithmetic by type of number, memory, and what one small operation costs. Measured
-in about a second.
+"""The ceilings of this machine: FLOP/s by dtype, memory bandwidth, and launch cost. Measured in about a second.
 
-Kept in the user's cache folder for each machine, number of threads and version of torch; the file may be deleted at any
-time.
+Cached in the user's cache folder by machine, number of threads and torch version; the file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from trueloop.profile.work import WorkCounter, uses_tf32
+from trueloop.profile.work_counter import WorkCounter, uses_tf32
 from trueloop.results.profile import Ceilings
 from trueloop.taps.bus import Bus
 
@@ -29,46 +27,43 @@ __all__ = ["ceilings_of", "machine_name"]
 
 FILE: Final = "ceilings.json"
 VERSION: Final = 3
-"""Of the way they are measured."""
+"""Of the measurement method."""
 PATIENCE: Final = 0.15
-"""Seconds for each number; the best of the tries counts, because other work on the machine only ever slows one down."""
+"""Seconds per measurement; the best try counts, because other work on the machine can only slow it down."""
 PAUSE: Final = 0.01
-"""Seconds of standing still, as for a batch that is loaded; beside a device it is a batch that is copied to it."""
+"""Seconds of waiting, as for loading a batch; with a device, a batch is copied instead."""
 PAUSES: Final = 15
 CHAIN: Final = 50
-"""Small operations in a row, forward and backward, whose cost is taken."""
+"""Small operations in a chain, forward and backward, to measure the launch cost."""
 SLOW: Final = 0.25
-"""A type of number that reaches less than this share of float32's speed in a first small try is emulated: not measured
-further."""
+"""A dtype below this share of float32's speed in a first small test is emulated, and not measured further."""
 
 
 def ceilings_of(device: torch.device, *, again: bool = False) -> Ceilings:
-    """From the cache, or measured now. `again`: measured in any case, and the better of the two kept, number by
-    number."""
-    key = (
-        f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{torch.get_num_threads()}|{torch.__version__}|{device.type}"
-    )
+    """From the cache, or measured now. `again`: measures in any case and keeps the better of each two values."""
+    threads, version = torch.get_num_threads(), torch.__version__
+    key = f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{threads}|{version}|{device.type}"
     file = _cache() / FILE
     known = _read(file)
     before: Ceilings | None = None
     if key in known:
-        with suppress(TypeError):  # a file from another version of ours: measured anew
+        with suppress(TypeError):  # a file from a different version of trueloop: measure again
             before = Ceilings(**known[key])
     if before is not None and not again:
         return before
     measured = _cuda(device) if device.type == "cuda" else _cpu()
     if before is not None:
         measured = _better(before, measured)
-    with suppress(OSError):  # without a cache it takes a second each time
+    with suppress(OSError):  # without a cache, measuring takes a second each time
         file.parent.mkdir(parents=True, exist_ok=True)
-        aside = file.with_name(f"{file.name}.{os.getpid()}.part")
-        aside.write_text(json.dumps({**known, key: asdict(measured)}, indent=1), encoding="utf-8")
-        aside.replace(file)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}.part")
+        temporary.write_text(json.dumps({**known, key: asdict(measured)}, indent=1), encoding="utf-8")
+        temporary.replace(file)
     return measured
 
 
 def _better(one: Ceilings, other: Ceilings) -> Ceilings:
-    """Of two measures of the same machine: whatever else was at work has only made one of them worse."""
+    """The better of two measurements: other work on the machine can only make one of them worse."""
     return Ceilings(
         flops={
             kind: max(one.flops.get(kind, 0.0), other.flops.get(kind, 0.0)) for kind in {**one.flops, **other.flops}
@@ -123,14 +118,14 @@ def _best(work: Callable[[], object], wait: Callable[[], object]) -> float:
 
 
 def _product(size: int, dtype: torch.dtype, device: torch.device, wait: Callable[[], object]) -> float:
-    """FLOPs per second of a large product."""
+    """FLOP/s of a large matrix product."""
     one, other = torch.ones(size, size, dtype=dtype, device=device), torch.ones(size, size, dtype=dtype, device=device)
     out = torch.empty(size, size, dtype=dtype, device=device)
     return 2.0 * size**3 / _best(lambda: torch.mm(one, other, out=out), wait)
 
 
 def _copying(size: int, device: torch.device, wait: Callable[[], object]) -> float:
-    """Bytes per second, read and written, from one tensor to another that no cache holds."""
+    """Bytes per second, read and written, between tensors larger than the caches."""
     source, target = torch.ones(size // 4, device=device), torch.empty(size // 4, device=device)
     return 2.0 * size / _best(lambda: target.copy_(source), wait)
 
@@ -150,8 +145,7 @@ def _launching(device: torch.device, wait: Callable[[], object]) -> float:
 
 @torch.enable_grad()
 def _cooling(device: torch.device, wait: Callable[[], object], pause: Callable[[], object]) -> tuple[float, float]:
-    """What a small training step takes longer on the host when the loop has stood still before it: seconds for each of
-    its operations, and the share of the whole."""
+    """Extra host time of a small training step after a pause: seconds per operation, and as a share of the step."""
     with torch.random.fork_rng(devices=[]):
         model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device)
         inputs = torch.ones(16, 64, device=device)
@@ -189,9 +183,8 @@ def _cpu() -> Ceilings:
         finally:
             torch.set_num_threads(threads)
     moving, launching = _copying(1 << 26, device, _nothing), _launching(device, _nothing)
-    return Ceilings(
-        flops, moving, launching, max(every, flops["float32"]), cold=_cooling(device, _nothing, lambda: sleep(PAUSE))[0]
-    )
+    cold = _cooling(device, _nothing, lambda: sleep(PAUSE))[0]
+    return Ceilings(flops, moving, launching, max(every, flops["float32"]), cold=cold)
 
 
 @torch.no_grad()
@@ -222,4 +215,4 @@ def _cuda(device: torch.device) -> Ceilings:
 
 
 def _nothing() -> None:
-    """A processor computes at once."""
+    """A CPU computes synchronously."""

@@ -1,7 +1,7 @@
-"""The clock: every nanosecond of a step belongs to one phase.
+"""The clock assigns every nanosecond of a step to one phase.
 
-A stack of phases; the top one is charged whatever passes until the next moment. So the phases of a step add up to it,
-and what no tap knows (Python, the user's own operations between the calls) is what is left on the bottom of the stack.
+It keeps a stack of phases and charges the time until the next event to the top one. So the phases add up to the step,
+and everything that no tap sees (Python, the user's operations between calls) is charged to the bottom: Python.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import mean, median
 from time import perf_counter_ns
-from typing import Any, Final, final
+from typing import Final, final
 
 from trueloop.results.profile import PHASES, Phase, Steps
 from trueloop.taps.calls import (
@@ -24,20 +24,19 @@ from trueloop.taps.calls import (
     StepCall,
 )
 
-__all__ = ["Clock", "Piece", "Timed", "no_shorter_than", "summary"]
+__all__ = ["Clock", "PhaseSpan", "extend_to_busy", "summary"]
 
 MIDDLE: Final = 0.25
-"""Share of the steps that is left out on each side before the mean is taken: an interrupt, a garbage collection, a busy
-neighbour."""
+"""Share of the shortest and of the longest steps excluded from the mean: interrupts, garbage collection, other work."""
 ENOUGH: Final = 6
-"""Ordinary steps from which on those with an evaluation or a save before them are left out."""
+"""With this many ordinary steps, steps with an evaluation or a save are excluded."""
 
-Piece = tuple[Phase, int, int]
-"""A phase, from when to when."""
+PhaseSpan = tuple[Phase, int, int]
+"""A phase, its start and its end in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedStep:
     """One step."""
 
     ns: int
@@ -53,14 +52,14 @@ class Clock:
     """Listens to the bus; `step_over` is called when a step has ended."""
 
     def __init__(self, waited: Callable[[], float] | None = None) -> None:
-        self.steps: list[Timed] = []
-        self.pieces: list[Piece] = []
-        """What happened when, while `recording`."""
+        self.steps: list[TimedStep] = []
+        self.spans: list[PhaseSpan] = []
+        """The phases in order, while `recording`."""
         self.recording = False
         self.counting = False
-        """Are steps kept? Not those of the warm-up, nor those under an instrument that is slow itself."""
+        """Whether steps are kept: not during warm-up or under a slow instrument."""
         self._waited = waited
-        """Seconds that a loop of our own has waited for data so far: it has no DataLoader to be seen."""
+        """Seconds that trueloop's own loop has waited for data so far: it has no DataLoader to observe."""
         self._waited_before = 0.0
         self._stack: list[Phase] = ["python"]
         self._phases: dict[Phase, int] = dict.fromkeys(PHASES, 0)
@@ -71,24 +70,23 @@ class Clock:
     def step_over(self) -> None:
         now = self._mark()
         if self.counting:
-            self.steps.append(Timed(now - self._began, self._phases))
+            self.steps.append(TimedStep(now - self._began, self._phases))
         self.restart()
 
     def restart(self) -> None:
-        """Begin a step now; what has passed since the last moment was an instrument's."""
+        """Begin a step now; the time since the last event belongs to an instrument."""
         self._stack = ["python"]
         self._phases = dict.fromkeys(PHASES, 0)
         self._began = self._at = perf_counter_ns()
 
-    def ran_ahead(self, first: int, ns: int) -> None:
-        """The steps from `first` on were sent to the device faster than it took them: it was done so much later, and
-        they took that too."""
+    def add_device_lag(self, first: int, ns: int) -> None:
+        """Add the device's remaining time `ns` to the steps from `first` on: the host ran ahead of the device."""
         late = self.steps[first:]
         for number, step in enumerate(late, first):
             phases = step.phases | {"device": step.phases["device"] + ns // len(late)}
-            self.steps[number] = Timed(step.ns + ns // len(late), phases)
+            self.steps[number] = TimedStep(step.ns + ns // len(late), phases)
 
-    # -- moments --
+    # -- events --
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
         self._since("data", perf_counter_ns() - drawn.waited_ns)
@@ -137,7 +135,7 @@ class Clock:
         self._since("copy", began_ns)
 
     def read(self, began_ns: int) -> None:
-        """A value was taken from the device: the host stood still until it was there."""
+        """The host waited for a value from the device."""
         self._since("device", began_ns)
 
     # -- the stack --
@@ -151,7 +149,7 @@ class Clock:
         if until > self._at:
             self._phases[phase] += until - self._at
             if self.recording:
-                self.pieces.append((phase, self._at, until))
+                self.spans.append((phase, self._at, until))
             self._at = until
 
     def _push(self, phase: Phase) -> None:
@@ -164,7 +162,7 @@ class Clock:
             self._stack.pop()
 
     def _since(self, phase: Phase, began_ns: int) -> None:
-        """What passed from then until now was this."""
+        """Charge the time from `began_ns` until now to this phase."""
         self._charge(self._stack[-1], began_ns)
         self._charge(phase, perf_counter_ns())
 
@@ -172,16 +170,14 @@ class Clock:
         if self._waited is None:
             return
         waited = self._waited()
-        new = (
-            waited - self._waited_before if waited >= self._waited_before else waited
-        )  # it is set back to zero now and then
+        new = waited - self._waited_before if waited >= self._waited_before else waited  # the counter may restart
         self._waited_before = waited
         if new > 0:
             self._since("data", max(self._at, perf_counter_ns() - int(new * 1e9)))
 
 
-def summary(steps: list[Timed]) -> Steps | None:
-    """Of the timed steps; None without any."""
+def summary(steps: list[TimedStep]) -> Steps | None:
+    """Statistics of the timed steps; None without any."""
     if not steps:
         return None
     ordinary = [step for step in steps if step.ordinary]
@@ -196,16 +192,15 @@ def summary(steps: list[Timed]) -> Steps | None:
         median=median(times),
         p95=times[min(len(times) - 1, int(len(times) * 0.95))],
         phases={phase: mean(step.phases[phase] for step in middle) / 1e9 for phase in PHASES},
-        evaluations=_holding(steps, "evaluating"),
-        evaluating=_total(steps, "evaluating"),
-        saves=_holding(steps, "saving"),
-        saving=_total(steps, "saving"),
+        evaluations=sum(step.phases["evaluating"] > 0 for step in steps),
+        evaluating=sum(step.phases["evaluating"] for step in steps) / 1e9,
+        saves=sum(step.phases["saving"] > 0 for step in steps),
+        saving=sum(step.phases["saving"] for step in steps) / 1e9,
     )
 
 
-def no_shorter_than(steps: Steps, busy: float) -> Steps:
-    """A device was at work for so long in each step: then no step took less, however fast the host sent them to it, and
-    whoever waited for their end (a script that reads its own clock, for one)."""
+def extend_to_busy(steps: Steps, busy: float) -> Steps:
+    """Steps of at least `busy` seconds: a step cannot be shorter than the device's work in it."""
     missing = busy - steps.seconds
     if missing <= 0:
         return steps
@@ -213,11 +208,3 @@ def no_shorter_than(steps: Steps, busy: float) -> Steps:
     return replace(
         steps, seconds=busy, median=max(steps.median, busy), p95=max(steps.p95, busy), phases={**steps.phases, **waited}
     )
-
-
-def _holding(steps: list[Timed], phase: Phase) -> int:
-    return sum(step.phases[phase] > 0 for step in steps)
-
-
-def _total(steps: list[Any], phase: Phase) -> float:
-    return float(sum(step.phases[phase] for step in steps)) / 1e9

@@ -1,4 +1,4 @@
-"""What torch.compile has done in this process: graphs, breaks and recompiles with their lines, and how long it took."""
+"""What torch.compile did in this process: graphs, breaks and recompiles with their lines, and the compile time."""
 
 from __future__ import annotations
 

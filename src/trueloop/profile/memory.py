@@ -1,5 +1,4 @@
-"""What a training keeps in memory: parameters, gradients, optimizer state, buffers, activations; and the peak that was
-seen."""
+"""Memory of a training run: parameters, gradients, optimizer state, buffers, activations, and the measured peak."""
 
 from __future__ import annotations
 
@@ -12,34 +11,29 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trueloop.profile.work import WorkCounter
+from trueloop.profile.work_counter import WorkCounter
 from trueloop.results.profile import Memory
 
-__all__ = ["CudaPeak", "Kept", "own_parameters"]
+__all__ = ["CudaPeak", "PersistentTensors", "own_parameters"]
 
 
-class Kept:
-    """The tensors that outlive a step. Asked at the end of one, when gradients and optimizer state are there."""
+class PersistentTensors:
+    """The tensors that outlive a step. Create it at the end of a step, when gradients and optimizer state exist."""
 
     def __init__(self, models: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> None:
         models, optimizers = list(models), list(optimizers)
-        parameters = {
-            **{id(each): each for model in models for each in model.parameters()},
-            **{
-                id(each): each
-                for optimizer in optimizers
-                for group in optimizer.param_groups
-                for each in group["params"]
-            },
-        }
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        parameters = {id(each): each for model in models for each in model.parameters()}
+        parameters |= {id(each): each for group in groups for each in group["params"]}
         states = [value for optimizer in optimizers for state in optimizer.state.values() for value in _values(state)]
         self.parameters = _bytes(parameters.values())
         self.gradients = _bytes(each for each in parameters.values() if each.requires_grad)
         self.optimizer = _bytes(states)
-        self.buffers = _bytes(buffer for model in models for buffer in model.buffers())
+        buffers = [buffer for model in models for buffer in model.buffers()]
+        self.buffers = _bytes(buffers)
         alive = [each.grad for each in parameters.values() if each.grad is not None]
-        kept = [*parameters.values(), *states, *alive, *(buffer for model in models for buffer in model.buffers())]
-        self.storages = {each.untyped_storage().data_ptr() for each in kept if not _is_strange(each)}
+        kept = [*parameters.values(), *states, *alive, *buffers]
+        self.storages = {each.untyped_storage().data_ptr() for each in kept if _has_storage(each)}
         self.gradients_alive = _bytes(alive)
         self.device = next((each.device for each in parameters.values()), torch.device("cpu"))
 
@@ -54,17 +48,11 @@ class Kept:
         facts: dict[str, Any] = {"process": _process_peak(), "capacity": _capacity(self.device)}
         known = sum(parts.values()) + activations
         if peak is not None and peak.bytes:
-            facts |= {
-                "measured": peak.bytes,
-                "how": "the allocator's own count, in the timed steps",
-                "fragmentation": peak.unused,
-            }
+            how = "by the CUDA allocator in the timed steps"
+            facts |= {"measured": peak.bytes, "how": how, "fragmentation": peak.unused}
         elif counter is not None:
             standing = self.parameters + self.optimizer + self.buffers + self.gradients_alive
-            facts |= {
-                "measured": standing + counter.peak,
-                "how": "tensors alive, counted operation by operation in one step",
-            }
+            facts |= {"measured": standing + counter.peak, "how": "live tensors, counted per operation in one step"}
         if facts.get("measured"):
             facts["workspace"] = max(0, facts["measured"] - known)
         if counter is not None:
@@ -73,7 +61,7 @@ class Kept:
 
 
 class CudaPeak:
-    """What CUDA's allocator has given out at most, from now on."""
+    """The peak of the CUDA allocator from now on."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.bytes, self.unused = device, 0, 0
@@ -86,7 +74,7 @@ class CudaPeak:
 
 
 def own_parameters(model: nn.Module) -> dict[str, int]:
-    """Bytes by module, without those of modules inside it."""
+    """Bytes by module, without its submodules."""
     return {name: _bytes(module.parameters(recurse=False)) for name, module in model.named_modules()}
 
 
@@ -101,9 +89,9 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(each.numel() * each.element_size() for each in tensors)
 
 
-def _is_strange(tensor: Tensor) -> bool:
-    """Has it no storage to look at: a shard, a lazy parameter, something on no device?"""
-    return type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta or tensor.is_sparse
+def _has_storage(tensor: Tensor) -> bool:
+    """Not for shards, lazy parameters, and sparse or meta tensors."""
+    return type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta and not tensor.is_sparse
 
 
 def _process_peak() -> int:

@@ -1,14 +1,13 @@
-"""The course of a profile: which instrument looks at which steps. Every other step is left alone, and in the end so is
-the run.
+"""Runs one instrument after the other over the steps of a run:
 
-    warm-up     nothing is kept: caches, autotuning, compilation
+    warm-up     nothing is recorded: caches, autotuning, compilation
     timed       the clock only
     window      PyTorch's profiler
     counted     one step, operation by operation; it is not timed
-    sampled     the clock, and looks at the lines, every millisecond
-    timed       the clock only, up to the number of steps that was asked for
+    sampled     the clock, and a sample of the current line every millisecond
+    timed       the clock only, up to the requested number of steps
 
-A script that ends early is told as far as it went.
+A script that ends early gives a partial profile.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
-from trueloop.event import Event, Place
+from trueloop.event import Place
 from trueloop.profile.clock import Clock
-from trueloop.profile.memory import CudaPeak, Kept, own_parameters
+from trueloop.profile.memory import CudaPeak, PersistentTensors, own_parameters
+from trueloop.profile.profiler_window import ProfilerWindow, WindowResult
 from trueloop.profile.sampler import Sampler
-from trueloop.profile.traffic import Traffic
-from trueloop.profile.window import Seen, Window
-from trueloop.profile.work import WorkCounter
+from trueloop.profile.transfers import TransferTimer
+from trueloop.profile.work_counter import WorkCounter
 from trueloop.results.profile import HotLine, Loading, Updating
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BatchDrawn, BuiltLoader, BuiltOptimizer, LoaderStart, ModuleCall, tensors_in
@@ -45,29 +44,28 @@ from trueloop.torch_private.profiler import dump_memory_snapshot, profiler_enabl
 __all__ = ["STEPS", "WINDOW", "Observer"]
 
 STEPS: Final = 60
-"""Steps that are watched unless somebody says otherwise."""
+"""Default number of observed steps."""
 WINDOW: Final = 4
 """Steps under PyTorch's profiler."""
 WARM: Final = 4
 FIRST: Final = 12
-"""Timed steps before the slower instruments: a script that ends early has at least those."""
+"""Timed steps before the slower instruments, for scripts that end early."""
 SAMPLED: Final = 8
 SAMPLING: Final = 0.4
-"""Seconds for which lines are sampled at least, where steps are short: some hundred looks."""
+"""Minimum seconds of sampling if steps are short: some hundred samples."""
 MOST_SAMPLED: Final = 300
-"""Steps that are sampled at most, however short."""
+"""Maximum number of sampled steps."""
 TIMED: Final = 1.0
-"""Seconds that are timed at least, where nobody has said how many steps: the mean of sixty steps of a third of a
-millisecond is noise."""
+"""Minimum seconds of timing if the number of steps is not requested: the mean of 60 steps of 0.3 ms is noise."""
 MOST: Final = 2000
-"""Steps after which that ends all the same."""
+"""Maximum number of steps for that."""
 FUSABLE: Final = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
-"""Optimizers of which torch has a fused version, on processors too."""
+"""Optimizers with a fused version in torch, on CPUs too."""
 
 
 @final
 class Observer:
-    """Watches one run. `install` before it, `remove` after it."""
+    """Observes one run. Call `install` before it, `remove` after it."""
 
     def __init__(
         self,
@@ -79,62 +77,60 @@ class Observer:
         snapshot: Path | None = None,
         waited: Callable[[], float] | None = None,
     ) -> None:
-        self.bus = Bus(_unheard)
+        self.bus = Bus(lambda _: None)  # a profile ignores events
         self.clock = Clock(waited)
         self.steps, self.window_steps, self.to_end, self.trace, self.snapshot = steps, window, to_end, trace, snapshot
         self.bus.subscribe([self.clock, self])
         self.registry = TapRegistry(self.bus, None, None)
-        self.traffic = Traffic(self.bus, self.clock)
+        self.transfers = TransferTimer(self.bus, self.clock)
         self.models: list[weakref.ref[nn.Module]] = []
         self.compiled = False
-        self.seen: Seen | None = None
+        self.seen: WindowResult | None = None
         self.counter: WorkCounter | None = None
-        self.kept: Kept | None = None
+        self.tensors: PersistentTensors | None = None
         self.peak: CudaPeak | None = None
         self.module_parameters: dict[str, int] = {}
         self.lines: tuple[HotLine, ...] = ()
         self.notes: list[str] = []
         self.over = False
-        """Everything has been seen."""
-        self.taken = 0
+        """All instruments are done."""
+        self.steps_done = 0
         self.batch_size = 0
         self._loaders: dict[int, _Loader] = {}
         self._built: weakref.WeakKeyDictionary[Any, Place | None] = weakref.WeakKeyDictionary()
         self._leader: weakref.ref[Optimizer] | None = None
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-        self._course = self._stages()
+        self._schedule = self._stages()
         self._handle: Any = None
         self._counting = False
 
-    # -- life --
+    # -- install and remove --
 
     def install(self) -> None:
         self.registry.install()
         self._handle = register_optimizer_step_post_hook(self._after_step)
-        next(self._course)
+        next(self._schedule)
         if sys.platform != "win32":
-            bus, watcher = weakref.ref(self.bus), weakref.ref(self)
-            os.register_at_fork(before=lambda: _before_fork(watcher()), after_in_child=lambda: _silence(bus()))
+            bus, observer = weakref.ref(self.bus), weakref.ref(self)
+            os.register_at_fork(before=lambda: _before_fork(observer()), after_in_child=lambda: _silence(bus()))
 
     def remove(self) -> None:
-        """Put torch back as it was; whatever instrument is at work ends."""
-        self._course.close()
-        self.traffic.remove()
+        """Stop the running instrument and remove all patches."""
+        self._schedule.close()
+        self.transfers.remove()
         self.registry.remove()
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
 
-    # -- moments --
+    # -- events --
 
     def module_call_started(self, call: ModuleCall) -> None:
         if self.over:
-            self.remove()  # not when the last step ended: hooks cannot be taken out while they are being called
+            self.remove()  # not at the end of the last step: hooks cannot be removed while they are called
         elif call.grad and not any(known() is call.module for known in self.models):
             self.models.append(weakref.ref(call.module))
-            self.compiled = (
-                self.compiled or call.compiled or any(is_compiled_in_place(part) for part in call.module.modules())
-            )
+            self.compiled |= call.compiled or any(is_compiled_in_place(part) for part in call.module.modules())
         if call.grad and not self.batch_size:
             first = next(tensors_in([*call.args, *call.kwargs.values()]), None)
             self.batch_size = len(first) if first is not None and first.dim() else 0
@@ -160,40 +156,40 @@ class Observer:
         if self.over or self.bus.is_foreign() or torch.compiler.is_compiling():
             return
         if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():  # type: ignore[no-untyped-call]
-            return  # the script captures a graph, which must meet nothing of ours
+            return  # the script captures a CUDA graph, which must not contain anything of trueloop
         self._optimizers.add(optimizer)
         if self._leader is None or self._leader() is None:
             self._leader = weakref.ref(optimizer)
         if self._leader() is not optimizer:
-            return  # a round of several optimizers is one step: the first one's
+            return  # several optimizers make one step: the step of the first
         self.clock.step_over()
-        self.taken += 1
+        self.steps_done += 1
         try:
-            next(self._course, None)
-        except Exception:  # noqa: BLE001 - the watcher never breaks the run
-            self.bus.fail("the profile could not be taken further")
+            next(self._schedule, None)
+        except Exception:  # noqa: BLE001 - the observer never breaks the run
+            self.bus.fail("the profile could not be continued")
             self.over = True
         if self.over and not self.to_end:
             raise StopTheRun("the profile is complete")
         self.clock.restart()
 
     def _stages(self) -> Generator[None, None, None]:
-        """One `yield` for each step of the run."""
+        """One `yield` per step of the run."""
         for _ in range(WARM):
             yield
-        self.traffic.install()
-        yield from self._timed(lambda: self.taken >= WARM + FIRST)
+        self.transfers.install()
+        yield from self._timed(lambda: self.steps_done >= WARM + FIRST)
         yield from self._profiled()
         yield from self._counted()
         yield from self._sampled()
         began = perf_counter()
         least = self.steps or STEPS
-        yield from self._timed(
-            lambda: (
-                self.taken >= least
-                and (self.steps is not None or perf_counter() - began >= TIMED or self.taken >= MOST)
-            )
-        )
+
+        def enough() -> bool:
+            done = self.steps_done >= least
+            return done and (self.steps is not None or perf_counter() - began >= TIMED or self.steps_done >= MOST)
+
+        yield from self._timed(enough)
         self.over = True
         yield
 
@@ -212,38 +208,38 @@ class Observer:
             if cuda:
                 began = perf_counter_ns()
                 torch.cuda.synchronize()
-                self.clock.ran_ahead(first, perf_counter_ns() - began)
+                self.clock.add_device_lag(first, perf_counter_ns() - began)
             if self.peak is not None:
                 self.peak.read()
 
     def _sampled(self) -> Generator[None, None, None]:
-        sampler, began, first = Sampler(), perf_counter(), self.taken
-        self.clock.pieces.clear()
+        sampler, began, first = Sampler(), perf_counter(), self.steps_done
+        self.clock.spans.clear()
         self.clock.recording = True
         sampler.start()
         try:
-            last = min(first + MOST_SAMPLED, (first + (self.steps or MOST)) // 2)  # some are left for the clock alone
-            while self.taken < first + SAMPLED or (perf_counter() - began < SAMPLING and self.taken < last):
+            last = min(first + MOST_SAMPLED, (first + (self.steps or MOST)) // 2)  # leaves steps for the clock alone
+            while self.steps_done < first + SAMPLED or (perf_counter() - began < SAMPLING and self.steps_done < last):
                 yield
         finally:
             sampler.stop()
             self.clock.recording = False
-            self.lines = sampler.lines(self.clock.pieces)
+            self.lines = sampler.lines(self.clock.spans)
 
     def _profiled(self) -> Generator[None, None, None]:
         if profiler_enabled():
-            self.notes.append("the script uses PyTorch's profiler itself: operations and modules were not looked at")
+            self.notes.append("the script uses PyTorch's profiler itself: operations and modules were not profiled")
             return
         cuda = self._device().type == "cuda"
-        window = Window(cuda=cuda, shapes=self.compiled or self.trace is not None, modules=not self.compiled)
-        self.clock.pieces.clear()
+        window = ProfilerWindow(cuda=cuda, shapes=self.compiled or self.trace is not None, modules=not self.compiled)
+        self.clock.spans.clear()
         self.clock.recording = True
         if self.snapshot is not None and cuda:
             record_memory_history(True)
         window.start()
-        first = self.taken
+        first = self.steps_done
         try:
-            while self.taken < first + self.window_steps:
+            while self.steps_done < first + self.window_steps:
                 yield
         finally:
             self.clock.recording = False
@@ -251,22 +247,20 @@ class Observer:
             if self.snapshot is not None and cuda:
                 dump_memory_snapshot(self.snapshot)
                 record_memory_history(False)
-        self.seen = window.seen(self.clock.pieces, self.taken - first)
+        self.seen = window.result(self.clock.spans, self.steps_done - first)
         if self.trace is not None:
             window.save(self.trace)
 
     def _counted(self) -> Generator[None, None, None]:
         models = self._alive()
-        self.kept = Kept(models, self._optimizers)
+        self.tensors = PersistentTensors(models, self._optimizers)
         for model in models:
             self.module_parameters |= own_parameters(model)
         if self.compiled:
-            self.notes.append(
-                "the model is compiled: FLOPs are the profiler's estimate, and activations were not counted"
-            )
+            self.notes.append("the model is compiled: FLOPs are the profiler's estimate; activations were not counted")
             return
         self.counter = WorkCounter(self.bus)
-        self.counter.begin(self.kept.storages)
+        self.counter.begin(self.tensors.storages)
         self._counting = True
         try:
             yield
@@ -293,11 +287,11 @@ class Observer:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
-        return self.kept.device if self.kept is not None else self._device()
+        """The device of the model."""
+        return self.tensors.device if self.tensors is not None else self._device()
 
     def loading(self) -> Loading | None:
-        """Of the loader that most batches came from."""
+        """Facts about the loader with the most batches."""
         most = max(self._loaders.values(), key=lambda each: each.batches, default=None)
         return None if most is None else most.facts()
 
@@ -317,7 +311,7 @@ class Observer:
 
 
 class _Loader:
-    """What was seen of one loader."""
+    """Observations of one loader."""
 
     def __init__(self, loader: DataLoader[Any], place: Place | None) -> None:
         self.batches = 0
@@ -338,9 +332,8 @@ class _Loader:
         if "batch_bytes" not in self._facts:
             tensors = list(tensors_in(drawn.batch))
             self._facts["batch_bytes"] = sum(each.numel() * each.element_size() for each in tensors)
-            self._facts["batch_size"] = self._facts["batch_size"] or (
-                len(tensors[0]) if tensors and tensors[0].dim() else 0
-            )
+            if not self._facts["batch_size"]:
+                self._facts["batch_size"] = len(tensors[0]) if tensors and tensors[0].dim() else 0
 
     def facts(self) -> Loading | None:
         if "batch_bytes" not in self._facts:
@@ -351,18 +344,14 @@ class _Loader:
 def _length(dataset: Any) -> int:
     try:
         return len(dataset)
-    except (TypeError, NotImplementedError):  # it is made as it is read
+    except (TypeError, NotImplementedError):  # a dataset without a length
         return 0
 
 
 def _before_fork(observer: Observer | None) -> None:
-    """A worker that is started in the counted step must not inherit the counting, nor pay for it."""
+    """A worker started during the counted step must not inherit the slow counter."""
     if observer is not None:
         observer.stop_counting()
-
-
-def _unheard(event: Event) -> None:
-    """A profile judges no events."""
 
 
 def _silence(bus: Bus | None) -> None:

@@ -1,9 +1,9 @@
-"""Which line of the user's is it? The training's own thread is looked at every millisecond, for a few steps.
+"""Samples the user's current line in the training thread, every millisecond for a few steps.
 
-By a timer's signal, which Python answers between two instructions of that very thread, so that each line is seen as
-long as it takes; a call into torch that takes longer is seen when it returns, and stands for the time since the look
-before. Where the signal is in use, or there is none, another thread looks instead: Python lets it in more readily while
-torch computes, so it sees a little less of Python.
+Uses a timer signal, which Python handles between two instructions of that thread, so each line is sampled in proportion
+to its time. A longer call into torch is sampled when it returns; the sample stands for the time since the previous one.
+If the signal is in use or unavailable, another thread samples instead. It gets the GIL more easily while torch
+computes, so it underestimates Python a little.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from types import FrameType
 from typing import Final, final
 
 from trueloop.event import Place
-from trueloop.profile.clock import Piece
+from trueloop.profile.clock import PhaseSpan
 from trueloop.results.profile import HotLine, Phase
 from trueloop.taps.place import is_users, place_in
 
 __all__ = ["Sampler"]
 
 EVERY: Final = 0.001
-"""Seconds between two looks: enough of them in some steps, at a cost of about one per cent while it looks."""
+"""Seconds between two samples; sampling costs about 1 %."""
 SHOWN: Final = 8
-"""Lines that are kept."""
+"""Number of lines kept."""
 
 
 @final
 class Sampler:
-    """Between `start` and `stop`, both called by the thread that is looked at."""
+    """Samples between `start` and `stop`; both are called by the sampled thread."""
 
     def __init__(self) -> None:
-        self.looks: list[tuple[int, Place | None]] = []
+        self.samples: list[tuple[int, Place | None]] = []
         self._target = threading.get_ident()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -44,45 +44,45 @@ class Sampler:
     def start(self) -> None:
         if _signal_is_free():
             self._by_signal = True
-            signal.signal(signal.SIGALRM, self._answer)
+            signal.signal(signal.SIGALRM, self._on_signal)
             signal.siginterrupt(signal.SIGALRM, False)
             signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
             return
-        self._thread = threading.Thread(target=self._look_on, name="trueloop-sampler", daemon=True)
+        self._thread = threading.Thread(target=self._sample_loop, name="trueloop-sampler", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         if self._by_signal:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            if signal.getsignal(signal.SIGALRM) == self._answer:
+            if signal.getsignal(signal.SIGALRM) == self._on_signal:
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
         self._over.set()
         if self._thread is not None:
             self._thread.join()
 
-    def _answer(self, number: int, frame: FrameType | None) -> None:
-        self.looks.append((perf_counter_ns(), _line_of(frame)))
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.samples.append((perf_counter_ns(), _line_of(frame)))
 
-    def _look_on(self) -> None:
+    def _sample_loop(self) -> None:
         while not self._over.wait(EVERY):
             frame = sys._current_frames().get(self._target)
-            self.looks.append((perf_counter_ns(), _line_of(frame)))
+            self.samples.append((perf_counter_ns(), _line_of(frame)))
             del frame
 
-    def lines(self, pieces: list[Piece]) -> tuple[HotLine, ...]:
-        """The lines that were seen longest, by the phase that the clock says it was; `pieces` in the order of time."""
-        starts = [start for _, start, _ in pieces]
+    def lines(self, spans: list[PhaseSpan]) -> tuple[HotLine, ...]:
+        """The lines with the most time, with the clock's phase at that time; `spans` in order of time."""
+        starts = [start for _, start, _ in spans]
         seen: Counter[tuple[Place, Phase]] = Counter()
-        first: dict[tuple[str, int], Place] = {}  # a line with a comprehension is two functions' and one line
+        first: dict[tuple[str, int], Place] = {}  # a comprehension is a second function on the same line
         total, before = 0, starts[0] if starts else 0
-        for when, place in self.looks:
+        for when, place in self.samples:
             passed, before = when - before, when
             at = bisect_right(starts, when) - 1
-            if at < 0 or when > pieces[at][2]:
+            if at < 0 or when > spans[at][2]:
                 continue
             total += passed
             if place is not None:
-                seen[first.setdefault((place.path, place.line), place), pieces[at][0]] += passed
+                seen[first.setdefault((place.path, place.line), place), spans[at][0]] += passed
         return tuple(HotLine(place, phase, ns / total) for (place, phase), ns in seen.most_common(SHOWN))
 
 

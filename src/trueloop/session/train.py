@@ -356,7 +356,7 @@ def _note_constant_answer(loop: Loop) -> None:
 def _load_best(loop: Loop, best: str) -> None:
     parts = loop.parts
     try:
-        reading = parts.form.read(parts.saver.store, best)
+        reading = parts.layout.read(parts.saver.store, best)
     except BadCheckpoint as error:
         parts.hooks.noted(f"{error} It was the best one: the model keeps the weights of the last step.")
         return

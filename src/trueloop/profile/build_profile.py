@@ -1,4 +1,4 @@
-"""From what was observed to a profile: facts joined, ceilings put beside them, verdict and advice drawn."""
+"""Build a profile from the observations: join the facts, add the ceilings, derive verdict and advice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch.distributed as dist
 
 from trueloop.profile.advice import advice_for
 from trueloop.profile.ceilings import ceilings_of, machine_name
-from trueloop.profile.clock import no_shorter_than, summary
+from trueloop.profile.clock import extend_to_busy, summary
 from trueloop.profile.compile import compile_facts
 from trueloop.profile.observer import Observer
 from trueloop.profile.verdict import bound_of
 from trueloop.results.profile import Ceilings, Machine, ModuleCost, Operation, Profile, Work
 
-__all__ = ["conclude"]
+__all__ = ["build_profile"]
 
 CONVOLUTIONS: Final = (
     "mkldnn_convolution",
@@ -27,16 +27,15 @@ CONVOLUTIONS: Final = (
     "_slow_conv2d_forward",
     "_conv_depthwise2d",
 )
-"""What takes the time of `convolution`, by whose library computes it."""
+"""Names under which libraries report the time of `convolution`."""
 
 
-def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> Profile:
-    """Called when the run has ended and the observer is removed: the ceilings are measured now, where they are not
-    known."""
+def build_profile(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> Profile:
+    """Call when the run has ended and the observer is removed. Measures the ceilings if they are not cached."""
     steps = summary(observer.clock.steps)
     host = observer.seen.host if observer.seen else None
     if steps is not None and host is not None and host.busy is not None:
-        steps = no_shorter_than(steps, host.busy)
+        steps = extend_to_busy(steps, host.busy)
     device = observer.device
     ceilings = ceilings_of(device) if steps is not None else None
     profile = Profile(
@@ -48,7 +47,7 @@ def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> P
         modules=_modules(observer),
         work=_work(observer, ceilings),
         ceilings=ceilings,
-        memory=observer.kept.memory(observer.counter, observer.peak) if observer.kept else None,
+        memory=observer.tensors.memory(observer.counter, observer.peak) if observer.tensors else None,
         compiled=compile_facts(),
         loading=observer.loading(),
         updating=observer.updating(),
@@ -59,13 +58,14 @@ def conclude(observer: Observer, subject: str, notes: tuple[str, ...] = ()) -> P
         batch=observer.batch_size,
     )
     if profile.mfu is not None and profile.mfu > 1:
-        # No run does more than the most that the machine does: something else was at work when that was measured.
+        # Above the ceiling: other work slowed down the machine when the ceiling was measured.
         ceilings = ceilings_of(device, again=True)
         profile = replace(profile, ceilings=ceilings, work=_work(observer, ceilings))
     return replace(profile, bound=bound_of(profile), advice=advice_for(profile))
 
 
 def _machine(device: torch.device) -> Machine:
+    distributed = dist.is_available() and dist.is_initialized()
     return Machine(
         device=str(device),
         name=machine_name(device),
@@ -73,14 +73,12 @@ def _machine(device: torch.device) -> Machine:
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         python=platform.python_version(),
-        ranks=dist.get_world_size()
-        if dist.is_available() and dist.is_initialized()
-        else int(os.environ.get("WORLD_SIZE", "1")),
+        ranks=dist.get_world_size() if distributed else int(os.environ.get("WORLD_SIZE", "1")),
     )
 
 
 def _operations(observer: Observer) -> tuple[Operation, ...]:
-    """Times are the profiler's, FLOPs and bytes the counter's; both know an operation by its name."""
+    """Times from the profiler, FLOPs and bytes from the counter, joined by the operation's name."""
     if observer.seen is None:
         return ()
     counted = observer.counter.operations if observer.counter else {}
@@ -114,10 +112,8 @@ def _work(observer: Observer, ceilings: Ceilings | None) -> Work | None:
         roof = 0.0
         if ceilings is not None and ceilings.bandwidth:
             top = max(ceilings.flops.values())
-            roof = sum(
-                max(flops / ceilings.flops.get(kind, top), moved / ceilings.bandwidth)
-                for flops, moved, kind in counter.shapes
-            )
+            for flops, moved, kind in counter.shapes:
+                roof += max(flops / ceilings.flops.get(kind, top), moved / ceilings.bandwidth)
         return replace(counter.work(), roof=roof)
     if observer.seen is not None and observer.seen.flops:
         return Work(operations=observer.seen.calls, flops=observer.seen.flops, bytes=0, source="estimated")

@@ -1,4 +1,4 @@
-"""Sums over a profile that the verdict and the advice share. Pure: no torch."""
+"""Costs of one step, for the verdict and the advice. Pure: no torch."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 
 from trueloop.results.profile import Phase, Profile
 
-__all__ = ["Reckoning", "reckon"]
+__all__ = ["StepCosts", "step_costs"]
 
 COMPUTING: Final[tuple[Phase, ...]] = ("forward", "backward", "optimizer", "python", "evaluating")
-"""Phases that are partly Python and partly operations of torch's."""
+"""Phases with both Python and torch operations."""
 COLDEST: Final = 0.5
-"""Share of the host's own work that may be put down to that at most."""
+"""Largest share of the host's work that cold caches may explain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reckoning:
+class StepCosts:
     """Seconds of one step."""
 
     step: float
@@ -24,32 +24,32 @@ class Reckoning:
     copy: float
     communication: float
     python: float
-    """Of the host, outside of torch's operations."""
+    """On the host, outside of torch operations."""
     wrapping: float
-    """Of that, inside of forward, backward and optimizer."""
+    """The part of `python` inside forward, backward and optimizer."""
     operations: float
-    """Of the host, inside of them."""
+    """On the host, inside torch operations."""
     launch: float
-    """What the operations cost by their number alone."""
+    """Launch cost: the number of operations times the cost of a small one."""
     cold: float
-    """What the operations take longer because the loop stands still, or is busy with something else, before them."""
+    """Extra time of the operations because caches got cold while the loop waited or did something else."""
     computing: float
-    """In operations that are limited by arithmetic: on the device, where there is one."""
+    """In compute-bound operations; on the device, if there is one."""
     moving: float
-    """In those that are limited by memory."""
+    """In memory-bound operations."""
 
     @property
     def between(self) -> float:
-        """Python that is none of the model's and the optimizer's."""
+        """Python outside the model and the optimizer."""
         return self.python - self.wrapping
 
     @property
     def rest(self) -> float:
-        """The step without the waiting for data."""
+        """The step without waiting for data."""
         return self.step - self.data
 
 
-def reckon(profile: Profile) -> Reckoning:
+def step_costs(profile: Profile) -> StepCosts:
     steps, host, work, ceilings = profile.steps, profile.host, profile.work, profile.ceilings
     assert steps is not None
     inside = host.inside if host else {}
@@ -58,18 +58,18 @@ def reckon(profile: Profile) -> Reckoning:
         return steps.phases.get(phase, 0.0) * (1 - inside.get(phase, float(phase != "python")))
 
     python = sum(map(outside, COMPUTING))
-    told = steps.phases.get("communication", 0.0)
-    # Between operations of the backward a rank waits for the others: the engine that runs it is no Python.
+    measured = steps.phases.get("communication", 0.0)
+    # Between operations of the backward pass a rank waits for the others: the autograd engine runs no Python.
     waiting = outside("backward") if profile.machine.ranks > 1 else 0.0
     python -= waiting
-    communication = max(told + waiting, host.exchanging if host else 0.0)
-    hidden = communication - told
+    communication = max(measured + waiting, host.exchanging if host else 0.0)
+    hidden = communication - measured
     copy = host.copying if host and host.busy is not None else steps.phases.get("copy", 0.0)
     operations = max(0.0, sum(steps.phases.get(phase, 0.0) for phase in COMPUTING) - python - hidden)
     launch = work.operations * ceilings.launch if work and ceilings else 0.0
     computing, moving = _limits(profile)
     scale = operations / (computing + moving) if host and host.busy is None and computing + moving else 1.0
-    return Reckoning(
+    return StepCosts(
         step=steps.seconds,
         data=steps.phases.get("data", 0.0),
         copy=copy,
@@ -85,8 +85,7 @@ def reckon(profile: Profile) -> Reckoning:
 
 
 def _cold(profile: Profile, own: float) -> float:
-    """Beside a device the host's work is Python and calls, all of which slows down; on a processor it is arithmetic
-    too, which does not."""
+    """With a device, all host work (Python and calls) slows down; on a CPU, the arithmetic does not."""
     work, ceilings = profile.work, profile.ceilings
     if work is None or ceilings is None:
         return 0.0
@@ -94,7 +93,7 @@ def _cold(profile: Profile, own: float) -> float:
 
 
 def _limits(profile: Profile) -> tuple[float, float]:
-    """Seconds in operations above and below the ridge of the roofline; by the profiler's clock."""
+    """Seconds in operations above and below the ridge of the roofline, by the profiler's clock."""
     ridge = profile.ceilings.ridge(profile.precision) if profile.ceilings else 0.0
     computing = sum(each.seconds for each in profile.operations if each.bytes and each.flops / each.bytes >= ridge)
     return computing, sum(each.seconds for each in profile.operations) - computing

@@ -1,4 +1,4 @@
-"""Which checkpoints a path means: a run's folder, its `checkpoints` folder, or one checkpoint. No torch."""
+"""Find the checkpoints that a path refers to: a run's folder, its `checkpoints` folder, or one checkpoint. No torch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trueloop.checkpoint.plan import step_of
 from trueloop.checkpoint.store import MANIFEST, Folder
 from trueloop.errors import BadCheckpoint
 
-__all__ = ["chosen", "find_checkpoints"]
+__all__ = ["best_or_newest", "find_checkpoints"]
 
 
 def find_checkpoints(path: Path) -> tuple[Folder, list[str]]:
-    """Where they lie, and their names, oldest first; at least one."""
+    """Their folder and their names, oldest first; at least one. Raises BadCheckpoint."""
     path = path.absolute() if path.name in ("", "..") else path
     if (path / MANIFEST).is_file() or (path.is_dir() and step_of(path.name) is not None):
         return Folder(path.parent), [path.name]
@@ -21,13 +21,11 @@ def find_checkpoints(path: Path) -> tuple[Folder, list[str]]:
         if names := store.names():
             return store, names
     if not path.exists():
-        raise BadCheckpoint(f"There is no {path}. Nothing was read.")
-    raise BadCheckpoint(
-        f"{path} holds no checkpoint: neither a run, nor a folder of checkpoints, nor one of them. Nothing was read."
-    )
+        raise BadCheckpoint(f"{path} does not exist. Nothing was read.")
+    raise BadCheckpoint(f"{path} holds no checkpoint. Nothing was read: name a run's folder or a checkpoint's folder.")
 
 
-def chosen(store: Folder, names: list[str]) -> str:
-    """The one that a run is known by: its best, or the newest if none is marked."""
+def best_or_newest(store: Folder, names: list[str]) -> str:
+    """The run's best checkpoint, or the newest if none is marked as best."""
     best = store.best() if len(names) > 1 else None
     return best if best in names and best is not None else names[-1]

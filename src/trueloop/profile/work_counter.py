@@ -1,9 +1,7 @@
-"""What one step has to do, operation by operation: FLOPs, bytes, and the tensors that are alive; and what is kept for
-the backward.
+"""Counts the work of one step per operation: FLOPs, bytes, live tensors, and activations kept for the backward pass.
 
-A dispatch mode sees every operation of the step, also those of the backward and of the optimizer, with its tensors. It
-computes nothing itself and changes nothing: each operation is called as it is. It is slow, so it sees one step, which
-is not timed.
+A dispatch mode sees every operation of the step, including the backward pass and the optimizer, with its tensors. It
+changes nothing. It is slow, so it runs for one step, which is not timed.
 """
 
 from __future__ import annotations
@@ -20,22 +18,22 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import flop_registry
 
-from trueloop.profile.scope import Scope
+from trueloop.profile.module_stack import ModuleStack
 from trueloop.results.profile import Phase, Work
 from trueloop.taps.bus import Bus
 from trueloop.taps.tap import Patch
 from trueloop.torch_private.dataloader import LoaderIterator
 from trueloop.torch_private.dispatch import TorchDispatchMode, operator_packet, operator_schema
 
-__all__ = ["Counted", "WorkCounter", "uses_tf32"]
+__all__ = ["WorkCounter", "uses_tf32"]
 
-MADE: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
-"""Operations that make a tensor and write nothing into it."""
+ALLOCATIONS: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operations that allocate a tensor and write nothing into it."""
 
 
 @final
-class Counted:
-    """Of one operation, all its calls."""
+class OperationCount:
+    """Totals over all calls of one operation."""
 
     __slots__ = ("bytes", "calls", "flops")
 
@@ -45,44 +43,44 @@ class Counted:
 
 @final
 class WorkCounter(TorchDispatchMode):
-    """Entered at the end of one step, left at the end of the next."""
+    """Active from the end of one step to the end of the next."""
 
     def __init__(self, bus: Bus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.bus = bus
-        self.scope = Scope()
-        self.operations: defaultdict[str, Counted] = defaultdict(Counted)
+        self.stack = ModuleStack()
+        self.operations: defaultdict[str, OperationCount] = defaultdict(OperationCount)
         """By name: addmm."""
         self.shapes: list[tuple[int, int, str]] = []
-        """Of each operation that computes: its FLOPs, its bytes, its type of number."""
+        """For each computing operation: FLOPs, bytes, dtype."""
         self.flops_by_module: Counter[str] = Counter()
         self.activations: Counter[str] = Counter()
-        """Bytes kept for the backward, by module."""
+        """Bytes kept for the backward pass, by module."""
         self.pointwise = self.pointwise_bytes = self.fused_bytes = self.convolutions = 0
         self.peak, self.peak_module = 0, ""
         self.peak_phase: Phase = "python"
-        """Of tensors that were made in this step, when most of them were alive."""
+        """The phase in which the tensors of this step took the most memory."""
         self.failure = ""
-        """What went wrong with the counting: then nothing more is counted."""
+        """An error of the counter; counting stops after it."""
         self._tf32 = False
         self._alive = 0
         self._known: dict[int, Any] = {}
         self._kept: set[int] = set()
         self._own: set[int] = set()
-        """Parameters and buffers: kept anyway."""
+        """Storages of parameters and buffers: not activations."""
         self._pointwise: set[int] = set()
         self._read: set[tuple[int, str]] = set()
         self._loading = False
-        """A loader makes a batch in this process: that is no work of the step's."""
+        """A loader builds a batch in this process: not counted as work of the step."""
         self._patch: Patch | None = None
         self._hooks = saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
-    # -- life --
+    # -- begin and end --
 
     def begin(self, own: set[int]) -> None:
-        """`own`: where the storages of parameters and buffers lie."""
+        """`own`: data pointers of the storages of parameters and buffers."""
         self._own, self._tf32 = own, uses_tf32()
-        self.scope.install()
+        self.stack.install()
         self._patch = Patch(LoaderIterator, "__next__", self._wrap_next)
         self._hooks.__enter__()
         self.__enter__()  # type: ignore[no-untyped-call]
@@ -90,7 +88,7 @@ class WorkCounter(TorchDispatchMode):
     def end(self) -> None:
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self._hooks.__exit__(None, None, None)
-        self.scope.remove()
+        self.stack.remove()
         if self._patch is not None:
             self._patch.undo()
         self._known.clear()
@@ -104,7 +102,7 @@ class WorkCounter(TorchDispatchMode):
         if not self._loading and not self.failure:
             try:
                 self._count(func, args, kwargs or {}, out)
-            except Exception:  # noqa: BLE001 - the watcher never breaks the run
+            except Exception:  # noqa: BLE001 - the observer never breaks the run
                 self.failure = traceback.format_exc()
         return out
 
@@ -120,29 +118,29 @@ class WorkCounter(TorchDispatchMode):
 
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         name = operator_packet(func).__name__
-        made = list(_tensors(out)) or list(_written(func, args, kwargs))
-        if _is_view(func) or not made:
+        outputs = list(_tensors(out)) or list(_written_tensors(func, args, kwargs))
+        if _is_view(func) or not outputs:
             return
-        for tensor in made:
+        for tensor in outputs:
             self._live(tensor)
-        if name in MADE:
+        if name in ALLOCATIONS:
             return
-        taken = [*_tensors(args), *_tensors(kwargs)]
-        moved = sum(map(_size, taken)) + sum(map(_size, made))
+        inputs = [*_tensors(args), *_tensors(kwargs)]
+        moved = sum(map(_size, inputs)) + sum(map(_size, outputs))
         formula = flop_registry.get(operator_packet(func))
         flops = int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
         row = self.operations[name]
         row.calls, row.flops, row.bytes = row.calls + 1, row.flops + flops, row.bytes + moved
-        self.shapes.append((flops, moved, self._type_of(taken or made)))
+        self.shapes.append((flops, moved, self._type_of(inputs or outputs)))
         self.convolutions += "convolution" in name
-        if flops and (module := self.scope.inside) is not None:
+        if flops and (module := self.stack.inside) is not None:
             self.flops_by_module[module] += flops
-        self._fuse(torch.Tag.pointwise in func.tags, taken, made, moved)
+        self._fuse(torch.Tag.pointwise in func.tags, inputs, outputs, moved)
 
-    def _fuse(self, pointwise: bool, taken: list[Tensor], made: list[Tensor], moved: int) -> None:
-        """Keep account of what would have to be read and written if neighbouring elementwise operations were one."""
+    def _fuse(self, pointwise: bool, inputs: list[Tensor], outputs: list[Tensor], moved: int) -> None:
+        """Count the bytes to read and write if adjacent elementwise operations were fused."""
         phase = self._phase()
-        for tensor in taken:
+        for tensor in inputs:
             key = _key(tensor)
             if pointwise and key not in self._pointwise and (key, phase) not in self._read:
                 self._read.add((key, phase))
@@ -150,16 +148,16 @@ class WorkCounter(TorchDispatchMode):
             elif not pointwise and key in self._pointwise:
                 self._pointwise.discard(key)
                 self.fused_bytes += _size(tensor)
-        for tensor in made:
+        for tensor in outputs:
             key = _key(tensor)
-            if pointwise and key not in self._known:  # written in place, to what was there before the step
+            if pointwise and key not in self._known:  # written in place, into a tensor from before the step
                 self.fused_bytes += _size(tensor)
             (self._pointwise.add if pointwise else self._pointwise.discard)(key)
         if pointwise:
             self.pointwise += 1
             self.pointwise_bytes += moved
 
-    # -- what is alive --
+    # -- live tensors --
 
     def _live(self, tensor: Tensor) -> None:
         key = _key(tensor)
@@ -171,7 +169,7 @@ class WorkCounter(TorchDispatchMode):
         self._known[key].atexit = False
         self._alive += size
         if self._alive > self.peak:
-            self.peak, self.peak_phase, self.peak_module = self._alive, self._phase(), self.scope.inside or ""
+            self.peak, self.peak_phase, self.peak_module = self._alive, self._phase(), self.stack.inside or ""
 
     def _freed(self, key: int, size: int) -> None:
         self._known.pop(key, None)
@@ -181,27 +179,20 @@ class WorkCounter(TorchDispatchMode):
         key = _key(tensor)
         if key and key not in self._own and key not in self._kept:
             self._kept.add(key)
-            self.activations[self.scope.inside or ""] += tensor.untyped_storage().nbytes()
+            self.activations[self.stack.inside or ""] += tensor.untyped_storage().nbytes()
         return tensor
 
     def _phase(self) -> Phase:
-        bus = self.bus
-        return (
-            "backward"
-            if bus.in_backward
-            else "forward"
-            if bus.call is not None
-            else "optimizer"
-            if bus.in_step
-            else "python"
-        )
+        if self.bus.in_backward:
+            return "backward"
+        return "forward" if self.bus.call is not None else "optimizer" if self.bus.in_step else "python"
 
     def _type_of(self, tensors: list[Tensor]) -> str:
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.is_floating_point()]
         kind = kinds[-1] if kinds else "float32"
         return "tf32" if kind == "float32" and self._tf32 and tensors[-1].is_cuda else kind
 
-    # -- in the end --
+    # -- result --
 
     def work(self) -> Work:
         by_type: Counter[str] = Counter()
@@ -221,19 +212,18 @@ class WorkCounter(TorchDispatchMode):
 
 @cache
 def _is_view(func: Any) -> bool:
-    return any(
-        value.alias_info is not None and not value.alias_info.is_write for value in operator_schema(func).returns
-    )
+    aliases = [value.alias_info for value in operator_schema(func).returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    """Of an operation that hands nothing back: what it has written into."""
-    for position, name in _outlets(func):
+def _written_tensors(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    """For an operation without a return value: the tensors it wrote into."""
+    for position, name in _written_arguments(func):
         yield from _tensors(args[position] if position < len(args) else kwargs.get(name))
 
 
 @cache
-def _outlets(func: Any) -> tuple[tuple[int, str], ...]:
+def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
     arguments = enumerate(operator_schema(func).arguments)
     return tuple(
         (at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write
@@ -252,7 +242,7 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 def _size(tensor: Tensor) -> int:
-    """Bytes that an operation has to touch: of an expanded tensor, only what is there."""
+    """Bytes that an operation accesses; for an expanded tensor, the bytes of its storage."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
@@ -261,8 +251,8 @@ def _key(tensor: Tensor) -> int:
 
 
 def uses_tf32() -> bool:
-    """Are products of float32 computed with fewer digits, on devices that can?"""
+    """Whether float32 matrix products may use TF32."""
     try:
         return torch.get_float32_matmul_precision() != "highest"
-    except RuntimeError:  # the script has set it in two ways at once, which torch does not sort out
+    except RuntimeError:  # the script mixes the old and the new setting, which torch rejects
         return False

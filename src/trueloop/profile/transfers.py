@@ -1,5 +1,4 @@
-"""Copies to a device, and values read from it, timed for the clock. With a torch that was built for the CPU alone
-nothing is patched."""
+"""Times copies to a device and reads from it, for the clock. Patches nothing in a CPU-only build of torch."""
 
 from __future__ import annotations
 
@@ -14,24 +13,23 @@ from trueloop.profile.clock import Clock
 from trueloop.taps.bus import Bus
 from trueloop.taps.tap import Patch, is_unwatched
 
-__all__ = ["Traffic"]
+__all__ = ["TransferTimer"]
 
 READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__")
-"""Methods that hand a value to the host, which waits for it."""
+"""Methods that return a value to the host, which waits for it."""
 
 
 @final
-class Traffic:
-    """Stands after the warm-up only: a warning that PyTorch gives once, from C++, must name the user's own frame."""
+class TransferTimer:
+    """Installed after the warm-up: a warning that PyTorch prints once, from C++, must name the user's frame."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self.bus, self.clock = bus, clock
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        if (
-            torch.accelerator.current_accelerator() is not None and not self._patches
-        ):  # what torch was built for, not what is there
+        # current_accelerator() says what torch was built for, not what the machine has.
+        if torch.accelerator.current_accelerator() is not None and not self._patches:
             self._patches = [Patch(Tensor, name, self._wrap_reader) for name in READERS]
             self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
 

@@ -14,7 +14,7 @@ from torch import nn
 from tests.conftest import in_child
 from tests.session.stopping import Words, recipe_of
 from tests.torture.recipes import network
-from trueloop.checkpoint.surgery import Move, operate, plan_surgery, shapes_of
+from trueloop.checkpoint.weight_transfer import Move, apply_transfer, plan_transfer, shapes_of
 from trueloop.checkpoint.weights import read_weights, write_weights
 from trueloop.cli.main import main
 from trueloop.engine.loop import Loop
@@ -27,22 +27,22 @@ OURS = {"backbone.0.weight": (4, 3), "backbone.0.bias": (4,), "head.weight": (2,
 
 
 def test_a_mapping_renames_leaves_out_and_the_plan_says_it_all() -> None:
-    plan = plan_surgery(THEIRS, OURS, {"encoder.*": "backbone.*", "head.*": None})
+    plan = plan_transfer(THEIRS, OURS, {"encoder.*": "backbone.*", "head.*": None})
     assert [move.target for move in plan.loaded] == ["backbone.0.weight", "backbone.0.bias"]
     assert plan.left_out == ("head.weight", "head.bias")
     assert plan.missing == ("head.weight", "head.bias")
     assert not plan.mismatched + plan.reshaped
     assert not plan.unknown
-    assert plan.account() == (
-        "2 of the model's 4 tensors loaded (16 numbers); 2 missing there and left as they were made: head.weight, head.bias; "
-        "2 left out as asked: head.weight, head.bias"
+    assert plan.summary() == (
+        "2 of the model's 4 tensors loaded (16 values); 2 not in the saved weights, not loaded: head.weight, "
+        "head.bias; 2 left out by start_map: head.weight, head.bias"
     )
 
 
 def test_another_size_is_left_as_it_was_made_and_told() -> None:
-    plan = plan_surgery(THEIRS, OURS, {"encoder.*": "backbone.*"})
+    plan = plan_transfer(THEIRS, OURS, {"encoder.*": "backbone.*"})
     assert [str(move) for move in plan.mismatched] == ["head.weight 10x4 -> 2x4", "head.bias 10 -> 2"]
-    assert "2 of another size and left as they were made: head.weight 10x4 -> 2x4, head.bias 10 -> 2" in plan.account()
+    assert "2 of a different size, not loaded: head.weight 10x4 -> 2x4, head.bias 10 -> 2" in plan.summary()
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_only_dimensions_of_one_are_reshaped(before: tuple[int, ...], after: tup
 
 
 def test_names_the_model_does_not_know_are_told() -> None:
-    plan = plan_surgery({"a": (1,), "b": (2,)}, {"a": (1,)}, {})
+    plan = plan_transfer({"a": (1,), "b": (2,)}, {"a": (1,)}, {})
     assert plan.unknown == ("b",)
-    assert "1 unknown to the model and skipped: b" in plan.account()
+    assert "1 not in the model, skipped: b" in plan.summary()
 
 
 def test_the_first_pattern_that_fits_counts() -> None:
     ours = {"x.weight": (4, 3), "backbone.0.bias": (4,)}
-    plan = plan_surgery(THEIRS, ours, {"encoder.0.weight": "x.weight", "encoder.*": "backbone.*", "*": None})
+    plan = plan_transfer(THEIRS, ours, {"encoder.0.weight": "x.weight", "encoder.*": "backbone.*", "*": None})
     assert [move.target for move in plan.loaded] == ["x.weight", "backbone.0.bias"]
     assert plan.left_out == ("head.weight", "head.bias")
 
@@ -76,22 +76,25 @@ def test_the_first_pattern_that_fits_counts() -> None:
 @pytest.mark.parametrize(
     ("mapping", "said"),
     [
-        ({"encodr.*": "backbone.*"}, r"names 'encodr.\*', and no tensor there fits it. Did you mean encoder.\*\?"),
+        (
+            {"encodr.*": "backbone.*"},
+            r"No saved tensor matches the start_map pattern 'encodr.\*'. Did you mean encoder.\*\?",
+        ),
         ({"encoder.*": "backbone.*", "encoder.*.bias*": None}, "each side may have one"),
-        ({"encoder.0.bias": "head.bias"}, "sends both 'encoder.0.bias' and 'head.bias' to 'head.bias'"),
-        ({"*": None}, "No tensor there fits the model"),
+        ({"encoder.0.bias": "head.bias"}, "maps both 'encoder.0.bias' and 'head.bias' to 'head.bias'"),
+        ({"*": None}, "No saved tensor fits the model"),
     ],
 )
 def test_a_mapping_that_cannot_be_meant_is_refused(mapping: dict[str, str | None], said: str) -> None:
     with pytest.raises(BadRecipe, match=rf"{said}.*Nothing was run"):
-        plan_surgery(THEIRS, OURS, mapping)
+        plan_transfer(THEIRS, OURS, mapping)
 
 
 def test_a_wrappers_prefix_is_recognised() -> None:
     with pytest.raises(BadRecipe, match=r'Write start_map=\{"module.\*": "\*"\}'):
-        plan_surgery({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {})
+        plan_transfer({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {})
     assert (
-        len(plan_surgery({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {"module.*": "*"}).loaded)
+        len(plan_transfer({f"module.{name}": shape for name, shape in OURS.items()}, OURS, {"module.*": "*"}).loaded)
         == 4
     )
 
@@ -100,8 +103,8 @@ def test_the_plan_is_carried_out_in_place_with_types_and_shapes_of_the_model() -
     theirs = {"0.weight": torch.randn(4, 3, dtype=torch.float64), "0.bias": torch.randn(4, 1)}
     layer = nn.Linear(3, 4)
     model, held = nn.Sequential(layer), layer.weight
-    plan = plan_surgery(shapes_of(theirs), shapes_of(model.state_dict()), {})
-    operate(plan, theirs, model)
+    plan = plan_transfer(shapes_of(theirs), shapes_of(model.state_dict()), {})
+    apply_transfer(plan, theirs, model)
     assert layer.weight is held
     assert torch.equal(held, theirs["0.weight"].float())
     assert torch.equal(layer.bias, theirs["0.bias"].reshape(4))
@@ -140,7 +143,7 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "empty.pt")
     torch.save(nn.Linear(1, 1), tmp_path / "module.pt")
     (tmp_path / "words.txt").write_text("words")
-    with pytest.raises(BadCheckpoint, match="holds no tensors by name"):
+    with pytest.raises(BadCheckpoint, match="holds no named tensors"):
         read_weights(tmp_path / "empty.pt")
     with pytest.raises(BadCheckpoint, match="not safe to read"):
         read_weights(tmp_path / "module.pt")
@@ -180,8 +183,8 @@ def test_a_run_starts_from_the_weights_it_names_and_says_so(
             "the rest as without start_from"
         )
     assert words.notes == [
-        f"start_from {file}: 7 of the model's 9 tensors loaded (545 numbers); "
-        "2 missing there and left as they were made: 4.weight, 4.bias; 2 left out as asked: 4.bias, 4.weight."
+        f"start_from {file}: 7 of the model's 9 tensors loaded (545 values); "
+        "2 not in the saved weights, not loaded: 4.weight, 4.bias; 2 left out by start_map: 4.bias, 4.weight."
     ]
 
 
@@ -263,7 +266,7 @@ def test_verify_says_which_are_whole(run: Path, tmp_path: Path, capsys: pytest.C
     import shutil
 
     assert main(["checkpoint", "verify", str(run)]) == 0
-    assert capsys.readouterr().out.count("is whole") == len(list((run / "checkpoints").iterdir()))
+    assert capsys.readouterr().out.count("is valid") == len(list((run / "checkpoints").iterdir()))
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (newest(copy) / "training.pt").write_bytes(b"")
@@ -290,12 +293,12 @@ def test_convert_writes_what_others_can_load(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "What about the checkpoint"),
+        ([], "Show, verify or convert?"),
         (["shwo", "x"], "Did you mean show"),
         (["show"], "Which checkpoint"),
-        (["show", "nowhere"], "There is no nowhere"),
-        (["convert", "."], "Into which file"),
-        (["convert", ".", "--to", "x.onnx"], "Into which file"),
+        (["show", "nowhere"], "nowhere does not exist"),
+        (["convert", "."], "Which file?"),
+        (["convert", ".", "--to", "x.onnx"], "Which file?"),
     ],
 )
 def test_wrong_words_are_refused_with_the_right_ones(
@@ -310,5 +313,5 @@ def test_wrong_words_are_refused_with_the_right_ones(
 def test_an_average_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     in_child(lambda: bool(train(recipe_of("resident", epochs=1, warmup=0), name="plain", runs=tmp_path, hooks=[])))
     assert main(["checkpoint", "convert", str(tmp_path / "plain"), "--to", str(tmp_path / "a.pt"), "--ema"]) == 4
-    assert "holds no moving average" in capsys.readouterr().err
+    assert "has no moving average" in capsys.readouterr().err
     assert not (tmp_path / "a.pt").exists()

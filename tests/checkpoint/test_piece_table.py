@@ -18,19 +18,33 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.checkpoint.shards import write_pieces
-from trueloop.checkpoint.contents import TRAINING, read_contents
-from trueloop.checkpoint.newest import newest_by, newest_whole
+from trueloop.checkpoint.contents import TRAINING, newest_valid, read_contents
 from trueloop.checkpoint.plan import name_of
-from trueloop.checkpoint.sharded import Piece, Spread, file_of, group_of, is_sharded, listed, spreads_in
-from trueloop.checkpoint.sharded_tensors import InFiles, InMemory, dtype_of, fitting, put_together, whole_spreads
-from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, sealed, unsealed
+from trueloop.checkpoint.sharded import (
+    Piece,
+    TensorPieces,
+    file_of,
+    group_of,
+    is_sharded,
+    piece_table,
+    read_piece_table,
+)
+from trueloop.checkpoint.sharded_tensors import (
+    FileBlocks,
+    MemoryBlocks,
+    assemble_tensors,
+    check_piece,
+    dtype_of,
+    single_pieces,
+)
+from trueloop.checkpoint.store import MANIFEST, Folder, Memory, Store, seal_json, unseal_json
 from trueloop.errors import BadCheckpoint
 
 PLENTY = {"bytes": 1 << 40, "sha256": ""}
 
 
 @st.composite
-def spreads(draw: st.DrawFn) -> Spread:
+def spreads(draw: st.DrawFn) -> TensorPieces:
     """A tensor cut along some of its dimensions, each into parts of any size: a grid, one file for each cell of it."""
     shape = tuple(draw(st.lists(st.integers(0, 6), max_size=3)))
     cells: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
@@ -40,12 +54,12 @@ def spreads(draw: st.DrawFn) -> Spread:
         cells = [((*start, low), (*size, high - low)) for start, size in cells for low, high in pairwise(ends)]
     order = draw(st.permutations(range(len(cells))))
     pieces = tuple(Piece(file_of("model", rank, len(cells)), *cells[rank]) for rank in order)
-    return Spread(draw(st.sampled_from(["float32", "bfloat16", "int64", "bool"])), shape, pieces)
+    return TensorPieces(draw(st.sampled_from(["float32", "bfloat16", "int64", "bool"])), shape, pieces)
 
 
-def manifest(written: dict[str, Spread]) -> dict[str, Any]:
+def manifest(written: dict[str, TensorPieces]) -> dict[str, Any]:
     files = {piece.file: PLENTY for spread in written.values() for piece in spread.pieces}
-    made: dict[str, Any] = json.loads(json.dumps({**listed(written), "files": files}))
+    made: dict[str, Any] = json.loads(json.dumps({**piece_table(written), "files": files}))
     return made
 
 
@@ -54,15 +68,15 @@ keys = st.text('ab.é/ "', max_size=4).map(lambda name: f"model/{name}")
 
 @given(st.dictionaries(keys, spreads(), max_size=2))
 @settings(max_examples=80)
-def test_any_list_comes_back_from_json_as_it_was(written: dict[str, Spread]) -> None:
-    assert spreads_in(manifest(written), "here") == written
+def test_any_list_comes_back_from_json_as_it_was(written: dict[str, TensorPieces]) -> None:
+    assert read_piece_table(manifest(written), "here") == written
 
 
 @given(spreads())
-def test_what_is_cut_is_put_together_again(spread: Spread) -> None:
+def test_what_is_cut_is_put_together_again(spread: TensorPieces) -> None:
     whole = torch.arange(spread.count).reshape(spread.shape).to(dtype_of(spread, "here"))
     held = [(piece.file, {"a.b": _cut(whole, piece)}) for piece in spread.pieces]
-    found = put_together({"model/a.b": spread}, held, "here")
+    found = assemble_tensors({"model/a.b": spread}, held, "here")
     assert torch.equal(found["model"]["a.b"], whole)
     assert found["model"]["a.b"].dtype == whole.dtype
 
@@ -72,17 +86,17 @@ def _cut(whole: Tensor, piece: Piece) -> Tensor:
 
 
 @given(spreads(), st.data())
-def test_a_list_without_one_of_its_pieces_is_refused(spread: Spread, data: st.DataObject) -> None:
+def test_a_list_without_one_of_its_pieces_is_refused(spread: TensorPieces, data: st.DataObject) -> None:
     lost = data.draw(st.sampled_from(spread.pieces))
     if not all(lost.size):
         return  # an empty piece says nothing
     short = replace(spread, pieces=tuple(piece for piece in spread.pieces if piece is not lost))
     with pytest.raises(BadCheckpoint, match="model/a is not the sum of its pieces"):
-        spreads_in(manifest({"model/a": short}), "here")
+        read_piece_table(manifest({"model/a": short}), "here")
 
 
 @given(spreads(), st.data())
-def test_a_piece_that_is_moved_is_noticed(spread: Spread, data: st.DataObject) -> None:
+def test_a_piece_that_is_moved_is_noticed(spread: TensorPieces, data: st.DataObject) -> None:
     """Beyond the end, or over another one: then some place is empty, and what is there would be whatever was in
     memory."""
     movable = [piece for piece in spread.pieces if piece.size and all(piece.size)]
@@ -96,20 +110,22 @@ def test_a_piece_that_is_moved_is_noticed(spread: Spread, data: st.DataObject) -
         spread, pieces=tuple(replace(each, start=start) if each is piece else each for each in spread.pieces)
     )
     with pytest.raises(BadCheckpoint, match=r"model/a (has|is not)"):
-        spreads_in(manifest({"model/a": moved}), "here")
+        read_piece_table(manifest({"model/a": moved}), "here")
 
 
-OVERLAPPING: list[Spread] = [
-    Spread("float32", (4,), (Piece("a", (0,), (3,)), Piece("b", (2,), (1,)))),
-    Spread("float32", (4, 4), (Piece("a", (0, 0), (2, 4)), Piece("b", (1, 0), (2, 4)))),
-    Spread("float32", (2, 2), (Piece("a", (0, 0), (2, 1)), Piece("b", (0, 1), (1, 1)), Piece("c", (1, 0), (1, 1)))),
+OVERLAPPING: list[TensorPieces] = [
+    TensorPieces("float32", (4,), (Piece("a", (0,), (3,)), Piece("b", (2,), (1,)))),
+    TensorPieces("float32", (4, 4), (Piece("a", (0, 0), (2, 4)), Piece("b", (1, 0), (2, 4)))),
+    TensorPieces(
+        "float32", (2, 2), (Piece("a", (0, 0), (2, 1)), Piece("b", (0, 1), (1, 1)), Piece("c", (1, 0), (1, 1)))
+    ),
 ]
 
 
 @pytest.mark.parametrize("spread", OVERLAPPING, ids=range(len(OVERLAPPING)))
-def test_pieces_of_the_right_size_that_lie_over_one_another_are_refused(spread: Spread) -> None:
-    with pytest.raises(BadCheckpoint, match="model/a has two pieces at one place"):
-        spreads_in(manifest({"model/a": spread}), "here")
+def test_pieces_of_the_right_size_that_lie_over_one_another_are_refused(spread: TensorPieces) -> None:
+    with pytest.raises(BadCheckpoint, match="model/a has overlapping pieces"):
+        read_piece_table(manifest({"model/a": spread}), "here")
 
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -141,19 +157,19 @@ def test_whatever_stands_in_the_place_of_a_row_is_a_row_or_refused(row: Any) -> 
 
 def _read_or_refused(told: Any) -> None:
     try:
-        found = spreads_in(told, "here")
+        found = read_piece_table(told, "here")
     except BadCheckpoint as error:
         found, said = {}, str(error)
     else:
-        said = "here is not to be trusted: of all this nothing."
-    assert said.startswith("here is not to be trusted: ")
+        said = "here is invalid: of all this nothing."
+    assert said.startswith("here is invalid: ")
     assert said.endswith(".")
     for spread in found.values():
         assert spread.count == sum(_count(piece) for piece in spread.pieces)
 
 
 def _count(piece: Piece) -> int:
-    return Spread("", piece.size, ()).count
+    return TensorPieces("", piece.size, ()).count
 
 
 # -- what a file may hold --
@@ -162,14 +178,14 @@ def _count(piece: Piece) -> int:
 @pytest.mark.parametrize(("room", "fits"), [(5, False), (6, True)])
 def test_a_piece_of_more_numbers_than_its_file_has_bytes_is_refused_before_room_is_made(room: int, fits: bool) -> None:
     told = {
-        **listed({"model/a": Spread("int8", (2, 3), (Piece("a", (0, 0), (2, 3)),))}),
+        **piece_table({"model/a": TensorPieces("int8", (2, 3), (Piece("a", (0, 0), (2, 3)),))}),
         "files": {"a": {"bytes": room}},
     }
     if fits:
-        assert spreads_in(told, "here")
+        assert read_piece_table(told, "here")
         return
-    with pytest.raises(BadCheckpoint, match="model/a has a piece that its file cannot hold"):
-        spreads_in(told, "here")
+    with pytest.raises(BadCheckpoint, match="model/a has a piece that is larger than its file"):
+        read_piece_table(told, "here")
 
 
 @pytest.mark.parametrize("size", ["many", None, 1.5, [3]])
@@ -178,15 +194,15 @@ def test_a_size_of_a_file_that_is_no_number_is_refused(tmp_path: Path, size: Any
     folder = Folder(tmp_path)
     name = write_pieces(folder, 10)
     _resealed(folder, name, lambda told: told["files"]["model-0-of-2.safetensors"].update(bytes=size))
-    with pytest.raises(BadCheckpoint, match="not to be trusted"):
+    with pytest.raises(BadCheckpoint, match="is invalid"):
         read_contents(folder, name)
 
 
 def _resealed(folder: Folder, name: str, change: Callable[[dict[str, Any]], object]) -> None:
     file = folder.folder / name / MANIFEST
-    told = unsealed(file.read_bytes(), "")
+    told = unseal_json(file.read_bytes(), "")
     change(told)
-    file.write_bytes(sealed(told))
+    file.write_bytes(seal_json(told))
 
 
 def test_a_piece_in_a_file_that_holds_no_pieces_is_refused(tmp_path: Path) -> None:
@@ -199,9 +215,9 @@ def test_a_piece_in_a_file_that_holds_no_pieces_is_refused(tmp_path: Path) -> No
 
 
 def test_a_file_that_does_not_come_leaves_no_tensor_half_made() -> None:
-    spread = Spread("float32", (4,), (Piece("first", (0,), (2,)), Piece("second", (2,), (2,))))
+    spread = TensorPieces("float32", (4,), (Piece("first", (0,), (2,)), Piece("second", (2,), (2,))))
     with pytest.raises(BadCheckpoint, match="model/a"):
-        put_together({"model/a": spread}, [("first", {"a": torch.ones(2)})], "here")
+        assemble_tensors({"model/a": spread}, [("first", {"a": torch.ones(2)})], "here")
 
 
 # -- one piece --
@@ -218,26 +234,26 @@ def test_a_file_that_does_not_come_leaves_no_tensor_half_made() -> None:
 def test_a_file_that_holds_something_else_says_what(found: Tensor | None, words: str) -> None:
     with pytest.raises(
         BadCheckpoint,
-        match=rf"here/f is not to be trusted: for model/a it {words}, the manifest names torch.float32 of \(2,\)",
+        match=rf"here/f is invalid: for model/a it {words}, the manifest says torch.float32 of \(2,\)",
     ):
-        fitting(found, Piece("f", (0,), (2,)), torch.float32, "here/f", "model/a")
+        check_piece(found, Piece("f", (0,), (2,)), torch.float32, "here/f", "model/a")
     good = torch.zeros(2)
-    assert fitting(good, Piece("f", (0,), (2,)), torch.float32, "here/f", "model/a") is good
+    assert check_piece(good, Piece("f", (0,), (2,)), torch.float32, "here/f", "model/a") is good
 
 
 @pytest.mark.parametrize("word", ["load", "nn", "no_such", "", "Tensor", "float32 "])
 def test_words_that_are_no_type_of_number_are_refused(word: str) -> None:
-    with pytest.raises(BadCheckpoint, match="a format of numbers that this torch does not have"):
-        dtype_of(Spread(word, (), ()), "here")
+    with pytest.raises(BadCheckpoint, match="a dtype that this torch does not have"):
+        dtype_of(TensorPieces(word, (), ()), "here")
 
 
 @given(st.lists(st.integers(0, 4), max_size=3), st.data())
 def test_every_block_of_a_whole_tensor_can_be_had(shape: list[int], data: st.DataObject) -> None:
     whole = torch.arange(torch.Size(shape).numel()).reshape(shape)
-    (spread,) = whole_spreads({"model/a": whole}).values()
+    (spread,) = single_pieces({"model/a": whole}).values()
     start = tuple(data.draw(st.integers(0, length)) for length in shape)
     size = tuple(data.draw(st.integers(0, length - at)) for length, at in zip(shape, start, strict=True))
-    found = InMemory({"model/a": whole}).block("model/a", spread.pieces[0], start, size)
+    found = MemoryBlocks({"model/a": whole}).block("model/a", spread.pieces[0], start, size)
     assert torch.equal(found, _cut(whole, Piece("", start, size)))
     assert spread.pieces[0] == Piece("", (0,) * len(shape), tuple(shape))
 
@@ -245,7 +261,7 @@ def test_every_block_of_a_whole_tensor_can_be_had(shape: list[int], data: st.Dat
 def test_a_file_is_opened_once_for_all_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(tmp_path)
     name = write_pieces(folder, 10)
-    told = spreads_in(folder.manifest(name), "here")
+    told = read_piece_table(folder.manifest(name), "here")
     opened: list[str] = []
     really = safetensors.safe_open
 
@@ -254,7 +270,7 @@ def test_a_file_is_opened_once_for_all_its_blocks(tmp_path: Path, monkeypatch: p
         return really(path, **options)
 
     monkeypatch.setattr(safetensors, "safe_open", counted)
-    blocks = InFiles(folder.folder / name)
+    blocks = FileBlocks(folder.folder / name)
     for key in ("model/layer.weight", "model/layer.bias", "model/layer.weight"):
         piece = told[key].pieces[0]
         assert blocks.block(key, piece, (0,) * len(piece.size), piece.size).shape == piece.size
@@ -301,17 +317,17 @@ def test_the_newest_that_can_be_read_is_taken_and_those_after_it_are_told_of_fro
     for step in (30, 10, 20):
         write_pieces(store, step)
     names = [name_of(step) for step in (10, 20, 30)]
-    assert newest_by(store, broken()) == (names[2], f"what {names[2]} holds", [])
-    assert newest_by(store, broken(*names[1:])) == (
+    assert newest_valid(store, broken()) == (names[2], f"what {names[2]} holds", [])
+    assert newest_valid(store, broken(*names[1:])) == (
         names[0],
         f"what {names[0]} holds",
         [f"{names[2]} is damaged.", f"{names[1]} is damaged."],
     )
-    assert newest_by(store, broken(*names)) == (None, None, [f"{name} is damaged." for name in reversed(names)])
+    assert newest_valid(store, broken(*names)) == (None, None, [f"{name} is damaged." for name in reversed(names)])
 
 
 def test_where_there_is_none_there_is_nothing_to_tell() -> None:
-    assert newest_whole(Memory()) == (None, None, [])
+    assert newest_valid(Memory(), read_contents) == (None, None, [])
 
 
 def test_what_is_no_damage_is_not_passed_over() -> None:
@@ -322,4 +338,4 @@ def test_what_is_no_damage_is_not_passed_over() -> None:
         raise PermissionError(13, "Permission denied")
 
     with pytest.raises(PermissionError):
-        newest_by(store, read)
+        newest_valid(store, read)

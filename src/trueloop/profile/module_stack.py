@@ -1,5 +1,4 @@
-"""Which module is it? Hooks of torch's own around every call of a module, for the few steps that ask; a compiled model
-is left alone."""
+"""Tracks the module that is running, by torch's global module hooks. Not used with compiled models."""
 
 from __future__ import annotations
 
@@ -9,23 +8,25 @@ from typing import Any, final
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-__all__ = ["Scope"]
+__all__ = ["ModuleStack"]
 
 
 @final
-class Scope:
-    """The modules under way, outermost first, by their names in the model."""
+class ModuleStack:
+    """The running modules, outermost first, by their names in the model."""
 
-    def __init__(self, entered: Callable[[str], Any] | None = None, left: Callable[[Any], None] | None = None) -> None:
+    def __init__(
+        self, on_enter: Callable[[str], Any] | None = None, on_leave: Callable[[Any], None] | None = None
+    ) -> None:
         self.names: dict[int, str] = {}
         self.kinds: dict[str, str] = {}
         self._stack: list[tuple[int, Any]] = []
-        self._entered, self._left = entered, left
+        self._on_enter, self._on_leave = on_enter, on_leave
         self._handles: list[Any] = []
 
     @property
     def inside(self) -> str | None:
-        """The innermost module; None outside of all."""
+        """The innermost module; None outside of all modules."""
         return self.names.get(self._stack[-1][0]) if self._stack else None
 
     def install(self) -> None:
@@ -47,7 +48,7 @@ class Scope:
                 self.names[id(part)] = name
                 self.kinds.setdefault(name, type(part).__name__)
         name = self.names.get(id(module), "")
-        self._stack.append((id(module), self._entered(name) if self._entered else None))
+        self._stack.append((id(module), self._on_enter(name) if self._on_enter else None))
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
         while self._stack:
@@ -58,5 +59,5 @@ class Scope:
 
     def _leave(self) -> None:
         _, token = self._stack.pop()
-        if self._left is not None:
-            self._left(token)
+        if self._on_leave is not None:
+            self._on_leave(token)

@@ -1,8 +1,6 @@
-"""Some steps under PyTorch's profiler: which operations and modules take the time, how busy the device is, and what
-lies outside of torch.
+"""Some steps under PyTorch's profiler: time per operation and module, device utilization, and time outside of torch.
 
-The profiler itself costs time, on the host. So its seconds are used as shares (of a phase, of all operations), or are
-the device's.
+The profiler slows down the host. So its host times are used only as shares (of a phase, of all operations).
 """
 
 from __future__ import annotations
@@ -18,25 +16,25 @@ from typing import Any, Final, final
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from trueloop.profile.clock import Piece
-from trueloop.profile.scope import Scope
+from trueloop.profile.clock import PhaseSpan
+from trueloop.profile.module_stack import ModuleStack
 from trueloop.results.profile import Host, ModuleCost, Operation, Phase, Span
 from trueloop.torch_private.profiler import DeviceType
 
-__all__ = ["Seen", "Window"]
+__all__ = ["ProfilerWindow", "WindowResult"]
 
 MODULE: Final = "nn: "
-"""What our marks in the trace begin with; the name of the module follows."""
+"""Prefix of trueloop's marks in the trace; the name of the module follows."""
 BACKWARD: Final = "autograd::engine::evaluate_function: "
 SHOWN: Final = 400
-"""Spans of the timeline that are kept: more cannot be told apart in a picture."""
+"""Maximum number of spans in the timeline: more are indistinguishable in a chart."""
 DRAWN_STEPS: Final = 3
 Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of the profiler's."""
+    """One event of the profiler."""
 
     name: str
     start: int
@@ -44,17 +42,17 @@ class _Entry:
     thread: int
     sequence: int
     mark: bool
-    """Somebody's note, not an operation."""
+    """An annotation, not an operation."""
     own: int
     linked: int
-    """The operation that launched it: of what ran on the device."""
+    """For device entries: the operation that launched it."""
     device: bool
     flops: int
 
 
 @dataclass(slots=True)
-class Seen:
-    """What the window has shown, in seconds of one step."""
+class WindowResult:
+    """Results of the window, in seconds per step."""
 
     host: Host
     operations: list[Operation]
@@ -72,28 +70,28 @@ class _Sums:
 
 
 @final
-class Window:
-    """Between `start` and `stop`, at the ends of steps."""
+class ProfilerWindow:
+    """Profiles between `start` and `stop`, both called at the end of a step."""
 
     def __init__(self, *, cuda: bool, shapes: bool, modules: bool) -> None:
         self.cuda = cuda
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
         self.profiler = profile(activities=activities, record_shapes=shapes, with_flops=shapes)
-        self.scope = Scope(_enter, _leave) if modules else None
+        self.stack = ModuleStack(_enter, _leave) if modules else None
         self._offset = 0
-        """From the clock's time to the profiler's."""
+        """Offset from the clock's time to the profiler's."""
 
     def start(self) -> None:
         if self.cuda:
             torch.cuda.synchronize()
         self.profiler.start()
         self._offset = time_ns() - perf_counter_ns()
-        if self.scope is not None:
-            self.scope.install()
+        if self.stack is not None:
+            self.stack.install()
 
     def stop(self) -> None:
-        if self.scope is not None:
-            self.scope.remove()
+        if self.stack is not None:
+            self.stack.remove()
         if self.cuda:
             torch.cuda.synchronize()
         self.profiler.stop()
@@ -102,27 +100,20 @@ class Window:
         """For chrome://tracing and ui.perfetto.dev."""
         self.profiler.export_chrome_trace(str(file))
 
-    def seen(self, pieces: list[Piece], steps: int) -> Seen:
-        """`pieces`: what the clock says of the same steps."""
+    def result(self, spans: list[PhaseSpan], steps: int) -> WindowResult:
+        """`spans`: the clock's phases of the same steps."""
         entries = list(self._entries())
-        moved: list[Piece] = [(phase, start + self._offset, end + self._offset) for phase, start, end in pieces]
+        moved: list[PhaseSpan] = [(phase, start + self._offset, end + self._offset) for phase, start, end in spans]
         host = [each for each in entries if not each.device]
         device = [each for each in entries if each.device and not each.mark]
         loading = _merged((start, end) for phase, start, end in moved if phase == "data")
         sums = _Sums()
         on_device = _by_launcher(device) if device else None
-        kinds = self.scope.kinds if self.scope else {}
+        kinds = self.stack.kinds if self.stack else {}
+        owners = _modules_of(host)
+        counted = [each for each in host if not _overlap((each.start, each.start + 1), loading)]
         for thread in {each.thread for each in host}:
-            _walk(
-                [
-                    each
-                    for each in host
-                    if each.thread == thread and not _overlap((each.start, each.start + 1), loading)
-                ],
-                on_device,
-                sums,
-                _modules_of(host),
-            )
+            _walk([each for each in counted if each.thread == thread], on_device, sums, owners)
         operations = sorted(
             (Operation(name, sums.calls[name] / steps, ns / 1e9 / steps) for name, ns in sums.self_ns.items()),
             key=lambda op: -op.seconds,
@@ -131,7 +122,7 @@ class Window:
             ModuleCost(name, kinds.get(name, ""), forward / 1e9 / steps, backward / 1e9 / steps)
             for name, (forward, backward) in sums.modules.items()
         ]
-        return Seen(
+        return WindowResult(
             host=_host(host, device, moved, steps),
             operations=operations,
             modules=sorted(modules, key=lambda each: -(each.forward + each.backward)),
@@ -171,31 +162,28 @@ def _leave(mark: Any) -> None:
 
 
 def _is_mark(event: Any, name: str) -> bool:
-    noted: bool = (
-        event.is_user_annotation() if hasattr(event, "is_user_annotation") else False
-    )  # torch's own object, of any version
-    return noted or event.scope() == 7 or name.startswith((MODULE, "Optimizer.", "enumerate(DataLoader)"))
+    annotated: bool = hasattr(event, "is_user_annotation") and event.is_user_annotation()  # not in every torch version
+    return annotated or event.scope() == 7 or name.startswith((MODULE, "Optimizer.", "enumerate(DataLoader)"))
 
 
-# -- who took the time --
+# -- time per operation and module --
 
 
 def _by_launcher(device: list[_Entry]) -> Counter[int]:
-    """Nanoseconds on the device, by the operation that launched them."""
-    found: Counter[int] = Counter()
+    """Nanoseconds on the device by launching operation."""
+    total: Counter[int] = Counter()
     for each in device:
-        found[each.linked] += each.end - each.start
-    return found
+        total[each.linked] += each.end - each.start
+    return total
 
 
 def _modules_of(host: list[_Entry]) -> dict[int, str]:
-    """The module of each forward operation, by the number that its backward has too."""
+    """The module of each forward operation, by the sequence number that it shares with its backward."""
     found: dict[int, str] = {}
     for thread in {each.thread for each in host}:
         under: list[tuple[int, str]] = []
-        for each in sorted(
-            (entry for entry in host if entry.thread == thread), key=lambda entry: (entry.start, -entry.end)
-        ):
+        own = [each for each in host if each.thread == thread]
+        for each in sorted(own, key=lambda entry: (entry.start, -entry.end)):
             while under and under[-1][0] <= each.start:
                 under.pop()
             if each.name.startswith(MODULE):
@@ -206,8 +194,8 @@ def _modules_of(host: list[_Entry]) -> dict[int, str]:
 
 
 def _walk(entries: list[_Entry], on_device: Counter[int] | None, sums: _Sums, modules: dict[int, str]) -> None:
-    """One thread: each operation's own time, charged to its name and to its module."""
-    stack: list[list[Any]] = []  # entry, nanoseconds of its children, module, is it backward
+    """One thread: charge each operation's self time to its name and to its module."""
+    stack: list[list[Any]] = []  # entry, nanoseconds of its children, module, whether it is backward
 
     def close() -> None:
         entry, children, module, backward = stack.pop()
@@ -215,10 +203,8 @@ def _walk(entries: list[_Entry], on_device: Counter[int] | None, sums: _Sums, mo
             stack[-1][1] += entry.end - entry.start
         if entry.mark:
             return
-        name = _shown(entry.name)
-        launched = (
-            on_device.get(entry.own, 0) if on_device and name else 0
-        )  # calls of the driver are numbered for themselves
+        name = _operation_name(entry.name)
+        launched = on_device.get(entry.own, 0) if on_device and name else 0  # driver calls have their own numbers
         own = max(0, entry.end - entry.start - children) if on_device is None else launched
         if name:
             sums.self_ns[name] += own
@@ -239,38 +225,35 @@ def _walk(entries: list[_Entry], on_device: Counter[int] | None, sums: _Sums, mo
         close()
 
 
-def _shown(name: str) -> str:
-    """The name of an operation; empty for what is the profiler's or the driver's own."""
+def _operation_name(name: str) -> str:
+    """The name of an operation; empty for entries of the profiler or the driver."""
     if name.startswith((BACKWARD, "cu", "hip")):
         return ""
     if name.startswith(("Torch-Compiled Region", "CompiledFunction")):
         return "compiled region"
-    if "::" in name:
-        return name.removeprefix("aten::")
-    return ""
+    return name.removeprefix("aten::") if "::" in name else ""
 
 
 # -- host and device --
 
 
-def _host(host: list[_Entry], device: list[_Entry], pieces: list[Piece], steps: int) -> Host:
-    inside = _merged((each.start, each.end) for each in host if not each.mark and not _is_exchange(each.name))
+def _host(host: list[_Entry], device: list[_Entry], spans: list[PhaseSpan], steps: int) -> Host:
+    inside = _merged((each.start, each.end) for each in host if not each.mark and not _is_communication(each.name))
     spent: Counter[Phase] = Counter()
     covered: Counter[Phase] = Counter()
-    for phase, start, end in pieces:
+    for phase, start, end in spans:
         spent[phase] += end - start
         covered[phase] += _overlap((start, end), inside)
-    kernels = _merged(
-        (each.start, each.end) for each in device if not _is_exchange(each.name) and not _is_upload(each.name)
-    )
+    computing = [each for each in device if not _is_communication(each.name) and not _is_upload(each.name)]
+    kernels = _merged((each.start, each.end) for each in computing)
     copies = _merged((each.start, each.end) for each in device if _is_upload(each.name))
-    exchanges = _merged((each.start, each.end) for each in (device or host) if _is_exchange(each.name))
+    exchanges = _merged((each.start, each.end) for each in (device or host) if _is_communication(each.name))
     own = kernels if device else inside
     per_step = 1e9 * steps
     return Host(
         steps=steps,
         inside={phase: covered[phase] / ns for phase, ns in spent.items() if ns},
-        launches=len([each for each in device if not _is_upload(each.name)]) / steps,
+        launches=sum(not _is_upload(each.name) for each in device) / steps,
         busy=_length(_merged([*kernels, *copies, *exchanges])) / per_step if device else None,
         copying=(_length(copies) - sum(_overlap(each, kernels) for each in copies)) / per_step,
         exchanging=(_length(exchanges) - sum(_overlap(each, own) for each in exchanges)) / per_step,
@@ -281,18 +264,18 @@ def _is_upload(name: str) -> bool:
     return name.startswith("Memcpy HtoD")
 
 
-def _is_exchange(name: str) -> bool:
+def _is_communication(name: str) -> bool:
     return name.startswith(("nccl", "gloo:", "c10d::"))
 
 
 def _merged(intervals: Iterable[Interval]) -> list[Interval]:
-    found: list[Interval] = []
+    merged: list[Interval] = []
     for start, end in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         elif end > start:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def _length(merged: list[Interval]) -> int:
@@ -300,7 +283,7 @@ def _length(merged: list[Interval]) -> int:
 
 
 def _overlap(one: Interval, merged: list[Interval]) -> int:
-    """How much of one interval is covered."""
+    """Covered length of one interval."""
     at = max(0, bisect_right(merged, (one[0], 1 << 63)) - 1)
     total = 0
     while at < len(merged) and merged[at][0] < one[1]:
@@ -309,29 +292,25 @@ def _overlap(one: Interval, merged: list[Interval]) -> int:
     return total
 
 
-# -- the picture --
+# -- the timeline --
 
 
-def _timeline(pieces: list[Piece], device: list[_Entry]) -> list[Span]:
-    """The first steps of the window: what the host was at, and beside it the device."""
-    ends = [end for phase, _, end in pieces if phase == "optimizer"]
-    if not pieces or not ends:
+def _timeline(spans: list[PhaseSpan], device: list[_Entry]) -> list[Span]:
+    """The first steps of the window: phases of the host, kernels and copies of the device."""
+    ends = [end for phase, _, end in spans if phase == "optimizer"]
+    if not spans or not ends:
         return []
-    origin, until = pieces[0][1], ends[min(len(ends), DRAWN_STEPS) - 1]
+    origin, until = spans[0][1], ends[min(len(ends), DRAWN_STEPS) - 1]
 
     def span(lane: str, name: str, start: int, end: int) -> Span:
         return Span(lane, name, (start - origin) / 1e9, (end - origin) / 1e9)
 
-    host = [span("host", phase, start, end) for phase, start, end in pieces if start < until]
+    host = [span("host", phase, start, end) for phase, start, end in spans if start < until]
     shown = [each for each in device if origin <= each.start < until]
-    copies = [
-        span("copy", "copy", *each) for each in _merged((one.start, one.end) for one in shown if _is_upload(one.name))
-    ]
-    kernels = [
-        span("device", "kernels", *each)
-        for each in _merged((one.start, one.end) for one in shown if not _is_upload(one.name))
-    ]
-    return [*_longest(host), *_longest(kernels), *_longest(copies)]
+    uploads = _merged((each.start, each.end) for each in shown if _is_upload(each.name))
+    kernels = _merged((each.start, each.end) for each in shown if not _is_upload(each.name))
+    busy = [span("device", "kernels", *each) for each in kernels]
+    return [*_longest(host), *_longest(busy), *_longest([span("copy", "copy", *each) for each in uploads])]
 
 
 def _longest(spans: list[Span]) -> list[Span]:

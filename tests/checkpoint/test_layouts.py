@@ -15,11 +15,11 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 
 from tests.parallel.one import world_of_one
 from trueloop.checkpoint.contents import Contents
-from trueloop.checkpoint.form import Form, InOne, Reading, WholeReading, form_of
+from trueloop.checkpoint.layout import CheckpointReader, FullLayout, FullReader, Layout, layout_for
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.saver import Saver
-from trueloop.checkpoint.sharded import is_sharded, spreads_in
-from trueloop.checkpoint.sharded_contents import InPieces, Opened, Pieces, _settled
+from trueloop.checkpoint.sharded import is_sharded, read_piece_table
+from trueloop.checkpoint.sharded_contents import ShardedLayout, ShardedReader, ShardedSnapshot, _reduce_partial
 from trueloop.checkpoint.store import Folder, Memory, Store
 from trueloop.errors import BadCheckpoint, CannotSave
 from trueloop.parallel.peers import Alone
@@ -66,8 +66,8 @@ def trained(scale: float = 1.0, steps: int = 2) -> tuple[Net, torch.optim.AdamW]
     return net, optimizer
 
 
-def pieces() -> InPieces:
-    return InPieces(Alone())
+def pieces() -> ShardedLayout:
+    return ShardedLayout(Alone())
 
 
 def same(one: Any, other: Any) -> bool:
@@ -80,13 +80,15 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def written(store: Store, form: Form, net: nn.Module, optimizer: torch.optim.Optimizer, **models: nn.Module) -> None:
-    snapshot = form.taken(ABOUT, {"model": net, **models}, optimizer, {"state": {"step": 10}, "draws": torch.arange(3)})
+def written(store: Store, form: Layout, net: nn.Module, optimizer: torch.optim.Optimizer, **models: nn.Module) -> None:
+    snapshot = form.snapshot(
+        ABOUT, {"model": net, **models}, optimizer, {"state": {"step": 10}, "draws": torch.arange(3)}
+    )
     assert snapshot is not None
     assert snapshot.write(store, NAME) == store.where(NAME)
 
 
-FORMS: dict[str, Callable[[], Form]] = {"whole": InOne, "pieces": pieces}
+FORMS: dict[str, Callable[[], Layout]] = {"whole": FullLayout, "pieces": pieces}
 
 
 @pytest.mark.parametrize("writing", FORMS)
@@ -124,7 +126,9 @@ def test_a_model_with_a_weight_more_is_of_another_run(tmp_path: Path) -> None:
     written(store, pieces(), *trained())
     other = Net()
     other.more = nn.Parameter(torch.zeros(1))
-    with pytest.raises(BadCheckpoint, match=r"holds no model/more: it is of another model\. Nothing was loaded\."):
+    with pytest.raises(
+        BadCheckpoint, match=r"holds no model/more: it was saved from a different model\. Nothing was loaded\."
+    ):
         pieces().read(store, NAME).fill_model("model", other)
 
 
@@ -140,14 +144,14 @@ def test_a_weight_of_another_size_is_a_sentence_too(tmp_path: Path) -> None:
 def test_a_snapshot_in_pieces_does_not_change_while_the_training_goes_on(tmp_path: Path) -> None:
     store = Folder(tmp_path)
     net, optimizer = trained()
-    taken = pieces().taken(ABOUT, {"model": net}, optimizer, {})
+    taken = pieces().snapshot(ABOUT, {"model": net}, optimizer, {})
     before = float(net.gain.detach())
     with torch.no_grad():
         net.gain.fill_(99.0)
         optimizer.state[net.gain]["exp_avg"].fill_(99.0)
     taken.write(store, NAME)
     back, others = trained(2.0)
-    found = InOne().read(store, NAME)
+    found = FullLayout().read(store, NAME)
     found.fill_model("model", back)
     found.fill_optimizer(others)
     assert back.gain.item() == before
@@ -157,7 +161,7 @@ def test_a_snapshot_in_pieces_does_not_change_while_the_training_goes_on(tmp_pat
 def test_every_tensor_is_listed_under_its_group_with_its_shape_and_type(tmp_path: Path) -> None:
     store = Folder(tmp_path)
     written(store, pieces(), *trained())
-    told = spreads_in(store.manifest(NAME), "here")
+    told = read_piece_table(store.manifest(NAME), "here")
     assert {key: (spread.dtype, spread.shape) for key, spread in told.items() if key.startswith("model/")} == {
         "model/weight": ("float32", (3, 2)),
         "model/gain": ("float32", ()),
@@ -193,13 +197,13 @@ def test_a_parameter_in_parts_is_filled_in_parts(tmp_path: Path) -> None:
 def test_a_sum_that_has_not_been_made_is_made_before_it_is_cut() -> None:
     mesh = init_device_mesh("cpu", (1,))
     pending = DTensor.from_local(torch.ones(3), mesh, [Partial()], run_check=False)
-    made = _settled(pending)
+    made = _reduce_partial(pending)
     assert isinstance(made, DTensor)
     assert made.placements == (Replicate(),)
     split = distribute_tensor(torch.ones(3), mesh, [Shard(0)])
-    assert _settled(split) is split
+    assert _reduce_partial(split) is split
     plain = torch.ones(3)
-    assert _settled(plain) is plain
+    assert _reduce_partial(plain) is plain
 
 
 # -- which form --
@@ -223,40 +227,40 @@ class InParts(Strategy):
 
 
 def test_pieces_are_for_processes_that_hold_parts_and_share_a_folder(tmp_path: Path) -> None:
-    assert isinstance(form_of(Single(), Folder(tmp_path)), InOne)
-    assert isinstance(form_of(InParts(), Memory()), InOne)
-    assert isinstance(form_of(InParts(), Folder(tmp_path)), InPieces)
-    assert InOne().any_failed is None
+    assert isinstance(layout_for(Single(), Folder(tmp_path)), FullLayout)
+    assert isinstance(layout_for(InParts(), Memory()), FullLayout)
+    assert isinstance(layout_for(InParts(), Folder(tmp_path)), ShardedLayout)
+    assert FullLayout().any_failed is None
     assert pieces().any_failed(True) is True
 
 
 def test_only_the_first_process_writes_the_whole() -> None:
     net, optimizer = trained()
-    assert InOne(InParts(rank=1)).taken(ABOUT, {"model": net}, optimizer, {}) is None
-    assert isinstance(InOne(InParts(rank=0)).taken(ABOUT, {"model": net}, optimizer, {}), Contents)
+    assert FullLayout(InParts(rank=1)).snapshot(ABOUT, {"model": net}, optimizer, {}) is None
+    assert isinstance(FullLayout(InParts(rank=0)).snapshot(ABOUT, {"model": net}, optimizer, {}), Contents)
 
 
 def test_pieces_that_lie_in_the_memory_of_others_cannot_be_read() -> None:
     store = Memory()
     written(store, pieces(), *trained())
     with pytest.raises(
-        BadCheckpoint, match="lies in the memory of several processes: none of them can read the others' pieces"
+        BadCheckpoint, match="is in the memory of several processes, which cannot read each other's pieces"
     ):
         pieces().read(store, NAME)
 
 
 def test_a_checkpoint_that_is_not_there_is_missing_for_both(tmp_path: Path) -> None:
-    for form in (InOne(), pieces()):
+    for form in (FullLayout(), pieces()):
         with pytest.raises(BadCheckpoint, match="is missing"):
             form.read(Folder(tmp_path), NAME)
 
 
 def test_readings_are_of_one_kind(tmp_path: Path) -> None:
     store = Folder(tmp_path)
-    written(store, InOne(), *trained())
-    assert isinstance(InOne().read(store, NAME), WholeReading)
-    assert isinstance(pieces().read(store, NAME), Opened)
-    assert all(isinstance(form.read(store, NAME), Reading) for form in (InOne(), pieces()))
+    written(store, FullLayout(), *trained())
+    assert isinstance(FullLayout().read(store, NAME), FullReader)
+    assert isinstance(pieces().read(store, NAME), ShardedReader)
+    assert all(isinstance(form.read(store, NAME), CheckpointReader) for form in (FullLayout(), pieces()))
 
 
 # -- a disk that refuses --
@@ -273,7 +277,7 @@ def test_a_disk_that_is_full_leaves_nothing_half_written_and_the_reason_is_told(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Folder, "put", full)
-    later = pieces().taken({"step": 20, "best_step": None}, {"model": net}, optimizer, {})
+    later = pieces().snapshot({"step": 20, "best_step": None}, {"model": net}, optimizer, {})
     with pytest.raises(
         CannotSave,
         match=rf"step-00000020 could not be written \(process 0: No space left on device\); .*{NAME} is untouched",
@@ -289,8 +293,8 @@ def test_what_is_superfluous_goes_after_a_save_in_pieces(tmp_path: Path) -> None
     form = pieces()
     assert saver.newest_step() is None
     for step, best in ((10, 10), (20, 10), (30, 10)):
-        snapshot = form.taken({"step": step, "best_step": best}, {"model": net}, optimizer, {})
-        assert isinstance(snapshot, Pieces)
+        snapshot = form.snapshot({"step": step, "best_step": best}, {"model": net}, optimizer, {})
+        assert isinstance(snapshot, ShardedSnapshot)
         assert snapshot.first
         saver.save(snapshot)
     saver.finish()

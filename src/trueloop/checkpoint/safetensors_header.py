@@ -1,5 +1,4 @@
-"""What a safetensors file holds, from its first bytes: eight for a length, then JSON. No torch, and no tensor is
-read."""
+"""The tensors listed in the header of a safetensors file: eight bytes of length, then JSON. No torch."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from trueloop.errors import BadCheckpoint
 __all__ = ["Entry", "entries_of"]
 
 LONGEST: Final = 100_000_000
-"""Bytes that a header may take, by the format's own rule: a damaged length must not fill the memory."""
+"""Largest header in bytes, by the format's specification: a damaged length must not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +23,29 @@ class Entry:
 
     name: str
     dtype: str
-    """F32, BF16, I64 ...: the format's words."""
+    """F32, BF16, I64 ...: the format's names."""
     shape: tuple[int, ...]
 
     @property
     def count(self) -> int:
-        """How many numbers."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
 def entries_of(path: Path) -> list[Entry]:
-    """In the order of the file's names. Raises BadCheckpoint."""
+    """Sorted by name. Raises BadCheckpoint."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > LONGEST:
                 raise ValueError(f"a header of {length:,} bytes")
             header: dict[str, Any] = json.loads(file.read(length))
-        listed = {name: entry for name, entry in header.items() if name != "__metadata__"}
         return [
             Entry(name, str(entry["dtype"]), tuple(int(size) for size in entry["shape"]))
-            for name, entry in sorted(listed.items())
+            for name, entry in sorted(header.items())
+            if name != "__metadata__"
         ]
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}).") from None
     except (struct.error, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise BadCheckpoint(f"{path} is no safetensors file ({error}).") from None
+        raise BadCheckpoint(f"{path} is not a safetensors file ({error}).") from None
