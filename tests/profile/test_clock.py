@@ -51,7 +51,8 @@ def test_a_plain_step(hand: Hand) -> None:
     hand.passes(30)
     clock.module_call_ended(CALL)
     hand.passes(9)
-    clock.loss_called(SimpleNamespace(output=SimpleNamespace(requires_grad=True), began_ns=hand.now - 7))  # type: ignore[arg-type]
+    output = SimpleNamespace(requires_grad=True)
+    clock.loss_called(SimpleNamespace(output=output, began_ns=hand.now - 7))  # type: ignore[arg-type]
     clock.backward_started(CALL)
     hand.passes(60)
     clock.backward_ended(CALL)
@@ -89,7 +90,8 @@ def test_evaluations_and_saves_have_phases_of_their_own(hand: Hand) -> None:
     hand.passes(8)
     clock.module_call_ended(QUIET)
     hand.passes(4)
-    clock.loss_called(SimpleNamespace(output=SimpleNamespace(requires_grad=False), began_ns=hand.now - 4))  # type: ignore[arg-type]
+    output = SimpleNamespace(requires_grad=False)
+    clock.loss_called(SimpleNamespace(output=output, began_ns=hand.now - 4))  # type: ignore[arg-type]
     clock.state_saving(CALL)
     hand.passes(6)
     clock.state_saved(CALL)

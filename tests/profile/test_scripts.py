@@ -107,9 +107,12 @@ def test_the_work_of_a_step_is_counted(tmp_path: Path) -> None:
 
 
 MODELS = {
-    "a perceptron": "nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 3))",
-    "convolutions": "nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(144, 3))",
-    "attention": "nn.Sequential(nn.Flatten(1, 2), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Flatten(), nn.Linear(64, 3))",
+    "a perceptron": "nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), "
+    "nn.Linear(32, 3))",
+    "convolutions": "nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), "
+    "nn.Linear(144, 3))",
+    "attention": "nn.Sequential(nn.Flatten(1, 2), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Flatten(), "
+    "nn.Linear(64, 3))",
 }
 
 

@@ -84,7 +84,8 @@ def train(
         folder = open_shared_folder(
             peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name))
         )
-        with _session(recipe, request, folder, hooks, found, resumed=False) as session:
+        with _session(recipe, request, folder, hooks, resumed=False) as session:
+            _begin(session, found, resumed=False)
             session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
@@ -107,7 +108,9 @@ def resume(
         folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"))
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
-        with _session(recipe, request, folder, hooks, kept_baseline(folder), resumed=True) as session:
+        kept = kept_baseline(folder)
+        with _session(recipe, request, folder, hooks, resumed=True) as session:
+            _begin(session, kept, resumed=True)
             session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
@@ -194,7 +197,6 @@ def _session(
     request: DataRequest,
     folder: RunFolder,
     hooks: Iterable[Hook] | None,
-    baseline: Found | Baseline | None,
     *,
     resumed: bool,
 ) -> Iterator[_Session]:
@@ -205,7 +207,6 @@ def _session(
         listeners = open_listeners(recipe, folder, hooks)
         loop = Loop.of(recipe, request, Folder(folder.checkpoints), listeners.hooks)
         session = _Session(loop, folder, listeners, Ending("failed", 0))
-        _begin(session, baseline, resumed=resumed)
         yield session
         session.ending = _finish(loop, session.ending, folder)
     except CannotSave as error:
