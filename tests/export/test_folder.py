@@ -70,7 +70,7 @@ def test_any_changed_byte_of_the_description_is_noticed(tmp_path: Path) -> None:
     ):
         read_artifact(tmp_path / "out")
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadArtifact, match="no sealed JSON"):
+    with pytest.raises(BadArtifact, match="not JSON with a hash"):
         read_artifact(tmp_path / "out")
 
 

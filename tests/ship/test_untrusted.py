@@ -133,9 +133,9 @@ def test_what_would_be_read_for_ever_is_refused(tmp_path: Path, name: str, kind:
 def test_brackets_without_end_are_damage(tmp_path: Path) -> None:
     place = placed(tmp_path / "out")
     (place / FILE).write_bytes(b"[" * 200_000)
-    with pytest.raises(BadArtifact, match="no sealed JSON"):
+    with pytest.raises(BadArtifact, match="not JSON with a hash"):
         read_artifact(place)
-    with pytest.raises(BadCheckpoint, match="no sealed JSON"):
+    with pytest.raises(BadCheckpoint, match="not JSON with a hash"):
         unseal_json(b'{"a":' * 100_000, MANIFEST)
 
 
