@@ -101,7 +101,7 @@ def test_a_scaler_that_is_switched_off_is_named() -> None:
     found = said(
         Fp16WithoutGradScaler, replace(HALF, scaler_off=True), *(stepped(index, BACKWARD) for index in range(3))
     )
-    assert "switched off" in found[0].message
+    assert "is disabled" in found[0].message
     assert "enabled=True" in found[0].fix
 
 

@@ -1,18 +1,18 @@
-"""PRC103 backward-under-autocast: backward is called inside the autocast region.
+"""PRC103 backward-under-autocast: `backward()` is called inside the autocast context.
 
 What it sees
 ------------
-When backward began, an autocast region was open for the device that the loss lies on.
+An autocast context for the device of the loss was open when `backward()` started.
 
 Why it hurts
 ------------
-Autocast is for the forward: the backward of each operation runs in the format of its forward by itself. With the region
-still open, what the backward calls in Python (hooks, functions with a backward of their own, gradients of gradients) is
-cast once more, and so is everything that follows in the region: the clip, the step, the metrics.
+Autocast is for the forward; the backward of each operation uses the dtype of its forward. Inside the context, Python
+code of the backward (hooks, custom autograd functions, double backward) is cast again, and so is everything else in
+it: gradient clipping, the optimizer step, metrics.
 
 Evidence
 --------
-The format and the device of the region, and how often backward was called in it.
+The dtype and the device of the context.
 
 Use instead
 -----------
@@ -22,13 +22,12 @@ Use instead
 
 When it is fine
 ---------------
-A region that is switched off: `torch.autocast(..., enabled=False)`; a region for another kind of device.
+Not reported: a disabled context (`torch.autocast(..., enabled=False)`), and a context for a different device type.
 """
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from typing import Final, final
 
 from trueloop.event import BackwardDtypes, Place
@@ -40,7 +39,7 @@ from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 __all__ = ["BackwardUnderAutocast"]
 
 ENOUGH: Final = 2
-"""Backwards in a region: the first may be a warm-up of the user's."""
+"""Backwards in a context: the first one may be a warmup."""
 
 
 @final
@@ -50,56 +49,46 @@ class BackwardUnderAutocast(Rule):
     severity = Severity.ADVICE
     not_applicable = "no backward was seen"
 
-    def __init__(self) -> None:
-        self._inside: Counter[Place | None] = Counter()
-
     def on_backward_dtypes(self, event: BackwardDtypes) -> Findings:
-        if not event.autocast:
-            return
-        self._inside[event.place] += 1
-        if self._inside[event.place] == ENOUGH:
+        if event.autocast and self.count(event.place) == ENOUGH:
             yield self.finding(
                 event,
-                f"backward is called inside the region of {event.autocast} autocast on {event.device}, which is for the forward alone.",
-                fix="End the autocast region when the loss is computed, and call backward after it.",
+                f"`backward()` is called inside {event.autocast} autocast on {event.device}, which is for the forward "
+                "only.",
+                fix="Close the autocast context after the loss, and call `loss.backward()` outside.",
                 evidence={"autocast": event.autocast, "device": event.device},
-                diff=_after_the_region(event.place),
+                diff=_outside(event.place),
             )
 
 
-def _after_the_region(place: Place | None) -> str:
-    """The backward and what follows it, taken out of a `with` that opens nothing but the region."""
+def _outside(place: Place | None) -> str:
+    """Moves the backward and the following statements out of a `with` that opens only autocast."""
     if place is None:
         return ""
     source = source_of(place.path)
     statement = source.statement(place.line)
-    region = None if statement is None else next(source.parents(statement), None)
-    if (
-        statement is None
-        or not isinstance(region, ast.With)
-        or statement not in region.body[1:]
-        or not _is_autocast(region)
-    ):
+    context = None if statement is None else next(source.parents(statement), None)
+    if statement is None or not isinstance(context, ast.With) or statement not in context.body[1:]:
         return ""
-    moved = region.body[region.body.index(statement) :]
+    if not _is_autocast(context):
+        return ""
+    moved = context.body[context.body.index(statement) :]
     if not all(_is_simple(source, one) for one in moved):
         return ""
     first, last = statement.lineno, moved[-1].end_lineno or moved[-1].lineno
-    inner, outer = source.indent(first), source.indent(region.lineno)
+    inner, outer = source.indent(first), source.indent(context.lineno)
     lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
-    return diff(
-        place.path,
-        [Edit(first, last, tuple(outer + line.removeprefix(inner) if line.strip() else line for line in lines))],
-    )
+    dedented = tuple(outer + line.removeprefix(inner) if line.strip() else line for line in lines)
+    return diff(place.path, [Edit(first, last, dedented)])
 
 
-def _is_autocast(region: ast.With) -> bool:
-    """Alone: another context (no_sync, a profiler) may be meant for the backward too."""
-    opened = region.items[0].context_expr
-    return len(region.items) == 1 and isinstance(opened, ast.Call) and "autocast" in called_name(opened)
+def _is_autocast(context: ast.With) -> bool:
+    """Only autocast: another context (no_sync, a profiler) may be meant for the backward too."""
+    opened = context.items[0].context_expr
+    return len(context.items) == 1 and isinstance(opened, ast.Call) and "autocast" in called_name(opened)
 
 
 def _is_simple(source: Source, statement: ast.stmt) -> bool:
-    """Its lines are its own, begin with its indentation, and no text of the user's runs over several of them."""
+    """It shares no line with another statement, and no string spans several lines."""
     texts = (node for node in ast.walk(statement) if isinstance(node, (ast.Constant, ast.JoinedStr)))
     return owns_its_lines(source, statement) and all(node.lineno == node.end_lineno for node in texts)

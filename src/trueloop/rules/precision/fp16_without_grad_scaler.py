@@ -1,21 +1,19 @@
-"""PRC101 fp16-without-grad-scaler: the backward runs in float16, and nothing keeps small gradients from becoming zero.
+"""PRC101 fp16-without-grad-scaler: the backward runs in float16 without a GradScaler, so small gradients become zero.
 
 What it sees
 ------------
-The graph of the loss holds operations whose results are float16 (by autocast, or because the weights are), the loss was
-multiplied neither by a GradScaler nor by a constant of the user's, and an optimizer stepped with the gradients. A
-`GradScaler(enabled=False)` multiplies by nothing, and is the same thing.
+The graph of the loss contains float16 operations (from autocast or float16 weights), neither a GradScaler nor a
+constant scaled the loss, and an optimizer stepped with the gradients. A `GradScaler(enabled=False)` scales nothing.
 
 Why it hurts
 ------------
-float16 holds no number below 6e-8, and below 6e-5 it loses digits. Gradients of deep layers and of large batches lie
-there: they become exactly zero, and the layers that would have learned from them stand still, while the loss goes down
-a little and looks healthy.
+float16 has no values below 6e-8 and loses digits below 6e-5. Gradients of deep layers and large batches are in this
+range: they underflow to zero and these layers stop learning, while the loss falls a little and looks healthy.
 
 Evidence
 --------
-The share of the gradients' entries that are exactly zero, and of those that are so small that float16 has lost digits
-of them, on the first step; the formats; whether a scaler was there but switched off.
+The share of gradient values that are exactly zero, and of those too small for full float16 precision, at the first
+step; the dtypes; whether a disabled scaler exists.
 
 Use instead
 -----------
@@ -30,13 +28,12 @@ or bfloat16, which has the range of float32 and needs no scaler:
 
 When it is fine
 ---------------
-bfloat16; forwards without a backward; gradients that no optimizer uses; a loss that is multiplied by a large constant,
-or a backward that is given a gradient to begin with, as libraries with a scale of their own do.
+Not reported: bfloat16; forwards without a backward; gradients that no optimizer uses; a loss multiplied by a large
+constant, or a backward with an initial gradient, as libraries with their own loss scale do.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final, final
 
 from trueloop.event import BackwardDtypes, Place, Stepped
@@ -46,10 +43,9 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["Fp16WithoutGradScaler"]
 
 ENOUGH: Final = 3
-"""Steps with such gradients: by the third, a line that scales some of its losses has shown that it does."""
-
+"""Steps with such gradients: a line that scales only some of its losses does so within three steps."""
 SHOWN: Final = 0.001
-"""Share of lost gradients from which on the sentence gives the numbers: before, they still fit."""
+"""Share of lost gradients from which the message gives the numbers."""
 
 
 @final
@@ -61,10 +57,9 @@ class Fp16WithoutGradScaler(Rule):
 
     def __init__(self) -> None:
         self._unscaled: dict[Place | None, BackwardDtypes] = {}
-        """The first look at each line that computes gradients in float16 without a scale."""
+        """The first event of each line that computes gradients in float16 without a scale."""
         self._scales: set[Place | None] = set()
-        """Lines that scaled a loss at some time: they know how."""
-        self._steps: Counter[Place] = Counter()
+        """Lines that scaled a loss at least once."""
 
     def on_backward_dtypes(self, event: BackwardDtypes) -> None:
         if event.scaling != "none":
@@ -79,19 +74,17 @@ class Fp16WithoutGradScaler(Rule):
             seen = self._unscaled.get(place)
             if seen is None or place in self._scales:
                 continue
-            self._steps[place] += 1
-            if self._steps[place] == ENOUGH:
+            if self.count(place) == ENOUGH:
                 yield self.finding(
                     event,
-                    f"The backward runs in float16 and nothing scales the loss{_by(seen)}: {_lost(seen)}.",
+                    "`backward()` runs in float16 without loss scaling"
+                    f"{' (the GradScaler is disabled)' if seen.scaler_off else ''}: {_lost(seen)}.",
                     fix=_fix(seen),
                     evidence={
-                        "formats": list(seen.dtypes),
+                        "dtypes": list(seen.dtypes),
                         "weights": list(seen.weights),
-                        "scaler_switched_off": seen.scaler_off,
-                        "scaler_built": f"{seen.scaler_place.path}:{seen.scaler_place.line}"
-                        if seen.scaler_place
-                        else None,
+                        "scaler_disabled": seen.scaler_off,
+                        "scaler_created": seen.scaler_place,
                         "gradients_zero": seen.zeros,
                         "gradients_below_float16": seen.subnormals,
                         "optimizer": event.name,
@@ -100,19 +93,17 @@ class Fp16WithoutGradScaler(Rule):
                 )
 
 
-def _by(seen: BackwardDtypes) -> str:
-    return ", for the GradScaler is switched off" if seen.scaler_off else ""
-
-
 def _lost(seen: BackwardDtypes) -> str:
     if seen.zeros is None or seen.subnormals is None or seen.zeros + seen.subnormals < SHOWN:
-        return "gradients below 6e-5 lose digits, and those below 6e-8 become zero"
-    return f"{seen.zeros:.1%} of the first gradients' entries are exactly zero, and {seen.subnormals:.1%} too small for all their digits"
+        return "gradients below 6e-5 lose digits, and gradients below 6e-8 become zero"
+    return f"{seen.zeros:.1%} of the first gradients are exactly zero, and {seen.subnormals:.1%} have lost digits"
 
 
 def _fix(seen: BackwardDtypes) -> str:
     if "float16" in seen.weights:
-        return "Keep the weights in float32, run the forward under autocast, and scale the loss by a GradScaler; or use bfloat16."
+        return "Keep the weights in float32, run the forward under autocast and use a GradScaler; or use bfloat16."
     if seen.scaler_off:
-        return "Switch the GradScaler on: enabled=True whenever autocast runs in float16."
-    return "Scale the loss by a GradScaler (scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()), or use bfloat16."
+        return "Enable the GradScaler: `GradScaler(enabled=True)` whenever autocast uses float16."
+    return (
+        "Use a GradScaler (`scaler.scale(loss).backward()`, `scaler.step(optimizer)`, `scaler.update()`), or bfloat16."
+    )

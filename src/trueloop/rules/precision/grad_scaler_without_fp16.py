@@ -1,20 +1,19 @@
-"""PRC102 grad-scaler-without-fp16: a GradScaler scales losses that were never computed in float16.
+"""PRC102 grad-scaler-without-fp16: a GradScaler scales losses that are not computed in float16.
 
 What it sees
 ------------
-A GradScaler that is switched on multiplied losses, and none of the graphs of those losses that were looked at (the
-first ones, then those whose number is a power of two) has an operation in float16: everything is bfloat16 or float32.
+An enabled GradScaler scaled losses, and no graph of these losses that was checked (the first ones, then every power of
+two) has a float16 operation: everything is bfloat16 or float32.
 
 Why it hurts
 ------------
-bfloat16 and float32 reach as far down as float32 does: there is no underflow to prevent. What is left are the costs:
-every step looks through all gradients for infinities, waits for the answer on a GPU, and is left out where the scale
-itself overflowed. Or autocast was meant to run in float16 and does not: for another kind of device than the model's, or
-switched off.
+bfloat16 and float32 have the same range: there is no underflow to prevent. What remains is the cost: every step checks
+all gradients for Inf, waits for the result on a GPU, and is skipped if the scale itself overflowed. Or autocast should
+run in float16 but does not: wrong device type, or disabled.
 
 Evidence
 --------
-The formats of the graphs, and how many losses were looked at.
+The dtypes of the graphs, and how many losses were checked.
 
 Use instead
 -----------
@@ -25,8 +24,8 @@ Use instead
 
 When it is fine
 ---------------
-A scaler that is switched off: `GradScaler(enabled=False)`; one that scales some losses in float16 and others not.
-Compiled or reentrantly checkpointed models, whose graphs do not show everything, are not judged.
+Not reported: a disabled scaler (`GradScaler(enabled=False)`), and one that scales some float16 losses. Not checked:
+compiled models and reentrant checkpointing, whose graphs are incomplete.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["GradScalerWithoutFp16"]
 
 ENOUGH: Final = 3
-"""Losses of a scaler that must have been looked at: the first one may be a rehearsal."""
+"""Checked losses of a scaler: the first one may be a warmup."""
 
 
 @final
@@ -59,15 +58,16 @@ class GradScalerWithoutFp16(Rule):
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for looks in self._looks.values():
-            formats = sorted({kind for look in looks for kind in look.dtypes})
-            if len(looks) < ENOUGH or "float16" in formats or not all(look.complete for look in looks):
+            dtypes = sorted({kind for look in looks for kind in look.dtypes}) or ["float32"]
+            if len(looks) < ENOUGH or "float16" in dtypes or not all(look.complete for look in looks):
                 continue
             last = looks[-1]
-            kind = formats[0] if formats else "float32"
             yield self.finding(
                 last,
-                f"The GradScaler scales losses that are computed in {kind}: {len(looks)} graphs looked at hold no float16 operation.",
-                fix="Leave the scaler out (or enabled=False): only float16 needs one. If float16 was meant, look at autocast's device.",
-                evidence={"formats": formats or ["float32"], "graphs": len(looks), "device": last.device},
+                f"The `GradScaler` scales losses computed in {dtypes[0]}: {len(looks)} checked graphs have no float16 "
+                "operation.",
+                fix="Remove the scaler or set `enabled=False`: only float16 needs it. If you want float16, check the "
+                "device type of autocast.",
+                evidence={"dtypes": dtypes, "graphs": len(looks), "device": last.device},
                 place=last.scaler_place or last.place,
             )

@@ -1,36 +1,34 @@
-"""PRC107 nan-or-inf-hidden: losses that are no numbers are left out, replaced or filtered, and nobody hears of it.
+"""PRC107 nan-or-inf-hidden: NaN or Inf losses are silently skipped, replaced or filtered out.
 
 What it sees
 ------------
-A loss (or the norm of the gradients) was nan or infinite, more than once, and a line of the user's skipped the step
-without printing, logging, counting or raising anything; or `nan_to_num` or `torch.where` put a number in its place, or
-in the place of a gradient; or transformers' Trainer, whose `logging_nan_inf_filter` is on by default, ran backwards
-with such losses, and leaves them out of the mean that it logs. The values are facts of this run; whether a guard is
-silent is read from its lines.
+A loss (or gradient norm) was NaN or Inf more than once, and a line of your code skipped the step without printing,
+logging, counting or raising; or `nan_to_num` or `torch.where` replaced it or a gradient; or the Trainer of
+transformers, with `logging_nan_inf_filter` on by default, left such losses out of the mean that it logs. The values are
+measured; whether a guard is silent is read from its source.
 
 Why it hurts
 ------------
-The curve looks clean while batches are thrown away, one in a hundred or all of them. What makes them so (a logarithm of
-zero, a bad row, an overflow) goes on, and grows; the model is trained on the batches that did not trigger it.
+The loss curve looks clean while batches are dropped, one in a hundred or all of them. The cause (a logarithm of zero, a
+bad sample, an overflow) remains and grows, and the model is trained only on the batches that did not trigger it.
 
 Evidence
 --------
-The line that hides them, how often it has done so, in which way, and how many steps there were.
+The line that hides the values, how often, in which way, and the number of steps.
 
 Use instead
 -----------
     if not torch.isfinite(loss):
         skipped += 1
-        print(f"step {step}: loss {loss.item()}, {skipped} left out so far")
+        print(f"step {step}: loss {loss.item()}, {skipped} skipped so far")
         continue
 
 With transformers: `TrainingArguments(..., logging_nan_inf_filter=False)`.
 
 When it is fine
 ---------------
-A guard that says so: it prints, logs, warns, counts or raises, or the value reaches a log on another line. A GradScaler
-that leaves steps out is grad-scaler-skips-steps's matter. Where such a loss came from is nan-or-inf's: if a backward ran on it
-both speak, each at its own line.
+Not reported: a guard that prints, logs, warns, counts or raises, or a value that reaches a log on a different line.
+Steps skipped by a GradScaler are reported by grad-scaler-skips-steps, the origin of the NaN by nan-or-inf.
 """
 
 from __future__ import annotations
@@ -48,27 +46,18 @@ from trueloop.usercode.source import Source, called_name, calls_in, source_of
 __all__ = ["NanOrInfHidden"]
 
 ENOUGH: Final = 2
-"""Times: a single one may be an accident that somebody will look at."""
+"""Times: a single one may be an accident."""
 QUESTIONS: Final = ("isnan", "isinf", "isfinite")
 REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
 SILENT: Final = (
-    "zero_grad",
-    "empty_cache",
-    "update",
-    "collect",
-    "zeros",
-    "zeros_like",
-    "tensor",
-    "nan_to_num",
-    "detach",
-    "clone",
-)
-"""What a guard may call and still say nothing."""
-ARITHMETIC: Final = (
-    *QUESTIONS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean", "abs", "squeeze", "view",
-    "logical_not", "clip_grad_norm_", "clip_grad_value_", "unscale_", "step",
+    "zero_grad", "empty_cache", "update", "collect", "zeros", "zeros_like", "tensor", "nan_to_num", "detach", "clone",
 )  # fmt: skip
-"""Calls that a loss may go through without anybody seeing its value."""
+"""Calls in a guard that show nothing."""
+ARITHMETIC: Final = (
+    *QUESTIONS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean", "abs",
+    "squeeze", "view", "logical_not", "clip_grad_norm_", "clip_grad_value_", "unscale_", "step",
+)  # fmt: skip
+"""Calls with a loss that do not show its value."""
 
 
 @final
@@ -76,11 +65,11 @@ class NanOrInfHidden(Rule):
     code = "PRC107"
     name = "nan-or-inf-hidden"
     severity = Severity.ERROR
-    not_applicable = "no loss that is no number was left out or replaced"
+    not_applicable = "no NaN or Inf loss was skipped or replaced"
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Place, str], set[int]] = {}
-        """At which steps a line has hidden something."""
+        """The steps at which a line hid something."""
         self._filter: LogFiltered | None = None
         self._filtered = 0
 
@@ -96,9 +85,9 @@ class NanOrInfHidden(Rule):
         if self._filtered == ENOUGH:
             yield self.finding(
                 event,
-                f"{self._filter.framework} filters its log: {self._filtered} losses so far were no numbers, and each is shown as the "
-                "mean of the others, or as 0.",
-                fix=f"Set {self._filter.option}=False, and stop at the first loss that is no number.",
+                f"{self._filter.framework} hides NaN and Inf in its log: {self._filtered} losses so far were "
+                "non-finite and are shown as the mean of the others, or as 0.",
+                fix=f"Set `{self._filter.option}=False`, and stop at the first non-finite loss.",
                 evidence={
                     "framework": self._filter.framework,
                     "option": self._filter.option,
@@ -108,7 +97,7 @@ class NanOrInfHidden(Rule):
                 place=self._filter.place,
             )
 
-    # -- by a line of the user's --
+    # -- by the user's code --
 
     def on_loss_hidden(self, event: LossHidden) -> Findings:
         line = _hiding_line(event)
@@ -118,20 +107,21 @@ class NanOrInfHidden(Rule):
         known, times = event.step in steps, len(steps | {event.step})
         steps.add(event.step)
         if times == ENOUGH and not known:
-            done = "left out" if event.how == "left out" else "replaced by a number"
+            skipped = event.how == "left out"
             yield self.finding(
                 event,
-                f"A {event.what} that is no number was {done} here {times} times in the first {event.step + 1} steps, and nothing says so.",
-                fix="Say it (print, log, count) or raise, and look for where it arises."
-                if event.how == "left out"
-                else "Do not replace it: find where it arises, and leave out, with a word, what cannot be mended.",
+                f"This line silently {'skipped' if skipped else 'replaced'} a NaN or Inf {event.what} {times} times in "
+                f"the first {event.step + 1} steps.",
+                fix="Print, log, count or raise, and find the origin of the NaN."
+                if skipped
+                else "Do not replace it: find its origin, and skip with a log line what cannot be fixed.",
                 evidence={"what": event.what, "how": event.how, "times": times, "steps": event.step + 1},
                 place=line,
             )
 
 
 def _hiding_line(event: LossHidden) -> Place | None:
-    """The line that hides it without a word; None if there is none, or if it cannot be known."""
+    """The line that hides it silently; None if there is none, or if it cannot be known."""
     if event.place is None:
         return None
     source = source_of(event.place.path)
@@ -145,12 +135,12 @@ def _hiding_line(event: LossHidden) -> Place | None:
 
 
 def _head(statement: ast.stmt) -> ast.AST:
-    """The test of an `if`, the whole of a simple statement."""
+    """The test of an `if`, otherwise the statement."""
     return statement.test if isinstance(statement, (ast.If, ast.While)) else statement
 
 
 def _asks_elsewhere(source: Source, statement: ast.stmt) -> bool:
-    """Another line of the function asks too: the author knows, and may say so there."""
+    """Another line of the function also tests for NaN, and may report it there."""
     around = source.enclosing_function(statement.lineno) or source.tree
     own = set(calls_in(statement))
     return any(called_name(call) in QUESTIONS for call in calls_in(around) if call not in own)
@@ -160,7 +150,7 @@ def _asks_elsewhere(source: Source, statement: ast.stmt) -> bool:
 
 
 def _guard_for(source: Source, statement: ast.stmt) -> ast.If | None:
-    """The `if` that asked: this statement itself, or the first one behind it that asks for what was computed here."""
+    """The `if` that tests: this statement, or the first later one that tests a value computed here."""
     if isinstance(statement, ast.If):
         return statement if _asks(statement.test) else None
     known = _assigned(statement)
@@ -175,7 +165,7 @@ def _guard_for(source: Source, statement: ast.stmt) -> ast.If | None:
 
 
 def _following(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """What comes behind it in its block, or, where it ends a `with`, behind that."""
+    """The statements after it in its block, and after the `with` around it."""
     block = block_of(source, statement)
     behind = block[block.index(statement) + 1 :] if block else []
     parent = next(source.parents(statement), None)
@@ -183,19 +173,15 @@ def _following(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _asks(test: ast.expr) -> bool:
-    """isnan and its kin, from any library, or `loss != loss`."""
-    unequal = (
-        node
-        for node in ast.walk(test)
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.NotEq, ast.Eq))
-    )
-    return any(called_name(call) in QUESTIONS for call in calls_in(test)) or any(
-        ast.dump(node.left) == ast.dump(node.comparators[0]) for node in unequal
-    )
+    """isnan, isinf or isfinite of any library, or `loss != loss`."""
+    compared = (node for node in ast.walk(test) if isinstance(node, ast.Compare))
+    unequal = (node for node in compared if isinstance(node.ops[0], (ast.NotEq, ast.Eq)))
+    with_itself = any(ast.dump(node.left) == ast.dump(node.comparators[0]) for node in unequal)
+    return with_itself or any(called_name(call) in QUESTIONS for call in calls_in(test))
 
 
 def _is_silent(source: Source, guard: ast.If) -> bool:
-    """It keeps a loop's training from going on, and neither it nor the lines around it say so."""
+    """It skips training in a loop, and neither it nor the lines around it report that."""
     loop = source.enclosing_loop(guard.lineno)
     around = loop or source.enclosing_function(guard.lineno)
     if around is None or not trains(around):
@@ -220,8 +206,7 @@ def _says_nothing(source: Source, statement: ast.stmt) -> bool:
 
 
 def _returns_nothing(source: Source, statement: ast.Return) -> bool:
-    """A number that stands for a loss, or nothing from a function that never returns anything; None may tell the
-    caller."""
+    """A number instead of a loss, or nothing from a function that never returns a value (None may be a signal)."""
     if statement.value is not None:
         return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, (int, float))
     function = source.enclosing_function(statement.lineno)
@@ -230,7 +215,7 @@ def _returns_nothing(source: Source, statement: ast.Return) -> bool:
 
 
 def _all_names(test: ast.expr, ahead: list[ast.stmt]) -> set[str]:
-    """The names of the test, and those that they were computed from, or that were computed from them."""
+    """The names of the test, and the names that they were computed from or that were computed from them."""
     names = _names(test)
     for statement in (*reversed(ahead), *ahead):
         if isinstance(statement, ast.Assign):
@@ -244,7 +229,7 @@ def _all_names(test: ast.expr, ahead: list[ast.stmt]) -> set[str]:
 
 
 def _shows(statement: ast.stmt, names: set[str]) -> bool:
-    """A sum or a call that is no arithmetic takes the value: it may reach a log."""
+    """A sum or a call other than arithmetic takes the value: it may reach a log."""
     sums = (node for node in ast.walk(statement) if isinstance(node, ast.AugAssign))
     if any(names & _names(node.value) for node in sums):
         return True
@@ -252,7 +237,7 @@ def _shows(statement: ast.stmt, names: set[str]) -> bool:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """Variables that are read in it; `torch` and the like are none."""
+    """Variables that it reads, without modules such as `torch`."""
     read = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load))
     return {name.id for name in read} - {"torch", "math", "np", "numpy"}
 

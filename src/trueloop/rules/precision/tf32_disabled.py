@@ -1,21 +1,19 @@
-"""PRC106 tf32-disabled: float32 matrices are multiplied bit by bit on a GPU that has faster units for them.
+"""PRC106 tf32-disabled: float32 matrix products run at full precision on a GPU with TF32 tensor cores.
 
 What it sees
 ------------
-A model is trained on a CUDA device of the Ampere generation or newer (compute capability 8), its linear layers and
-attentions give float32 results, so no autocast is at work, and products of float32 matrices run at full precision,
-which is PyTorch's default. The layers do enough work per forward for it to matter. The layers of a compiled model are
-not seen.
+A model is trained on a CUDA device of compute capability 8 (Ampere) or newer, its linear layers and attention return
+float32 (no autocast), and float32 matrix products run at full precision, PyTorch's default. The layers do enough work
+per forward to matter. Layers of compiled models are not seen.
 
 Why it hurts
 ------------
-Tensor cores multiply TF32 (float32's range, 10 bits of the fraction) several times as fast as the other units multiply
-float32, and bfloat16 twice as fast again. Most of the GPU stands idle, and the run costs a multiple of what it would
-have to.
+Tensor cores multiply TF32 (the range of float32, 10 mantissa bits) several times faster than the other units multiply
+float32, and bfloat16 twice as fast again. Most of the GPU is idle, and the run costs a multiple of the time it needs.
 
 Evidence
 --------
-The device's compute capability, the setting, the layers and the billions of operations of one forward.
+The compute capability, the setting, the layers and the GFLOP of one forward.
 
 Use instead
 -----------
@@ -28,10 +26,9 @@ or bfloat16, which is faster still:
 
 When it is fine
 ---------------
-Work that needs all bits of float32 (physics, solvers, comparisons with a reference): say so by naming the setting in
-the script,
-`torch.set_float32_matmul_precision("highest")`. Older GPUs; small models, which wait for Python and not for products.
-Convolutions use TF32 by default.
+If you need full float32 precision (physics, solvers, reference results), set it explicitly:
+`torch.set_float32_matmul_precision("highest")`. Not reported: older GPUs, small models, which are bound by Python, and
+convolutions, which use TF32 by default.
 """
 
 from __future__ import annotations
@@ -47,8 +44,7 @@ __all__ = ["Tf32Disabled"]
 AMPERE: Final = (8, 0)
 """The first compute capability with TF32."""
 WORTHWHILE: Final = 1.0
-"""Billions of operations of a forward from which on it matters: about 50 microseconds on an A100 in float32, which then
-begin to outweigh the launching of the kernels."""
+"""GFLOP of a forward from which it matters: about 50 microseconds on an A100 in float32, more than kernel launches."""
 
 
 @final
@@ -56,7 +52,7 @@ class Tf32Disabled(Rule):
     code = "PRC106"
     name = "tf32-disabled"
     severity = Severity.ADVICE
-    not_applicable = "no float32 matrices were multiplied on a CUDA device"
+    not_applicable = "no float32 matrix product ran on a CUDA device"
 
     def on_matmuls(self, event: Matmuls) -> Findings:
         if event.set_by_user or event.precision != "ieee" or event.capability < AMPERE or event.gigaflops < WORTHWHILE:
@@ -64,9 +60,9 @@ class Tf32Disabled(Rule):
         major, minor = event.capability
         yield self.finding(
             event,
-            f"{event.name} multiplies float32 matrices at full precision ({event.gigaflops:.1f} billion operations per forward in "
-            f"{event.layers} layers) on a GPU of compute capability {major}.{minor}, whose tensor cores stand idle.",
-            fix='Call torch.set_float32_matmul_precision("high") once at the top, or compute under bfloat16 autocast.',
+            f"{event.name} multiplies float32 matrices without TF32 ({event.gigaflops:.1f} GFLOP per forward in "
+            f"{event.layers} layers). The tensor cores of this GPU (compute capability {major}.{minor}) are idle.",
+            fix='Call `torch.set_float32_matmul_precision("high")` once at the top, or use bfloat16 autocast.',
             evidence={
                 "capability": [major, minor],
                 "precision": event.precision,

@@ -1,24 +1,24 @@
-"""PRC104 weights-in-half-precision: an optimizer updates weights in half precision, and most of its updates round to nothing.
+"""PRC104 weights-in-half-precision: an optimizer updates float16 or bfloat16 weights, and most updates round to zero.
 
 What it sees
 ------------
-A weight that one of PyTorch's optimizers holds is float16 or bfloat16. On a few steps a part of it is compared before
-and after: the share of entries that have a gradient (not below the mean) and did not change at all. Judged at the end,
-by the steps with the larger learning rates, so that neither a warm-up nor the end of a decay counts.
+A weight in one of PyTorch's optimizers is float16 or bfloat16. In a few steps a part of it is compared before and
+after: the share of values with a gradient (at least the mean) that did not change. Checked at the end, on the steps
+with the larger learning rates, so that neither warmup nor the end of a decay counts.
 
 Why it hurts
 ------------
-bfloat16 has 8 bits: next to 1 stands 1.0078. An update smaller than half that distance leaves the weight as it is, this
-time and every time: what a thousand steps would add up to in float32 is lost a thousand times. Only weights near zero
-learn, and the loss still falls.
+bfloat16 has 8 significant bits: the next value after 1 is 1.0078. An update of less than half that distance changes
+nothing, in this step and in every other: what 1000 float32 steps would add up to is lost. Only weights near zero learn,
+and the loss still falls.
 
 Evidence
 --------
-The weight, its format, the share of unchanged entries and the learning rate of the steps looked at.
+The weight, its dtype, the share of unchanged values and the learning rate in the checked steps.
 
 Use instead
 -----------
-Weights in float32, computed with in half precision:
+Weights in float32, computation in half precision:
 
     model = Net()                                            # no .to(torch.bfloat16), no .half()
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -26,9 +26,9 @@ Weights in float32, computed with in half precision:
 
 When it is fine
 ---------------
-Updates large enough to be written; a frozen model in half precision under adapters in float32; an optimizer that holds
-float32 copies of the weights. Optimizers from elsewhere are not judged: they may round by chance (stochastic rounding)
-or carry the remainder along.
+Not reported: updates large enough to be stored; a frozen half-precision model under float32 adapters; an optimizer with
+float32 copies of the weights. Not checked: third-party optimizers, which may use stochastic rounding or keep the
+remainder.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ __all__ = ["WeightsInHalfPrecision"]
 ENOUGH: Final = 3
 """Steps that must show it."""
 LOST: Final = 0.5
-"""Share of unchanged entries: where it is less, the larger part of the training arrives."""
+"""Share of unchanged values: below it, most updates have an effect."""
 FULL_RATE: Final = 0.5
-"""Steps count whose learning rate is at least this share of the largest one: in a warm-up or at the end of a decay
-updates may be small."""
+"""Steps count from this share of the largest learning rate: in warmup and at the end of a decay updates are small."""
 
 
 @final
@@ -62,11 +61,8 @@ class WeightsInHalfPrecision(Rule):
         self._looks: dict[int, list[UpdateRounded]] = {}
 
     def why_not_checked(self) -> str:
-        return (
-            ""
-            if any(len(looks) >= ENOUGH for looks in self._looks.values())
-            else "weights in half precision were updated too few times"
-        )
+        enough = any(len(looks) >= ENOUGH for looks in self._looks.values())
+        return "" if enough else "weights in half precision were updated too few times"
 
     def on_update_rounded(self, event: UpdateRounded) -> None:
         self._looks.setdefault(event.optimizer, []).append(event)
@@ -79,19 +75,19 @@ class WeightsInHalfPrecision(Rule):
                 continue
             last = full[-1]
             mean = sum(look.unchanged for look in full) / len(full)
-            weight = last.parameter or "a weight"
             yield self.finding(
                 last,
-                f"{last.name} updates weights in {last.dtype}, and {mean:.0%} of the entries of {weight} that have a gradient did not "
-                f"change in {len(full)} steps looked at (learning rate {last.learning_rate:g}): the updates round to nothing.",
-                fix="Keep the weights in float32 and compute under torch.autocast.",
+                f"{last.name} updates {last.dtype} weights, and {mean:.0%} of {last.parameter or 'a weight'} did not "
+                f"change in {len(full)} checked steps at learning rate {last.learning_rate:g}: the updates round to "
+                "zero.",
+                fix="Keep the weights in float32 and compute under `torch.autocast`.",
                 evidence={
                     "parameter": last.parameter,
-                    "format": last.dtype,
+                    "dtype": last.dtype,
                     "unchanged": [round(look.unchanged, 4) for look in full],
                     "steps": [look.index for look in full],
                     "learning_rates": [look.learning_rate for look in full],
-                    "entries": last.entries,
+                    "values": last.entries,
                 },
                 place=last.optimizer_place or last.place,
             )

@@ -1,20 +1,19 @@
-"""SPD101 dataloader-bottleneck: the loop stands still for its data.
+"""SPD101 dataloader-bottleneck: the training loop waits for its DataLoader.
 
 What it sees
 ------------
-How long the loop waited for each batch of a training loader, against the whole step, over a row of steps past the first
-ones. On a CUDA device also whether the device had run out of work when the batch arrived: a wait during which it still
-computes costs nothing.
+How long the loop waited for each batch of a training loader, compared with the full step, over many steps after the
+first ones. On a CUDA device also whether the device was idle when the batch arrived: a wait while it still computes
+costs nothing.
 
 Why it hurts
 ------------
-A device that waits for data does nothing, however fast it is. The run takes as long as its loader, and a faster device,
-a compiled model or a smaller one would not make it shorter.
+A device that waits for data is idle, however fast it is. The run takes as long as its loader, and a faster device or a
+compiled or smaller model does not help.
 
 Evidence
 --------
-The time of a step and of the wait in it, the share, the loader's workers, the cores there are, pinned memory, and what
-a sample costs.
+The time of a step and the wait in it, its share, the workers, the CPU cores, pinned memory, and the cost of a sample.
 
 Use instead
 -----------
@@ -22,10 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-Where all training is on the CPU, reading a sample is work like any other, on the same cores: only a loader without
-workers that mostly sleeps (a disk, a network) while the loop waits for at least half of each step is reported. On a
-device: shares below three tenths, waits of a few milliseconds, and devices that were still busy when the batch came.
-Devices other than CUDA cannot be asked, and are not judged.
+In CPU training, loading uses the same cores as the model: only a loader without workers that mostly sleeps (disk,
+network) for at least half of each step is reported. On a GPU not reported: shares below 30%, waits of a few
+milliseconds, and a device still busy when the batch arrives. Not checked: devices other than CUDA.
 """
 
 from __future__ import annotations
@@ -35,27 +33,24 @@ from typing import Final, final
 
 from trueloop.event import BatchesAwaited, LoaderSeen
 from trueloop.finding import Severity
-from trueloop.results.check import counted
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["DataloaderBottleneck"]
 
 STEPS: Final = 20
-"""Steps that a share is taken over: fewer say more about the machine's mood than about the loader."""
+"""Steps needed to measure a share: fewer are mostly noise."""
 SHARE: Final = 0.3
-"""Of a step on a device: below it a perfect loader would make the run less than half as fast again."""
+"""Share of a step on a GPU: below it, a perfect loader saves less than a third of the time."""
 WAIT_MS: Final = 5.0
-"""Per step on a device: less is the price of handing a batch over, and the scheduler's noise."""
+"""Milliseconds per step on a GPU: less is the cost of passing a batch, and noise."""
 IDLE: Final = 0.8
-"""Share of the batches at whose arrival the device must have been idle: nearly all, and a few that came just in
-time."""
+"""Share of the batches at whose arrival the device was idle: nearly all."""
 SHARE_ON_CPU: Final = 0.5
-"""Of a step on the CPU, where the loader's work and the model's share the cores."""
+"""Share of a step on the CPU, where loader and model share the cores."""
 WAIT_MS_ON_CPU: Final = 20.0
-"""Per step on the CPU: starting workers is not worth less."""
+"""Milliseconds per step on the CPU: below it, starting workers does not pay."""
 ASLEEP: Final = 0.1
-"""A thread that computes for less than this share of a wait is waiting for something else than the processor, however
-busy that is."""
+"""A thread that computes for less than this share of a wait does not wait for the CPU."""
 
 
 @final
@@ -67,10 +62,10 @@ class DataloaderBottleneck(Rule):
 
     def __init__(self) -> None:
         self._loaders: dict[int, LoaderSeen] = {}
-        self._judged = False
+        self._checked = False
 
     def why_not_checked(self) -> str:
-        return "" if self._judged else "no loader fed enough steps to time them"
+        return "" if self._checked else "no loader fed enough steps to time them"
 
     def on_loader_seen(self, event: LoaderSeen) -> None:
         self._loaders[event.loader] = event
@@ -79,19 +74,15 @@ class DataloaderBottleneck(Rule):
         loader = self._loaders.get(event.loader)
         if loader is None or event.steps < STEPS:
             return
-        self._judged = True
+        self._checked = True
         if not (_sleeps(event, loader) if event.device == "cpu" else _starves(event)):
             return
         share = event.waited_ms / event.step_ms
-        meanwhile = (
-            "it sleeps there rather than computes"
-            if event.device == "cpu"
-            else f"the {event.device} device has no work left then"
-        )
+        idle = "The loader thread sleeps" if event.device == "cpu" else f"The {event.device} device is idle"
         yield self.finding(
             event,
-            f"Each step takes {event.step_ms:.1f} ms, and for {event.waited_ms:.1f} ms of it ({share:.0%}) the loop stands still for a "
-            f"batch of a loader with {counted(loader.workers, 'worker')}; {meanwhile}.",
+            f"Each step takes {event.step_ms:.1f} ms and waits {event.waited_ms:.1f} ms ({share:.0%}) for a DataLoader "
+            f"with {plural(loader.workers, 'worker')}. {idle} meanwhile.",
             fix=_advice(event, loader),
             evidence={
                 "step_ms": round(event.step_ms, 2),
@@ -109,7 +100,7 @@ class DataloaderBottleneck(Rule):
 
 
 def _sleeps(event: BatchesAwaited, loader: LoaderSeen) -> bool:
-    """On the CPU: the loop's own thread sleeps in the dataset for most of a step."""
+    """On the CPU: the main thread sleeps in the dataset for most of a step."""
     return (
         loader.workers == 0
         and event.waited_ms >= max(WAIT_MS_ON_CPU, SHARE_ON_CPU * event.step_ms)
@@ -122,7 +113,7 @@ def _starves(event: BatchesAwaited) -> bool:
 
 
 def _loading_ms(event: BatchesAwaited, loader: LoaderSeen) -> float:
-    """What one batch costs to make: workers that are behind make one each in the time of as many steps."""
+    """Time to load one batch: each busy worker loads one batch in the time of as many steps as there are workers."""
     return event.waited_ms if loader.workers == 0 else loader.workers * event.step_ms
 
 
@@ -134,6 +125,6 @@ def _advice(event: BatchesAwaited, loader: LoaderSeen) -> str:
     computing = max(event.step_ms - event.waited_ms, 0.05 * event.step_ms)
     needed = min(ceil(_loading_ms(event, loader) / computing), loader.cores)
     if needed <= loader.workers:
-        return "Make samples cheaper: decode and resize them once and keep the result, or do the work of a batch on the device."
-    divided = ", and let the dataset give each worker its own part (get_worker_info)" if loader.stream else ""
-    return f"Load in other processes while the model computes: num_workers={max(needed, 1)}, persistent_workers=True{divided}."
+        return "Make samples cheaper: decode and resize them once and cache the result, or process batches on the GPU."
+    divided = ", and give each worker its own part of the dataset (`get_worker_info`)" if loader.stream else ""
+    return f"Load in worker processes: `num_workers={max(needed, 1)}, persistent_workers=True`{divided}."

@@ -1,34 +1,32 @@
-"""SPD102 gpu-sync-every-step: in each step the program waits for the device.
+"""SPD102 gpu-sync-every-step: a line waits for the GPU in every training step.
 
 What it sees
 ------------
-Lines of the user's that take a value from a device in every step of a row of steps: `.item()`, `.cpu()`, `.to("cpu")`,
-`.tolist()`,
-`float(t)`, `int(t)`, `bool(t)` (an `if` on a tensor), `print(t)`, `f"{t}"`; and for how long each of them waited.
-Functions that wait inside (`nonzero`, a mask as an index) and reads in a library's own code are not seen.
+Lines of your code that read a value from a device in every step of several consecutive steps: `.item()`, `.cpu()`,
+`.to("cpu")`, `.tolist()`, `float(t)`, `int(t)`, `bool(t)` (an `if` on a tensor), `print(t)`, `f"{t}"`; and how long
+each waited. Not seen: functions that sync internally (`nonzero`, boolean masks) and reads in library code.
 
 Why it hurts
 ------------
-A device works through a queue. Whoever asks for a value waits until the queue is empty, and while the program then
-prepares the next step the device has nothing to do: the two take turns instead of working side by side.
+A GPU works through a queue. Reading a value waits until the queue is empty, and while Python then prepares the next
+step the GPU is idle: the two take turns instead of overlapping.
 
 Evidence
 --------
-The device, the line and how it reads, the waiting in each step, the length of a step, and the share that could overlap:
-the smaller of the wait and of the rest of the step.
+The device, the line and the call, the wait per step, the step time, and the share that could overlap: the smaller of
+the wait and the rest of the step.
 
 Use instead
 -----------
-    total += loss.detach()            # stays on the device
+    total += loss.detach()            # stays on the GPU
     if step % 50 == 0:
         print(total.item() / 50)
 
 When it is fine
 ---------------
-Reading every so many steps is not reported, nor are reads inside an optimizer's step (closures), those of a library,
-and files that act in an environment (`env.step(action.item())`): the action is needed at once. On the CPU there is
-nothing to wait for, and nothing is said: advice there would be noise in nearly every script. On a device it is a
-warning where at least a twentieth of the step could be won, otherwise advice.
+Not reported: reads every N steps, reads inside an optimizer step (closures) or a library, scripts that act in an
+environment (`env.step(action.item())`), and the CPU, where nothing waits. It is a warning if at least 5% of the step
+could be saved, otherwise advice.
 """
 
 from __future__ import annotations
@@ -44,10 +42,9 @@ from trueloop.usercode.source import called_name, calls_in, source_of
 __all__ = ["GpuSyncEveryStep"]
 
 WORTH: Final = 0.05
-"""Share of a step that must be to be won for a warning. A device and a program that no longer take turns need,
-together, at least as long as the longer of the two: so no more can be won than the shorter."""
+"""Share of a step to save for a warning: at most the shorter of device time and host time, which would overlap."""
 SHOWN: Final = {"bool": "if / bool()", "float": "float()", "int": "int()", "repr": "print()", "format": "an f-string"}
-"""How a reader is written, where it is no method."""
+"""How the read is written, if it is not a method."""
 
 
 @final
@@ -64,28 +61,28 @@ class GpuSyncEveryStep(Rule):
         self._rows.append(event)
 
     def on_run_ended(self, event: RunEnded) -> Findings:
-        """Lines that were there in every row of steps that was looked at: what only the first steps do is no habit."""
+        """Lines that read in every measured sequence of steps, not only in the first one."""
         for row in self._rows[-1:]:
-            habits = set.intersection(*({line.place for line in known.lines} for known in self._rows))
+            always = set.intersection(*({line.place for line in known.lines} for known in self._rows))
             for line in row.lines:
-                if line.place in habits and not _acts(line.place):
-                    yield self._finding(row, line)
+                if line.place in always and not _uses_environment(line.place):
+                    yield self._report(row, line)
 
-    def _finding(self, row: DeviceReads, line: ReadLine) -> Finding:
+    def _report(self, row: DeviceReads, line: ReadLine) -> Finding:
         won = min(row.waited_ms, row.step_ms - row.waited_ms) / row.step_ms if row.step_ms else 0.0
         how = ", ".join(SHOWN.get(reader, f".{reader}()") for reader in line.readers)
         return self.finding(
             row,
-            f"This line reads from the {row.device} device in every step by {how}, and waits {line.waited_ms:.2f} ms each time; "
-            f"all such lines together wait {row.waited_ms:.2f} ms of a step of {row.step_ms:.2f} ms.",
-            fix="Keep it on the device (detach()), and read it every so many steps, or once at the end of the epoch.",
+            f"`{how}` reads from the {row.device} device in every step and waits {line.waited_ms:.2f} ms. All such "
+            f"lines wait {row.waited_ms:.2f} ms of a {row.step_ms:.2f} ms step.",
+            fix="Keep the value on the device (`loss.detach()`), and read it every N steps or once per epoch.",
             evidence={
                 "device": row.device,
                 "readers": list(line.readers),
                 "waited_ms": round(line.waited_ms, 3),
                 "waited_ms_by_all_lines": round(row.waited_ms, 3),
                 "step_ms": round(row.step_ms, 3),
-                "could_be_won": round(max(won, 0.0), 3),
+                "could_be_saved": round(max(won, 0.0), 3),
                 "steps": row.steps,
             },
             place=line.place,
@@ -93,8 +90,8 @@ class GpuSyncEveryStep(Rule):
         )
 
 
-def _acts(place: Place) -> bool:
-    """Does the file drive an environment, which wants its action at once?"""
+def _uses_environment(place: Place) -> bool:
+    """Does the script step an environment, which needs its action at once?"""
     for call in calls_in(source_of(place.path).tree):
         if called_name(call) == "step" and call.args and isinstance(call.func, ast.Attribute):
             owner = ast.unparse(call.func.value).lower().split(".")[-1]

@@ -1,30 +1,29 @@
-"""SPD106 graph-breaks-or-recompilations: torch.compile cut the model into several graphs, or compiled it again and again.
+"""SPD106 graph-breaks-or-recompilations: `torch.compile` split the model into several graphs or keeps recompiling.
 
 What it sees
 ------------
-The compiler's own notes, read when the run has ended: each line of the user's at which it had to leave a graph, with
-its reason, and each function of the user's that it compiled many times over, with what had changed.
+The compiler's own records, read at the end of the run: each line of your code with a graph break and its reason, and
+each function of yours that was compiled many times, with the guards that failed.
 
 Why it hurts
 ------------
-Between two graphs Python runs as before, and nothing is fused across the cut. Each compilation takes seconds or
-minutes, and after eight of one function the compiler gives up without an error: from then on it runs uncompiled.
+Between two graphs plain Python runs, and nothing is fused across the break. Each compilation takes seconds or minutes,
+and after eight of one function the compiler silently gives up: from then on the function runs uncompiled.
 
 Evidence
 --------
-How many graphs were made, the reason of the cut, or how often the function was compiled again and which guards failed.
+The number of graphs and the reason of the break, or the number of recompilations and the guards that failed.
 
 Use instead
 -----------
-    if loss > 10:                    # a branch on a tensor's value
+    if loss > 10:                    # a branch on a tensor value
     scale = torch.where(loss > 10, 0.5, 1.0)
 
 When it is fine
 ---------------
-Not reported: cuts that were asked for (`torch.compiler.disable`, `torch._dynamo.graph_break()`), cuts in a library's
-own code, and up to four recompilations of a function: train and eval mode, with and without gradients, and a dimension
-that turns out to vary. Notes that
-`torch._dynamo.reset()` has thrown away during the run are not seen.
+Not reported: requested breaks (`torch.compiler.disable`, `torch._dynamo.graph_break()`), breaks in library code, and up
+to four recompilations of a function (train and eval mode, with and without gradients, a dynamic dimension). Records
+that `torch._dynamo.reset()` cleared during the run are not seen.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from typing import Final, final
 
 from trueloop.event import CompilerRan
 from trueloop.finding import Severity
-from trueloop.results.check import counted
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["GraphBreaksOrRecompilations"]
 
@@ -47,15 +45,17 @@ class GraphBreaksOrRecompilations(Rule):
     code = "SPD106"
     name = "graph-breaks-or-recompilations"
     severity = Severity.ADVICE
-    not_applicable = "nothing was compiled"
+    not_applicable = "torch.compile was not used"
 
     def on_compiler_ran(self, event: CompilerRan) -> Findings:
         for cut in event.breaks:
             if not cut.on_purpose:
                 yield self.finding(
                     event,
-                    f"torch.compile had to leave its graph at this line ({cut.reason}); the run took {counted(event.graphs, 'graph')}.",
-                    fix="Move this out of what is compiled, or write it with tensor operations; fullgraph=True stops at every such line.",
+                    f"`torch.compile` has a graph break at this line ({cut.reason}). The run has "
+                    f"{plural(event.graphs, 'graph')}.",
+                    fix="Move this line out of the compiled function or use tensor operations; `fullgraph=True` raises "
+                    "at every graph break.",
                     evidence={"reason": cut.reason, "graphs": event.graphs},
                     place=cut.place,
                 )
@@ -63,9 +63,10 @@ class GraphBreaksOrRecompilations(Rule):
             if repeated.times >= AGAIN:
                 yield self.finding(
                     event,
-                    f"torch.compile compiled {repeated.function} {repeated.times} times more after the first, because something it had "
-                    f"taken for fixed changed: {repeated.reasons[-1]}.",
-                    fix="Keep what changes in a tensor, or say which dimensions vary: torch.compile(..., dynamic=True), mark_dynamic.",
+                    f"`torch.compile` recompiled {repeated.function} {repeated.times} times. The last guard that "
+                    f"failed: {repeated.reasons[-1]}.",
+                    fix="Pass changing values as tensors, or declare dynamic dimensions: "
+                    "`torch.compile(..., dynamic=True)`, `mark_dynamic`.",
                     evidence={
                         "function": repeated.function,
                         "recompilations": repeated.times,

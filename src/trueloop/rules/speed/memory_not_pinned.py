@@ -1,19 +1,19 @@
-"""SPD105 memory-not-pinned: each batch is copied to the GPU out of memory that the GPU cannot read by itself.
+"""SPD105 memory-not-pinned: batches are copied to the GPU from memory that is not pinned.
 
 What it sees
 ------------
-The very tensors of a loader's batches, in memory that is not pinned, copied to a CUDA device by `.to()` or `.cuda()` in
-several steps in a row, a megabyte or more in each.
+Tensors of a loader's batches, in memory that is not pinned, copied unchanged to a CUDA device by `.to()` or `.cuda()`
+in several consecutive steps, at least 1 MB in each.
 
 Why it hurts
 ------------
-The GPU's copy engine reads pinned memory only. Everything else is copied twice, first by the processor into a pinned
-buffer, and the program stands still meanwhile: `non_blocking=True` changes nothing. From pinned memory a copy is two to
-four times as fast, and runs beside the computation.
+The copy engine of the GPU reads only pinned memory. Everything else is copied twice, first by the CPU into a pinned
+buffer, and the program waits: `non_blocking=True` has no effect. A copy from pinned memory is two to four times faster
+and overlaps with computation.
 
 Evidence
 --------
-The megabytes and the copies in each step, and the loader's workers.
+The megabytes and the copies per step, and the workers of the loader.
 
 Use instead
 -----------
@@ -22,9 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: less than a megabyte for each step (the copy takes less time than asking for it), tensors that do not come
-from a loader as they are (changed on the host, or sliced from data that would better lie on the device), devices other
-than CUDA. Pinned memory cannot be swapped out: on a host that is short of memory leave it, and allow this.
+Not reported: less than 1 MB per step, tensors that do not come unchanged from a loader (modified on the host, or sliced
+from data that should be on the device), and devices other than CUDA. Pinned memory cannot be swapped: on a host with
+little memory, allow this.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trueloop.usercode.source import diff, source_of
 __all__ = ["MemoryNotPinned"]
 
 MEGABYTES: Final = 1.0
-"""Per step: it takes about a tenth of a millisecond from pageable memory, as long as the handful of calls around it."""
+"""Per step: about 0.1 ms from pageable memory, as long as the calls around it."""
 
 
 @final
@@ -55,11 +55,8 @@ class MemoryNotPinned(Rule):
         self._copied = False
 
     def why_not_checked(self) -> str:
-        return (
-            ""
-            if self._copied or any(loader.pinned for loader in self._loaders.values())
-            else "no batch was copied to a GPU"
-        )
+        pinned = any(loader.pinned for loader in self._loaders.values())
+        return "" if self._copied or pinned else "no batch was copied to a GPU"
 
     def on_loader_seen(self, event: LoaderSeen) -> None:
         self._loaders[event.loader] = event
@@ -71,9 +68,9 @@ class MemoryNotPinned(Rule):
             return
         yield self.finding(
             event,
-            f"Each step copies {event.megabytes:.1f} MB of this loader's batch to the GPU, out of memory that is not pinned: the copy "
-            "takes its time twice, and the program stands still for it.",
-            fix="Build the loader with pin_memory=True, and copy by .to(device, non_blocking=True).",
+            f"Each step copies {event.megabytes:.1f} MB of this loader's batch to the GPU from memory that is not "
+            "pinned. The copy is slow and blocks the program.",
+            fix="Use `DataLoader(..., pin_memory=True)` and `.to(device, non_blocking=True)`.",
             evidence={
                 "megabytes": round(event.megabytes, 2),
                 "copies": event.copies,
@@ -86,16 +83,15 @@ class MemoryNotPinned(Rule):
 
 
 def _pinned(place: Place | None) -> str:
-    """The loader's call with one argument more, where it stands alone on the line and names none of this."""
+    """The call with `pin_memory=True`, if it is on one line and does not set it."""
     if place is None:
         return ""
     source = source_of(place.path)
     calls = source.calls(place.line, "DataLoader")
     if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno or not calls[0].args:
         return ""
-    if any(keyword.arg in (None, "pin_memory") for keyword in calls[0].keywords) or any(
-        isinstance(a, ast.Starred) for a in calls[0].args
-    ):
+    starred = any(isinstance(argument, ast.Starred) for argument in calls[0].args)
+    if starred or any(keyword.arg in (None, "pin_memory") for keyword in calls[0].keywords):
         return ""
     text = source.text(calls[0]).removesuffix(")").rstrip().removesuffix(",")
     return diff(place.path, [source.replacing(calls[0], f"{text}, pin_memory=True)")])

@@ -1,34 +1,31 @@
-"""SPD108 model-moved-every-step: the model is moved inside the loop, again and again.
+"""SPD108 model-moved-every-step: `model.to(...)` is called inside the training loop.
 
 What it sees
 ------------
-One line that calls `to()`, `cuda()`, `cpu()`, `half()`, `float()` ... on a model in training, in several steps in a
-row, from outside any model. Whether the parameters really went to another device or type is seen by what they were
-before and after.
+One line outside any model that calls `to()`, `cuda()`, `cpu()`, `half()`, `float()` ... on a model in training, in
+several consecutive steps. Device and dtype before and after show whether parameters really moved.
 
 Why it hurts
 ------------
-A move copies every weight, to the device or back, and frees what was there; in each step that can take longer than the
-step itself. Where the model is there already nothing is copied, but every parameter is still visited, in Python, for
-nothing.
+A move copies every weight and frees the old memory; this can take longer than the step itself. If the model is already
+there, nothing is copied, but Python still visits every parameter.
 
 Evidence
 --------
-The call, how many moves in a row, whether anything was changed by them, the tensors that are visited, and the time of
-one call.
+The call, the number of consecutive moves, whether they changed anything, the number of tensors, and the time of one
+call.
 
 Use instead
 -----------
-    model.to(device)          # once, before the optimizer is built
+    model.to(device)          # once, before the optimizer is created
     for x, y in loader:
         ...
 
 When it is fine
 ---------------
-Not reported: a move at the head of an epoch or for a checkpoint, models that nobody trains and that are taken in and
-out to save memory, moves inside a model's forward and those of a library (offloading). A move that changes nothing is
-advice, not a warning. A model that is built anew in each step is not seen by this rule: see
-optimizer-holds-old-parameters and optimizer-recreated-every-step.
+Not reported: a move once per epoch or for a checkpoint, models that are not trained and moved to save memory, moves
+inside a forward or by a library (offloading). A move that changes nothing is advice, not a warning. For a model that is
+created again in each step see optimizer-holds-old-parameters and optimizer-recreated-every-step.
 """
 
 from __future__ import annotations
@@ -50,15 +47,15 @@ class ModelMovedEveryStep(Rule):
     not_applicable = "no model was called"
 
     def on_model_seen(self, event: ModelSeen) -> None:
-        """Models are what can be moved."""
+        """A run with a model was checked."""
 
     def on_model_moved(self, event: ModelMoved) -> Findings:
-        what = "moves its weights" if event.changed else "visits its tensors, which are there already"
+        what = "moves its weights" if event.changed else "changes nothing"
         yield self.finding(
             event,
-            f"{event.name}.{event.function}() is called in every step and {what}: {event.tensors} tensors, {event.took_ms:.2f} ms each "
-            "time.",
-            fix=f"Call {event.function}() once, before the optimizer is built and the loop begins.",
+            f"`{event.function}()` of {event.name} is called in every step and {what}: {event.tensors} tensors, "
+            f"{event.took_ms:.2f} ms each time.",
+            fix=f"Call `model.{event.function}(...)` once, before you create the optimizer.",
             evidence={
                 "model": event.name,
                 "function": event.function,

@@ -1,18 +1,18 @@
-"""SPD104 more-workers-than-cores: a loader starts more processes than this one has cores.
+"""SPD104 more-workers-than-cores: a DataLoader has more workers than CPU cores.
 
 What it sees
 ------------
-The workers that a loader was asked for, against the cores that the process may run on (its affinity, which a container
-or a batch system often makes smaller than the machine).
+`num_workers` of a loader, compared with the cores that the process may use (its affinity, which a container or a batch
+system often restricts).
 
 Why it hurts
 ------------
-The workers take turns on the cores, with one another and with the loop that they are to feed. Each also takes memory
-and time to start, and more of them than cores bring no more samples per second.
+The workers compete for the cores with each other and with the training loop. Each also takes memory and time to start,
+and more workers than cores bring no more samples per second.
 
 Evidence
 --------
-The workers, and the cores.
+The workers and the cores.
 
 Use instead
 -----------
@@ -20,8 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Workers that sleep for most of their time, in a network or a slow disk, take no turns from anybody; then allow it. As
-many workers as cores are not reported. Limits that a container sets by quota rather than by affinity are not seen.
+Workers that mostly wait for a network or a slow disk use no core: then allow it. As many workers as cores are not
+reported. Container limits by quota instead of affinity are not seen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import final
 
 from trueloop.event import LoaderSeen
 from trueloop.finding import Severity
-from trueloop.results.check import counted
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["MoreWorkersThanCores"]
 
@@ -48,7 +47,8 @@ class MoreWorkersThanCores(Rule):
             return
         yield self.finding(
             event,
-            f"The loader starts {counted(event.workers, 'worker')}, but this process may use {counted(event.cores, 'core')}.",
-            fix=f"Ask for no more workers than there are cores: num_workers={event.cores}, or fewer.",
+            f"The DataLoader starts {plural(event.workers, 'worker')}, but this process may use only "
+            f"{plural(event.cores, 'core')}.",
+            fix=f"Use at most one worker per core: `num_workers={event.cores}`.",
             evidence={"workers": event.workers, "cores": event.cores},
         )

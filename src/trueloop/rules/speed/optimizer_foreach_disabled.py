@@ -1,18 +1,18 @@
-"""SPD107 optimizer-foreach-disabled: the optimizer updates each parameter by itself, though it could update them together.
+"""SPD107 optimizer-foreach-disabled: `foreach=False` makes the optimizer update each parameter separately.
 
 What it sees
 ------------
-`foreach=False` on an optimizer (and no `fused=True`) that holds many parameters on a CUDA device. Without the argument
-PyTorch updates the parameters of a CUDA device together by itself, so only a switched-off path is seen.
+`foreach=False` (and no `fused=True`) on an optimizer with many parameters on a CUDA device. By default PyTorch updates
+them together, so only an explicit setting is seen.
 
 Why it hurts
 ------------
-One by one, every parameter costs several small kernels, each launched from Python. On a model of a few hundred tensors
-that is thousands of launches for each step, and the device waits for them.
+Each parameter then needs several small kernels, each launched from Python. A model with a few hundred tensors needs
+thousands of launches per step, and the GPU waits for them.
 
 Evidence
 --------
-The optimizer, the device, and how many tensors are updated by themselves.
+The optimizer, the device, and how many tensors are updated separately.
 
 Use instead
 -----------
@@ -20,9 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: the default, `foreach=True` or `fused=True`, few tensors, parameters on the CPU, steps that are
-differentiated themselves. Updating together needs memory for one more copy of the parameters: where that does not fit,
-take `fused=True`, which needs none.
+Not reported: the default, `foreach=True` or `fused=True`, few tensors, parameters on the CPU, differentiable steps.
+`foreach` needs memory for one more copy of the parameters: if that does not fit, use `fused=True`, which needs none.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ from trueloop.usercode.source import diff, source_of
 __all__ = ["OptimizerForeachDisabled"]
 
 MANY: Final = 20
-"""Tensors: at some ten microseconds each their launches are about as long as a short step's forward; a handful does not
-matter."""
+"""Tensors: at about 10 microseconds each, their launches take as long as a short forward."""
 
 
 @final
@@ -54,9 +52,9 @@ class OptimizerForeachDisabled(Rule):
             return
         yield self.finding(
             event,
-            f"{event.name} updates {event.one_by_one} of its {event.tensors} tensors on the {event.device} device one by one, because "
-            "foreach was switched off.",
-            fix="Leave foreach to its default, or ask for one kernel: fused=True.",
+            f"{event.name} updates {event.one_by_one} of its {event.tensors} tensors on {event.device} one by one, "
+            "because of `foreach=False`.",
+            fix="Remove `foreach=False`, or use `fused=True`.",
             evidence={
                 "optimizer": event.name,
                 "device": event.device,
@@ -68,7 +66,7 @@ class OptimizerForeachDisabled(Rule):
 
 
 def _together(place: Place | None, name: str) -> str:
-    """The optimizer's call without `foreach=False`."""
+    """The call with `foreach=None`, the default."""
     if place is None:
         return ""
     source = source_of(place.path)
