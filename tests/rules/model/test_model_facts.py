@@ -1,4 +1,4 @@
-"""The model rules on facts written by hand: each threshold from both sides."""
+"""The model rules on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

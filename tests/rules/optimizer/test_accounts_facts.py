@@ -1,4 +1,4 @@
-"""Parameters against optimizers, on facts written by hand: each threshold from both sides."""
+"""Parameters against optimizers, on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on how weights and losses move, on facts made by hand: each threshold from both sides."""
+"""Rules on how weights and losses move, on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers that are thrown away, and frozen parameters that move, on facts written by hand."""
+"""Optimizers that are thrown away, and frozen parameters that move, on constructed events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thresholds of the schedule rules, on both sides, on facts made by hand."""
+"""The thresholds of the schedule rules, on both sides, on constructed events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parallel rules on facts made by hand, as if told by several ranks: each threshold from both sides."""
+"""The parallel rules on constructed events of several ranks: each threshold from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about number formats, on facts written by hand: each threshold from both sides."""
+"""Rules about number formats, on constructed events: each threshold from both sides."""
 
 from __future__ import annotations
 
