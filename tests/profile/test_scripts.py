@@ -111,8 +111,8 @@ MODELS = {
     "nn.Linear(32, 3))",
     "convolutions": "nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), "
     "nn.Linear(144, 3))",
-    "attention": "nn.Sequential(nn.Flatten(1, 2), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Flatten(), "
-    "nn.Linear(64, 3))",
+    "attention": "nn.Sequential(nn.Flatten(1, 2), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), "
+    "nn.Flatten(), nn.Linear(64, 3))",
 }
 
 

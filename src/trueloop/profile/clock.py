@@ -95,41 +95,27 @@ class Clock:
         self._own_loader()
         self._push("forward" if call.grad else "evaluating")
 
-    def module_call_ended(self, call: ModuleCall) -> None:
-        self._pop()
-
     def loss_called(self, call: LossCall) -> None:
         self._since("forward" if call.output.requires_grad else "evaluating", call.began_ns)
 
     def backward_started(self, call: BackwardCall) -> None:
         self._push("backward")
 
-    def backward_ended(self, call: BackwardCall) -> None:
-        self._pop()
-
-    def clip_started(self, call: ClipCall) -> None:
+    def step_started(self, call: StepCall | ClipCall) -> None:
         self._push("optimizer")
 
-    def clip_ended(self, call: ClipCall) -> None:
-        self._pop()
-
-    def step_started(self, call: StepCall) -> None:
-        self._push("optimizer")
-
-    def step_ended(self, call: StepCall) -> None:
-        self._pop()
+    clip_started = step_started
 
     def collective_called(self, call: CollectiveCall) -> None:
         self._push("communication")
 
-    def collective_ended(self, call: CollectiveCall) -> None:
-        self._pop()
-
     def state_saving(self, call: StateSave) -> None:
         self._push("saving")
 
-    def state_saved(self, call: StateSave) -> None:
+    def state_saved(self, call: object) -> None:
         self._pop()
+
+    module_call_ended = backward_ended = clip_ended = step_ended = collective_ended = state_saved
 
     def copied(self, began_ns: int) -> None:
         self._since("copy", began_ns)
