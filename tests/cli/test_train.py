@@ -226,7 +226,7 @@ def test_a_name_that_is_taken_is_refused_with_both_ways_on(tmp_path: Path) -> No
     assert trueloop(written(tmp_path), "train", "mine.py", "--name", "trial").code == 0
     ended = trueloop(tmp_path, "train", "mine.py", "--name", "trial")
     assert ended.code == 4
-    assert "choose another --name, or type `trueloop resume runs/trial`" in ended.err
+    assert "choose another --name, or `trueloop resume runs/trial`" in ended.err
 
 
 def test_a_folder_that_cannot_be_written_is_no_failure_of_ours(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_the_mean_of_the_micro_batches_means_would_be_far_off() -> None:
     loop, _, _ = begin(replace(reading(1, 2, 4, 32), batch=4, accumulate=4))
     for micro in next(iter(loop.windows())).micros:
         scores = loop.parts.model(micro.inputs).flatten(0, 1)
-        (F.cross_entropy(scores, micro.targets.flatten(), ignore_index=PADDING) / 4).backward()  # type: ignore[no-untyped-call]
+        loss = F.cross_entropy(scores, micro.targets.flatten(), ignore_index=PADDING) / 4
+        loss.backward()  # type: ignore[no-untyped-call]
     wrong = [parameter.grad.clone() for parameter in loop.parts.parameters if parameter.grad is not None]
     assert far(wrong, big_batch(loop)) > 0.01
 

@@ -100,8 +100,8 @@ def test_the_sentence_has_the_numbers_and_where_the_noise_is_from() -> None:
     found = judged(CollapseCheck(GOOD), 400, 0.1)
     assert found is not None
     assert found.sentence == (
-        "Validation accuracy 0.1 at step 400 is worse than the baseline good (0.7, which it had after 200 to 400 steps) "
-        "by more than its seed noise of 0.02 (as told)."
+        "Validation accuracy 0.1 at step 400 is worse than the baseline good (0.7, which it had after 200 to 400 "
+        "steps) by more than its seed noise of 0.02 (as told)."
     )
 
 

@@ -1,4 +1,4 @@
-"""program=compiled_step: loss and gradients as one compiled function are the model's own, and a run by it is the run."""
+"""program=compiled_step: one compiled function gives the model's own loss and gradients, and the same run."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ def read(request: DataRequest) -> Splits:
 
 
 RECIPE = Recipe(
-    name="small", model=network, data=read, epochs=6, batch=16, lr=1e-2, weight_decay=0.1, clip=1.0, schedule="cosine", log_every=10,
-    device="cpu", statistics_every=0, steps_per_replay=4, trackers=(),
+    name="small", model=network, data=read, epochs=6, batch=16, lr=1e-2, weight_decay=0.1, clip=1.0, schedule="cosine",
+    log_every=10, device="cpu", statistics_every=0, steps_per_replay=4, trackers=(),
 )  # fmt: skip
 """19 steps an epoch, the last of 12 samples: 114 steps, of which the first 16 are looked into."""
 
@@ -288,7 +288,7 @@ class Unrecordable(GraphRecorder):
 def test_what_cannot_be_recorded_is_refused_with_the_first_reason() -> None:
     loop, _ = played(RECIPE, Unrecordable())
     with pytest.raises(
-        BadRecipe, match=r"not permitted when stream is capturing\. A CUDA graph holds work of the device only"
+        BadRecipe, match=r"not permitted when stream is capturing\. A CUDA graph holds device work only"
     ) as said:
         train(loop)
     assert "more lines" not in str(said.value)
@@ -315,10 +315,10 @@ def test_what_cannot_be_played_is_refused_before_anything_runs(change: dict[str,
 
 
 def test_without_a_device_that_has_graphs_the_recipe_is_refused() -> None:
-    with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=cpu has none"):
+    with pytest.raises(BadRecipe, match="program=cuda_graphs needs a CUDA device, not device=cpu"):
         Loop.of(replace(RECIPE, program="cuda_graphs"))
     if not torch.cuda.is_available():
-        with pytest.raises(BadRecipe, match="program=cuda_graphs plays CUDA graphs, and device=auto finds"):
+        with pytest.raises(BadRecipe, match="program=cuda_graphs needs a CUDA device, and device=auto finds"):
             Loop.of(replace(RECIPE, program="cuda_graphs", device="auto"))
 
 

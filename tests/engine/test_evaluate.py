@@ -83,7 +83,7 @@ def test_idle_batches_are_computed_and_count_for_nothing() -> None:
 
 
 def test_who_has_nothing_but_idle_batches_says_so_only_if_nobody_has_more() -> None:
-    with pytest.raises(BadData, match="hold no target that counts"):
+    with pytest.raises(BadData, match="All targets of the evaluation data are ignored"):
         measured(plain(), [], idle=cut([2]))
     found = measured(plain(), [], Doubling(loss=6.0, count=3.0), idle=cut([2]))
     assert found["loss"] == 2.0

@@ -161,7 +161,8 @@ def test_the_next_step_that_is_due(every: int, first: int, due: int) -> None:
 def test_a_run_of_one_step_is_told_too() -> None:
     ear = told(steps=1)
     assert [type(event).__name__ for event in ear.events] == [
-        "RunStarted", "ModelSeen", "LossComputed", "EpochStarted", "Backward", "GradientsMeasured", "Stepped", "ParametersAccounted",
+        "RunStarted", "ModelSeen", "LossComputed", "EpochStarted", "Backward", "GradientsMeasured", "Stepped",
+        "ParametersAccounted",
     ]  # fmt: skip
 
 
@@ -273,13 +274,15 @@ def test_a_step_that_was_held_back_is_no_step() -> None:
 
 
 class Blind:
-    """Sees nothing."""
+    """An observer that inspects no step."""
+
+    looking = False
 
     def __init__(self, parts: Parts, state: State, *, replays: bool) -> None:
         """Nothing is kept."""
 
     def begin(self, window: Any) -> None:
-        """Nothing is looked at."""
+        """Inspects nothing."""
 
     gradients = updated = begin
 
@@ -291,7 +294,7 @@ class Blind:
         """There is nothing to tell."""
 
 
-def test_the_training_is_the_same_to_the_bit_without_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_is_bit_identical_without_an_observer(monkeypatch: pytest.MonkeyPatch) -> None:
     def weights() -> dict[str, Tensor]:
         loop = Loop.of(replace(RECIPE, accumulate=2, clip=0.5, ema=0.9, optimizer="adamw"))
         loop.train()

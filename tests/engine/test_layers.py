@@ -39,8 +39,8 @@ def two_layers() -> nn.Module:
 
 
 RECIPE = Recipe(
-    name="small", model=two_layers, data=regression, task="regression", optimizer="sgd", lr=0.1, steps=30, batch=12, log_every=5,
-    statistics_every=10, trackers=(),
+    name="small", model=two_layers, data=regression, task="regression", optimizer="sgd", lr=0.1, steps=30, batch=12,
+    log_every=5, statistics_every=10, trackers=(),
 )  # fmt: skip
 
 

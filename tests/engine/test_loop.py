@@ -133,7 +133,8 @@ def test_the_moving_average_is_one_written_by_hand() -> None:
     for step, window in enumerate(loop.windows()):
         (micro,) = window.micros
         loop.parts.model.zero_grad()
-        nn.functional.cross_entropy(loop.parts.model(micro.inputs), micro.targets).backward()  # type: ignore[no-untyped-call]
+        loss = nn.functional.cross_entropy(loop.parts.model(micro.inputs), micro.targets)
+        loss.backward()  # type: ignore[no-untyped-call]
         decay = min(0.9, (1 + step) / (10 + step))
         with torch.no_grad():
             for mean, parameter in zip(average, loop.parts.model.parameters(), strict=True):

@@ -166,7 +166,7 @@ def test_a_model_that_answers_no_tensor_is_refused() -> None:
         def forward(self, x: Tensor) -> Any:
             return super().forward(x), None
 
-    assert "the model answers a tuple" in refused(replace(SMALL, model=lambda: Pair(WIDTH, CLASSES)), BadData)
+    assert "the model returns a tuple" in refused(replace(SMALL, model=lambda: Pair(WIDTH, CLASSES)), BadData)
 
 
 # -- a model that fails --
@@ -218,10 +218,10 @@ def test_a_warmup_longer_than_the_epochs_is_refused() -> None:
 
 def test_what_follows_the_validation_data_needs_some() -> None:
     recipe = replace(SMALL, data=Read(valid=0))
-    assert "patience and schedule=plateau follow the validation data" in refused(
+    assert "No validation data, but the recipe sets patience and schedule=plateau" in refused(
         replace(recipe, patience=3, schedule="plateau")
     )
-    assert "metric follow the validation data" in refused(replace(recipe, metric="loss"))
+    assert "No validation data, but the recipe sets metric" in refused(replace(recipe, metric="loss"))
     check_before_training(begin(recipe)[0].parts)
 
 
@@ -236,9 +236,7 @@ def test_balanced_needs_classes_that_are_known() -> None:
 
 def test_resident_needs_samples_that_can_be_held() -> None:
     recipe = replace(SMALL, data=Read(as_dataset=True), where="resident")
-    assert "where=resident needs samples that can be held as tensors, and Dataset reads them as needed" in refused(
-        recipe
-    )
+    assert "where=resident needs samples in memory, and Dataset reads them as needed" in refused(recipe)
 
 
 # -- one sample and BatchNorm --

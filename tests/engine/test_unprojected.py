@@ -124,7 +124,7 @@ def test_label_smoothing_is_refused_and_says_what_to_do() -> None:
     task = Multiclass(label_smoothing=0.1)
     with pytest.raises(BadRecipe, match=r"label_smoothing=0\.1 needs the scores of all classes"):
         task.check(answer(24), tokens(24), "Here")
-    with pytest.raises(BadRecipe, match="let it return the scores, or leave label_smoothing out"):
+    with pytest.raises(BadRecipe, match="return the scores, or leave label_smoothing out"):
         task.loss_sum(answer(24), tokens(24))
 
 
@@ -183,8 +183,8 @@ def loop_of(unprojected: bool, told: Told, **options: Any) -> Loop:
         facts=Facts(vocabulary=VOCABULARY),
     )
     recipe = Recipe(
-        name="small", model=lambda: network(unprojected), data=lambda _: splits, task="language", steps=6, batch=16, lr=1e-2,
-        device="cpu", log_every=1, hooks=(told,),
+        name="small", model=lambda: network(unprojected), data=lambda _: splits, task="language", steps=6, batch=16,
+        lr=1e-2, device="cpu", log_every=1, hooks=(told,),
     )  # fmt: skip
     return Loop.of(replace(recipe, **options))
 
@@ -197,7 +197,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch's own word on CPUs without bf16
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch warns on CPUs without bf16
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: ",".join(options) or "plain")
 def test_a_run_learns_and_measures_the_same(options: dict[str, Any]) -> None:
     rows, kinds = [], []
@@ -292,6 +292,7 @@ def test_claims_compare_its_numbers() -> None:
 # -- the stream of our GPT --
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch warns on CPUs without bf16
 @pytest.mark.parametrize("narrow", [False, True])
 def test_the_stream_is_narrow_only_under_autocast_and_only_if_asked(narrow: bool) -> None:
     torch.manual_seed(0)

@@ -27,7 +27,8 @@ def main(names: list[str]) -> None:
                 print(f"{name} ({kind}): {losses[kind][0]:.4f} to {losses[kind][-1]:.4f} in {len(losses[kind])} steps")
             else:
                 print(
-                    f"{name} ({kind}): {'as before' if kind in losses else 'not recorded'}; set TRUELOOP_DATA to record it"
+                    f"{name} ({kind}): {'as before' if kind in losses else 'not recorded'}; set TRUELOOP_DATA to "
+                    "record it"
                 )
         file.write_text(json.dumps({"fingerprint": fingerprint(), "losses": losses}, indent=2) + "\n", encoding="utf-8")
 

@@ -60,7 +60,8 @@ def test_the_losses_are_the_recorded_ones(name: str, kind: Kind) -> None:
         )
     else:
         print(
-            f"recorded on {record['fingerprint']}, run on {fingerprint()}: compared to {NEAR:g} only, not to the last bit"
+            f"recorded on {record['fingerprint']}, run on {fingerprint()}: compared to {NEAR:g} only, not to the last "
+            "bit"
         )
         assert losses == pytest.approx(recorded, rel=NEAR)
 

@@ -298,13 +298,16 @@ def test_what_was_done_to_lr_is_said() -> None:
     ("options", "said"),
     [
         ({"parallel": "zero3"}, "Did you mean fsdp?"),
-        ({"parallel": "fsdp", "program": "compiled_step"}, "program=compiled_step compiles a whole model"),
+        (
+            {"parallel": "fsdp", "program": "compiled_step"},
+            "program=compiled_step cannot compile a model that parallel=fsdp splits",
+        ),
         ({"parallel": "ddp", "program": "cuda_graphs", "device": "cuda"}, "program=cuda_graphs trains in one process"),
         ({"parallel": "tp", "compile": "default"}, "set compile=off, or parallel=fsdp"),
         ({"parallel": "fsdp", "precision": "fp16", "device": "cuda"}, "set precision=bf16"),
         ({"parallel": "fsdp+tp", "tensor_ranks": 1}, "a layer is shared by at least 2"),
         ({"parallel": "tp", "tensor_plan": {"up": "columns"}}, "set 'column' (its outputs) or 'row' (its inputs)"),
-        ({"lr_scaling": "linear"}, "needs the batch that lr=0.01 was found for: set reference_batch"),
+        ({"lr_scaling": "linear"}, "needs the batch size that lr=0.01 is for: set reference_batch"),
         ({"lr_scaling": "linear", "reference_batch": 0}, "reference_batch is 0: it is at least 1"),
         ({"digest_every": -1}, "digest_every is -1"),
     ],

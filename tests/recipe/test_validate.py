@@ -169,32 +169,32 @@ def test_steps_have_a_range_too() -> None:
         ({"steps": 100}, "epochs=10 and steps=100 both set the length: set one of them"),
         ({"epochs": None}, "the recipe has no length: set epochs"),
         ({"batch": 4, "accumulate": 8}, "a batch of 4 cannot be split into accumulate=8 micro-batches"),
-        ({"batch": 4, "accumulate": 8}, "give batch=32 if that is what one step shall see"),
+        ({"batch": 4, "accumulate": 8}, "for 8 times as many samples per step set batch=32"),
         ({"epochs": None, "steps": 100, "warmup": 100}, "warmup=100 is as long as the run (steps=100)"),
         ({"epochs": None, "steps": 100, "on_nonfinite": "rollback", "save_every": 100}, "on_nonfinite=skip"),
         (
             {"task": "regression", "label_smoothing": 0.1},
             "label_smoothing=0.1 is for task=multiclass, not regression: set 0",
         ),
-        ({"loss": max, "label_smoothing": 0.1}, "label_smoothing=0.1 belongs to the task's loss"),
+        ({"loss": max, "label_smoothing": 0.1}, "label_smoothing=0.1 has no effect on a loss of your own"),
         ({"task": "regression", "balanced": True}, "task=regression has no classes"),
         ({"task": "language", "balanced": True}, "task=language has no classes"),
-        ({"schedule": "plateau", "plateau": 3, "patience": 3}, "give a patience of more than 3"),
-        ({"device": "cpu", "precision": "fp16"}, "give precision=bf16"),
-        ({"device": "cpu", "precision": "tf32"}, "not of device=cpu: set precision=fp32"),
-        ({"device": "mps", "precision": "tf32"}, "not of device=mps: set precision=fp32"),
+        ({"schedule": "plateau", "plateau": 3, "patience": 3}, "set a patience of more than 3"),
+        ({"device": "cpu", "precision": "fp16"}, "set precision=bf16"),
+        ({"device": "cpu", "precision": "tf32"}, "not device=cpu: set precision=fp32"),
+        ({"device": "mps", "precision": "tf32"}, "not device=mps: set precision=fp32"),
         ({"compile_fullgraph": True}, "compile_fullgraph=True does nothing while compile is off"),
         ({"compile_dynamic": False}, "compile_dynamic=False does nothing while compile is off"),
-        ({"where": "resident", "workers": 2}, "give workers=0, or where=loader"),
+        ({"where": "resident", "workers": 2}, "set workers=0, or where=loader"),
         ({"device": "gpu"}, "device cannot be 'gpu'. Did you mean cuda?"),
         ({"device": "cuda:x"}, "device cannot be 'cuda:x'"),
         ({"metric": "acuracy"}, "metric cannot be 'acuracy' with task=multiclass. Did you mean accuracy?"),
         ({"metric": "mae"}, "There are: accuracy, loss"),
         ({"metric": "accuracy", "loss": max}, "metric cannot be 'accuracy' with a loss of your own. There are: loss"),
         ({"name": ""}, "name is ''"),
-        ({"name": "a/b"}, "has no slash"),
+        ({"name": "a/b"}, "no slash and no leading dot"),
         ({"start_from": "nowhere/at/all"}, "there is no such file or folder"),
-        ({"model": torch.nn.Linear(2, 2)}, "model is a Linear that is built already, before the seed is set"),
+        ({"model": torch.nn.Linear(2, 2)}, "model is a Linear built before the seed is set"),
         ({"loss": torch.nn.MSELoss}, "loss is the class MSELoss: create one, as in loss=MSELoss()"),
     ],
 )
@@ -276,7 +276,8 @@ def test_the_metrics_that_may_be_asked_for_are_those_that_the_task_gives(task: A
 
 def test_vetting_needs_no_torch() -> None:
     code = (
-        "import sys; from trueloop.recipe.recipe import Recipe; from trueloop.recipe.overrides import apply_overrides; from trueloop.recipe.validate import validate;"
-        "validate(apply_overrides(Recipe(name='x', model=dict, data=dict), {'epochs': '3'})); assert 'torch' not in sys.modules"
+        "import sys; from trueloop.recipe.recipe import Recipe; from trueloop.recipe.overrides import "
+        "apply_overrides; from trueloop.recipe.validate import validate;validate(apply_overrides(Recipe(name='x', "
+        "model=dict, data=dict), {'epochs': '3'})); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -228,7 +228,7 @@ def never(request: DataRequest) -> Splits:
         ("goood", "There is no run 'goood'. Did you mean good? Nothing was trained"),
         ("damaged", "cannot be read"),
         ("rows", "is damaged"),
-        ("other", "was chosen by loss, and this recipe is by accuracy"),
+        ("other", "uses metric=loss and this recipe metric=accuracy"),
         ("empty", "has no validation"),
         ("fallen", "has collapsed itself"),
         (".", "holds no run"),

@@ -160,5 +160,5 @@ def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]
     assert "Rank 1 waits for rank 0." in said.out + said.err
     assert said.err.endswith(
         "  fix   Call the same on all ranks.\n  more  trueloop explain PAR106\n\n"
-        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` continues it.\n"
+        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` resumes it.\n"
     )

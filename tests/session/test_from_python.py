@@ -30,7 +30,9 @@ def model():
     return nn.Linear(4, 2)
 
 hooks = (Asked(),) if {ask} else ()
-recipe = Recipe(name="r", model=model, data=read, steps=20, batch=8, log_every=1, trackers=(), device="cpu", hooks=hooks)
+recipe = Recipe(
+    name="r", model=model, data=read, steps=20, batch=8, log_every=1, trackers=(), device="cpu", hooks=hooks
+)
 {before}
 {call}
 print("went on")

@@ -48,7 +48,9 @@ def read(request):
 
 
 def recipe():
-    return Recipe(name="planted", model=Net, data=read, steps=30, batch=24, lr=0.05, optimizer="sgd", log_every=5, trackers=())
+    return Recipe(
+        name="planted", model=Net, data=read, steps=30, batch=24, lr=0.05, optimizer="sgd", log_every=5, trackers=()
+    )
 
 
 """
@@ -72,7 +74,8 @@ SOFTMAX_LAYER = HEALTHY.replace(
 )
 ZEROS = HEALTHY.replace(
     "self.head = nn.Linear(16, 4)",
-    "self.head = nn.Linear(16, 4)\n        for weight in self.parameters():\n            nn.init.constant_(weight, 0.0)",
+    "self.head = nn.Linear(16, 4)\n        for weight in self.parameters():\n            nn.init.constant_(weight, "
+    "0.0)",
 )
 CONSTANT = ZEROS.replace("constant_(weight, 0.0)", "constant_(weight, 0.5)").replace(", nn.Dropout(0.1)", "")
 SIGMOIDS = """
@@ -452,7 +455,7 @@ def test_a_damaged_record_does_not_stop_a_resume(tmp_path: Path) -> None:
     judging = LiveChecks(tmp_path, said.append)
     judging.started(start(4))
     judging.ended(Ending("finished", 5))
-    assert said[0].endswith("The rules judge this run from step 4 on.")
+    assert said[0].endswith("The rules check this run from step 4 on.")
 
 
 def test_a_line_is_whole_on_disk_as_soon_as_it_is_told(tmp_path: Path) -> None:

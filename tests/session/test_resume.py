@@ -137,8 +137,8 @@ def test_ctrl_c_and_a_sigterm_to_the_whole_group_do_not_take_the_workers_away(tm
     """A terminal, and many schedulers, signal every process of a job."""
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         run = tmp_path / str(number)
-        everybody = at_forward(recipe_of("workers"), 26, lambda number=number: os.killpg(0, number))  # type: ignore[misc]
-        assert begin(everybody, run, Beacon()).wait() == code
+        recipe = at_forward(recipe_of("workers"), 26, partial(os.killpg, 0, number))
+        assert begin(recipe, run, Beacon()).wait() == code
         assert trained(recipe_of("workers"), run)[0] == 0
         assert_same("workers", run)
 
@@ -176,7 +176,7 @@ def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     trained(at_forward(recipe_of("resident"), 26, signalling(signal.SIGTERM)), run)
-    with pytest.raises(BadRecipe, match=r"was trained by another recipe \(lr: 0.02, now 0.5\). Nothing was run"):
+    with pytest.raises(BadRecipe, match=r"was trained with a different recipe \(lr: 0.02, now 0.5\). Nothing was run"):
         resume(recipe_of("resident", lr=0.5), run, hooks=[])
     assert not running(run)
     assert trained(recipe_of("resident"), run)[0] == 0

@@ -27,7 +27,7 @@ def test_a_new_run_is_running_and_locked(tmp_path: Path) -> None:
 
 def test_a_name_that_was_asked_for_is_not_taken_twice(tmp_path: Path) -> None:
     made(tmp_path).close()
-    with pytest.raises(Misuse, match=r"holds a run already. Nothing was run.*trueloop resume"):
+    with pytest.raises(Misuse, match=r"already holds a run. Nothing was run.*trueloop resume"):
         made(tmp_path)
 
 

@@ -47,8 +47,8 @@ def test_a_finished_run_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("said", "status"),
-    [("finished", "finished"), ("early-stopped", "finished"), ("signal", "stopped"), ("nonfinite", "failed"), ("failed", "failed"),
-     ("collapsed", "collapsed"), ("hung", "hung"), ("running", "killed"), ("something newer", "failed")],
+    [("finished", "finished"), ("early-stopped", "finished"), ("signal", "stopped"), ("nonfinite", "failed"),
+     ("failed", "failed"), ("collapsed", "collapsed"), ("hung", "hung"), ("running", "killed"), ("something newer", "failed")],
 )  # fmt: skip
 def test_every_ending_has_its_status(said: str, status: str, tmp_path: Path) -> None:
     assert summary_of(made(tmp_path, "digits", ROWS, status=said)).status == status
@@ -151,7 +151,8 @@ def test_a_name_that_no_run_has_gets_a_suggestion(tmp_path: Path) -> None:
 def test_reading_runs_loads_no_torch(tmp_path: Path) -> None:
     made(tmp_path, "digits", [*ROWS, Row("layers", 180, 9.0, {"w": 1.0})])
     code = (
-        "import sys; from pathlib import Path; from trueloop.session.runs import read_runs; import trueloop.session.comparison;"
-        f"assert read_runs(Path({str(tmp_path)!r})); assert not {{'torch', 'numpy', 'rich'}} & set(sys.modules)"
+        "import sys; from pathlib import Path; from trueloop.session.runs import read_runs; import "
+        f"trueloop.session.comparison;assert read_runs(Path({str(tmp_path)!r})); assert not "
+        f"{{'torch', 'numpy', 'rich'}} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

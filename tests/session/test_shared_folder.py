@@ -27,7 +27,8 @@ def read(request):
     return Splits(Tensors(inputs[:70], targets[:70]), Tensors(inputs[70:], targets[70:]))
 
 recipe = Recipe(
-    name="shared", model=lambda: nn.Linear(8, 2), data=read, epochs=3, batch=16, lr=0.1, log_every=1, trackers=(), device="cpu"
+    name="shared", model=lambda: nn.Linear(8, 2), data=read, epochs=3, batch=16, lr=0.1, log_every=1, trackers=(),
+    device="cpu",
 )
 """
 

@@ -8,8 +8,8 @@ alone:
             checkpoints.save(step + 1)
     checkpoints.finish()
 
-A checkpoint is written in the background under another name, hashed, and renamed when it is complete. `resume` takes the
-newest valid one. Reading never unpickles into classes.
+A checkpoint is written in the background under another name, hashed, and renamed when it is complete. `resume` takes
+the newest valid one. Reading never unpickles into classes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Checkpoints:
         for name, part in self.parts.items():
             if not isinstance(part, Stateful):
                 raise Misuse(
-                    f"{name}= is {type(part).__name__}, which has no state_dict() and load_state_dict(). Nothing was saved."
+                    f"{name}= is {type(part).__name__}, without state_dict() and load_state_dict(). Nothing was saved."
                 )
         if not self.parts:
             raise Misuse(

@@ -23,8 +23,7 @@ from trueloop.hook import Collapse
 __all__ = ["FIRST_CHECKED_EPOCH", "LAG", "Baseline", "CollapseCheck", "ConstantAnswer"]
 
 FIRST_CHECKED_EPOCH: Final = 1.0
-"""Epochs before anything is checked: a healthy model may be no better than a constant answer before it has seen all data
-once."""
+"""Epochs before the first check: a healthy model may be no better than a constant prediction during the first epoch."""
 LAG: Final = 2
 """How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not
 lost."""
@@ -157,8 +156,8 @@ class CollapseCheck:
             else f"and nor is the baseline {baseline.name}"
         )
         sentence = (
-            f"{_shown(step, baseline.metric, value, last)} is no better than a constant answer ({trivial.answer}: {trivial.value:.4g}; "
-            f"seed noise {baseline.noise:.2g}); {better}."
+            f"{_shown(step, baseline.metric, value, last)} is no better than a constant answer ({trivial.answer}: "
+            f"{trivial.value:.4g}; seed noise {baseline.noise:.2g}); {better}."
         )
         return Collapse("constant", step, baseline.metric, value, trivial.value, baseline.noise, sentence)
 

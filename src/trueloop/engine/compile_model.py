@@ -28,13 +28,13 @@ def compile_model(recipe: Recipe, model: Callable[..., Any], blocks: bool = Fals
 
 
 def compile_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model, their forwards compiled if the recipe asks for it: what gathers their weights is done
-    around that."""
+    """The blocks of a model, with compiled forwards if the recipe has `compile`; FSDP gathers weights outside them."""
     blocks = blocks_of(model)
     if recipe.compile != "off" and not blocks:
         raise BadRecipe(
-            f"compile={recipe.compile} with parallel={recipe.parallel} compiles the blocks of a model (members of a ModuleList or a "
-            f"Sequential that are made of layers), and {type(model).__name__} has none. Nothing was run: give compile=off."
+            f"compile={recipe.compile} with parallel={recipe.parallel} compiles the blocks of a model (modules with "
+            f"layers in a ModuleList or a Sequential), and {type(model).__name__} has none. Nothing was run: set "
+            "compile=off."
         )
     for block in blocks if recipe.compile != "off" else ():
         block.forward = compile_model(recipe, block.forward)

@@ -65,6 +65,6 @@ def evaluate(
         totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
     if not totals["count"]:
         raise BadData(
-            "The data to evaluate on hold no target that counts. Give more of them, or none (valid=None) to train without."
+            "All targets of the evaluation data are ignored. Give data with targets, or valid=None to train without."
         )
     return task.metrics(totals)

@@ -1,11 +1,8 @@
-"""What the loop tells of itself, so that the rules of `check` judge our runs too: facts of some of its steps, as
-events.
+"""Events of the training loop, so that the rules of `check` also check `trueloop train`.
 
-Looked at: the first steps, one by one; then the steps of the lines of metrics; and, for the statistics of layers, one
-step in
-`statistics_every`. In all other steps three comparisons of numbers are made, and nothing else. What is computed stays
-on the device, or is on its way to the host, until a step at which the host waits for the device anyway: one of the
-first three, or a line of metrics.
+The observer inspects the first steps, then the steps that log metrics, and one step in `statistics_every` for layer
+statistics. Every other step costs three integer comparisons. Results stay on the device, or are copied asynchronously,
+until a step at which the host synchronizes anyway: one of the first three, or one that logs metrics.
 """
 
 from __future__ import annotations
@@ -49,45 +46,44 @@ if TYPE_CHECKING:
 __all__ = ["EngineObserver"]
 
 EARLY: Final = 16
-"""Steps of a run that are all looked at: the rule on losses that diverge wants the first thirteen."""
+"""First steps, which are all inspected: the rule on diverging losses needs the first thirteen."""
 APART: Final = 10
-"""Steps between two looks after that, however many lines of metrics are wanted."""
+"""Least number of steps between two inspected steps after that, however often metrics are logged."""
 MEASURED: Final = 3
-"""Steps of a run, from the first, whose gradients are measured,"""
+"""First steps whose gradient norms are measured."""
 MEASURED_APART: Final = 25
-"""and then one in so many at most: the rules on gradients take two looks for two moments of the run."""
+"""Least number of steps between two measurements after that: the rules compare different moments of the run."""
 MILESTONES: Final = (5, 10)
-"""Steps of this process after which parameters are accounted for."""
+"""Steps of this process after which the parameters are accounted for."""
 LOSSES, LOSSES_COMPILED = 2, 6
-"""First steps whose loss is looked at: what a rule wants to see more than once; of a compiled model it sees only
-values."""
+"""First steps whose loss facts are collected: rules need more than one; a compiled model shows only values."""
 
 
 class _Glimpse(NamedTuple):
-    """A step that was looked at."""
+    """The facts of one inspected step."""
 
     before: list[Event]
     backward: Backward
-    """Its loss is still to come."""
+    """Its loss is filled in later."""
     stepped: Stepped | None
-    """None: the update was held back."""
+    """None: the update was skipped."""
     after: list[Event]
     measured: bool
     layers: tuple[tuple[str, int, int], ...]
-    """Name and size of each weight, from the input on, and which of the gradients is its own."""
+    """Name and size of each weight, from the input on, and the index of its gradient."""
     gradients: int
     numbers: Tensor
-    """The loss, the lengths of the gradients, those of the weights: on the host, or on their way there."""
+    """The loss, the gradient norms and the weight norms: on the host, or being copied there."""
 
 
 def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
-    """Its events, with the numbers, which have arrived."""
+    """The events of a step, with the values that have arrived on the host."""
     loss, *numbers = glimpse.numbers.tolist()
     gradients, weights = numbers[: glimpse.gradients], numbers[glimpse.gradients :]
     total = math.hypot(*gradients)
     yield from glimpse.before
     yield replace(glimpse.backward, loss=loss)
-    if glimpse.stepped is not None and math.isfinite(total):  # else the device itself has held the update back
+    if glimpse.stepped is not None and math.isfinite(total):  # otherwise the device skipped the update
         step = glimpse.stepped
         if glimpse.measured and gradients:
             named = [(name, size) for name, size, _ in glimpse.layers]
@@ -101,30 +97,27 @@ def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
 
 @final
 class EngineObserver:
-    """Called three times in each step, and looks at some of them. It draws nothing, changes nothing, and keeps no
-    tensor."""
+    """Called three times per step; inspects some steps. It uses no random numbers, changes nothing, keeps no tensor."""
 
     def __init__(self, loop: Parts, state: State, *, replays: bool = False) -> None:
         self.loop, self.model, self.state = loop, loop.model, state
         self.began = self.next = state.step
         self.lines = loop.recipe.statistics_every if replays else loop.recipe.log_every
-        """Steps between two looks at most: where steps are played at once, one that is looked into costs as much as
-        twenty of them."""
+        """Most steps between two inspected steps. With CUDA graphs an inspected step costs as much as twenty."""
         self.compiled = _is_compiled(loop)
         self._step = -1
-        """The step that is being looked at; -1: none is."""
+        """The step that is being inspected; -1: none."""
         self._last = self._measured = -MEASURED_APART
         self._events: list[Event] = []
-        # A resumed run that plays its steps looks into no others than the whole one did: a step that is looked into is
-        # computed one by
-        # one, which may round otherwise.
+        # A resumed run that replays CUDA graphs inspects the same steps as an uninterrupted run: an inspected step runs
+        # without the graph, which may round differently.
         again = (replays and self.began > 0) or loop.strategy.in_parts
         self._accounts: Accounts | None = (
             None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         )
         self._units = Units(self.model)
         self._order: dict[nn.Module, int] = {}
-        """Layers in the order in which they first ran."""
+        """Layers in the order of their first forward call."""
         self._activations: list[Activation] = []
         self._layers: LayerLook | None = None
         self._readings: list[Reading] = []
@@ -136,9 +129,9 @@ class EngineObserver:
         if again:
             self.next = self._after(self.began - 1)
         if loop.strategy.in_parts:
-            self.next = loop.total_steps  # what a process sees of its parts is nothing that rules know how to judge
+            self.next = loop.total_steps  # the rules cannot check a model of which each process has a part
 
-    # -- what the loop calls --
+    # -- called by the loop --
 
     def begin(self, window: Window) -> None:
         """Before the forward."""
@@ -147,15 +140,15 @@ class EngineObserver:
 
     @property
     def looking(self) -> bool:
-        """Into the step that has begun?"""
+        """True while the current step is inspected."""
         return self._step >= 0
 
     def next_look(self) -> int:
-        """The step that it wants to see next."""
+        """The next step to inspect."""
         return self.next
 
     def gradients(self, loss: Tensor) -> None:
-        """Between the backward and whatever changes gradients: clipping, the update. `loss`: that of the whole step."""
+        """After the backward, before clipping and the update. `loss`: the loss of the whole step."""
         if self._step >= 0:
             self._look_at_gradients(loss)
 
@@ -165,7 +158,7 @@ class EngineObserver:
             self._conclude(taken)
 
     def tell(self) -> None:
-        """All that is still waiting. The host waits for the device."""
+        """Emit all pending events. Synchronizes with the device."""
         glimpses, readings, self._glimpses, self._readings = self._glimpses, self._readings, [], []
         if (glimpses or readings) and self.loop.device.type != "cpu":
             torch.accelerator.synchronize(self.loop.device)  # the copies to the host have arrived
@@ -184,12 +177,12 @@ class EngineObserver:
         return step + 1 >= self.loop.total_steps
 
     def _has_facts(self, step: int) -> bool:
-        """Is it a step whose facts are told? The statistics of layers have steps of their own."""
+        """True for a step whose facts are emitted; layer statistics have their own steps."""
         line = self._is_due(self.lines, step) and step - self._last >= APART
         return step < EARLY or self._accounts is not None or line or self._is_last(step)
 
     def _after(self, step: int) -> int:
-        """The next step to look at."""
+        """The next step to inspect after `step`."""
         recipe = self.loop.recipe
         if step + 1 < EARLY or self._accounts is not None:
             return step + 1
@@ -200,7 +193,7 @@ class EngineObserver:
     # -- the forward --
 
     def _begin(self, window: Window) -> None:
-        self._remove()  # a step that was given up half way
+        self._remove()  # the hooks of a step that was not completed
         self._step = step = self.state.step
         if not self._introduced:
             self._introduced = True
@@ -209,7 +202,7 @@ class EngineObserver:
         self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None
         if self._layers is not None and self.compiled and not self._noted:
             self.loop.hooks.noted(
-                "layers: activations are not looked at, since looking into a compiled model would compile it again"
+                "layers: activations are not measured, since hooks in a compiled model would compile it again"
             )
             self._noted = True
         if self._layers is not None or self._accounts is not None:
@@ -265,12 +258,12 @@ class EngineObserver:
             self._lengths = norms([*gradients, *weights])
 
     def _measurable(self) -> list[Weight]:
-        """The weights with a gradient, in the order in which their layers ran, or were registered."""
+        """The weights with a gradient, in the order of the forward, or of registration."""
         held = set(map(id, self.loop.parameters))
         found = [entry for entry in weights_of(self.model) if entry[2].grad is not None and id(entry[2]) in held]
         return in_running_order(found, self._order)
 
-    # -- the end of the look --
+    # -- the end of an inspected step --
 
     def _conclude(self, taken: bool) -> None:
         step, self._step = self._step, -1
@@ -324,8 +317,7 @@ class EngineObserver:
         self._epochs = self.state.epoch + 1
 
     def _backward(self, step: int, reached: int) -> Backward:
-        """One for the whole step: its loss is the average over all its targets, however many micro-batches they came
-        in."""
+        """One event for the whole step: its loss is the mean over all targets of all micro-batches."""
         scaled = self.loop.precision.scaler is not None
         return Backward(
             step=step,
@@ -379,7 +371,7 @@ class EngineObserver:
 
 
 def _nothing() -> None:
-    """There are no hooks to take away."""
+    """There are no hooks to remove."""
 
 
 def _next_due(every: int, first: int) -> int:
@@ -388,7 +380,7 @@ def _next_due(every: int, first: int) -> int:
 
 
 def _is_compiled(loop: Parts) -> bool:
-    """Looking into a compiled model, or a compiled part of one, would make torch compile it again."""
+    """Hooks in a compiled model, or in a compiled part of one, would make torch compile it again."""
     from trueloop.torch_private.compiler import is_compiled  # lazy: it loads dynamo
 
     return any(

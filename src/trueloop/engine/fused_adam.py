@@ -68,8 +68,9 @@ class FusedStep:
                 each.count.add_(1)
                 each.kernel(
                     each.parameters, gradients, each.averages, each.squares, [], each.steps,
-                    amsgrad=False, lr=group["lr"] if rate is None else scaled_rate(rate, group), beta1=beta1, beta2=beta2,
-                    weight_decay=group["weight_decay"], eps=group["eps"], maximize=False, grad_scale=None, found_inf=found_inf,
+                    amsgrad=False, lr=group["lr"] if rate is None else scaled_rate(rate, group),
+                    beta1=beta1, beta2=beta2, weight_decay=group["weight_decay"], eps=group["eps"], maximize=False,
+                    grad_scale=None, found_inf=found_inf,
                 )  # fmt: skip
                 if found_inf is not None:
                     each.count.sub_(found_inf)

@@ -1,8 +1,7 @@
-"""Layer by layer, on one step in many: how long the gradients are, how far the weights move, what the layers give.
+"""Statistics of each layer, every `statistics_every` steps: gradient norms, weight updates and activations.
 
-Everything is computed and stacked on the device; the few numbers that are left are copied while the training goes on,
-and read when the host next waits for the device anyway. Nothing is drawn, nothing is changed, and no tensor of the
-training's is kept.
+Everything is reduced on the device. The few results are copied asynchronously and read when the host next synchronizes
+with the device. This uses no random numbers, changes nothing and keeps no tensor of the training.
 """
 
 from __future__ import annotations

@@ -208,10 +208,8 @@ def states_per_number(recipe: Recipe) -> tuple[float, str]:
     optimizer.step()
     states = [value for value in optimizer.state[matrix.weight].values() if isinstance(value, Tensor) and value.dim()]
     share = _bytes(states) / _bytes([matrix.weight])
-    return (
-        share,
-        f"{type(optimizer).__name__} keeps {share:.3g} numbers for each that learns, seen after a step on a small matrix",
-    )
+    name = type(optimizer).__name__
+    return share, f"{name} keeps {share:.3g} values per trained parameter, measured after a step on a small matrix"
 
 
 # -- one look --
@@ -360,8 +358,9 @@ class _Attention(TorchFunctionMode):
         named = dict(kwargs or {})
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **named)
-        given = dict(zip(("query", "key", "value"), args, strict=False)) | named
-        return _OneKernel.apply(self.look, given["query"], given["key"], given["value"])  # type: ignore[no-untyped-call]
+        tensors = dict(zip(("query", "key", "value"), args, strict=False)) | named
+        inputs = [tensors[name] for name in ("query", "key", "value")]
+        return _OneKernel.apply(self.look, *inputs)  # type: ignore[no-untyped-call]
 
 
 @final

@@ -55,12 +55,8 @@ def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
         call = _Call(names[module] or kind, kind, bad, bounds(tensors_in(given)), nan_or_inf(output), own)
         calls.append(call)
         inside = {id(tensor) for tensor in tensors_in(output)}
-        for tensor in tensors_in(output):
-            if tensor.requires_grad:
-                tensor.register_hook(lambda gradient: call.wrong_before.append(not_finite(gradient)))  # type: ignore[no-untyped-call]
-        for tensor in tensors_in(given):
-            if tensor.requires_grad and id(tensor) not in inside:
-                tensor.register_hook(lambda gradient: call.wrong_after.append(not_finite(gradient)))  # type: ignore[no-untyped-call]
+        _flag_gradients(tensors_in(output), call.wrong_before)
+        _flag_gradients([tensor for tensor in tensors_in(given) if id(tensor) not in inside], call.wrong_after)
 
     handles = [module.register_forward_hook(look) for module in model.modules()]
     try:
@@ -68,6 +64,12 @@ def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _flag_gradients(tensors: Iterable[Tensor], flags: list[bool]) -> None:
+    for tensor in tensors:
+        if tensor.requires_grad:
+            tensor.register_hook(lambda gradient: flags.append(not_finite(gradient)))  # type: ignore[no-untyped-call]
 
 
 def find_origin(
@@ -165,15 +167,20 @@ def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
         case _, "weight":
             return f"The weight {event.layer} holds {event.value} {at}: it was so before this batch."
         case "gradient", "layer":
-            return f"The gradient is non-finite {at}: layers and loss are finite, but the backward of {event.layer} ({event.operation}) is not."
+            return (
+                f"The gradient is non-finite {at}: layers and loss are finite, but the backward of {event.layer} "
+                f"({event.operation}) is not."
+            )
         case _, "layer":
-            return f"The layer {event.layer} ({event.operation}) gives {event.value}{given} {at}: it is the first that does."
+            layer = f"{event.layer} ({event.operation})"
+            return f"The layer {layer} gives {event.value}{given} {at}: it is the first that does."
         case "loss", "unknown":
             return (
-                f"The loss or a gradient is non-finite {at}. Each process holds a part of the model, so the layer is unknown: "
-                "parallel=none, or ddp, names it."
+                f"The loss or a gradient is non-finite {at}. Each process holds a part of the model, so the layer is "
+                "unknown: parallel=none, or ddp, names it."
             )
         case _, "loss":
-            return f"The loss is {event.value} {at}, though every layer's output is finite{given.replace('inputs', 'outputs')}."
+            given = given.replace("inputs", "outputs")
+            return f"The loss is {event.value} {at}, though every layer's output is finite{given}."
         case _:
             return f"The gradient is non-finite {at}, though layers and loss are finite: it comes from the backward."

@@ -124,8 +124,9 @@ def _refuse_lazy(model: nn.Module) -> None:
     lazy = [name for name, parameter in model.named_parameters() if is_lazy(parameter)]
     if lazy:
         raise BadRecipe(
-            f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy: what has no shape has no seed and no "
-            "checkpoint. Nothing was run: give the layer its sizes, or send one batch through the model in the function that builds it."
+            f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy, so it cannot be seeded "
+            "or saved. Nothing was run: give the layer its sizes, or run one batch through the model in the function "
+            "that builds it."
         )
 
 

@@ -31,8 +31,7 @@ as much as it is."""
 
 @contextmanager
 def check_same_outputs(model: nn.Module, batches: Batches, strategy: Strategy) -> Iterator[None]:
-    """Around `spread`. Raises BadRecipe if the model answers otherwise after it. Where no layer is split, nothing is
-    asked."""
+    """Around `spread`. Raises BadRecipe if it changes the model's outputs. Checks nothing where no layer is split."""
     if not strategy.copies:
         yield
         return
@@ -42,16 +41,17 @@ def check_same_outputs(model: nn.Module, batches: Batches, strategy: Strategy) -
     for one, other in zip(before, after, strict=True):
         if one.shape != other.shape or not _near(one, other):
             raise BadRecipe(
-                f"With parallel={strategy.name} {type(model).__name__} answers otherwise than before: {strategy.note.partition(', ')[2]} "
-                "makes another function of it (as attention does that counts its heads from the whole width). Nothing was trained: name "
-                "other layers in tensor_plan, or give parallel=fsdp."
+                f"parallel={strategy.name} changes the outputs of {type(model).__name__}: "
+                f"{strategy.note.partition(', ')[2]} changes the function (as in attention that computes the number of "
+                "heads from the full width). Nothing was trained: name other layers in tensor_plan, or set "
+                "parallel=fsdp."
             )
 
 
 def _near(one: Tensor, other: Tensor) -> bool:
     if not one.is_floating_point():
         return True
-    numbers = one[one.isfinite()]  # scores that are masked are minus infinity, and no measure for the others
+    numbers = one[one.isfinite()]  # masked scores are -inf
     largest = float(numbers.abs().max()) if numbers.numel() else 0.0
     return bool(torch.allclose(one, other, rtol=0.0, atol=ROUNDING * largest, equal_nan=True))
 

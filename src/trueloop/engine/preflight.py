@@ -1,6 +1,6 @@
 """Before the first step: everything that can be checked without training.
 
-`machine_problems` needs only the recipe and runs before data are read. `check_before_training` needs the parts: it sends
+`machine_problems` needs only the recipe and runs before data are read. `check_before_training` needs the parts: it runs
 the first batches through the model in eval mode, without gradients, and restores random states and buffers, so it does
 not change the run. (Plain attributes that a model or a dataset sets stay.)
 """
@@ -43,7 +43,8 @@ def machine_problems(recipe: Recipe) -> list[str]:
 
 def _program_mistakes(recipe: Recipe) -> Iterator[str]:
     if recipe.program == "cuda_graphs" and recipe.device == "auto" and pick_device("auto").type != "cuda":
-        yield f"program=cuda_graphs plays CUDA graphs, and device=auto finds {pick_device('auto').type} here: give program=eager"
+        found = pick_device("auto").type
+        yield f"program=cuda_graphs needs a CUDA device, and device=auto finds {found} here: set program=eager"
 
 
 def _device_mistakes(device: str, precision: str) -> Iterator[str]:
@@ -88,13 +89,14 @@ def _refuse_lengths(parts: Parts) -> None:
     recipe, batches = parts.recipe, parts.batches
     if batches.steps_per_epoch == 0:
         raise BadRecipe(
-            f"There are {batches.samples:,} samples and a batch holds {recipe.batch:,}: with drop_last=True no batch is left. "
-            f"Nothing was trained: give drop_last=False, or a batch of at most {batches.samples:,}."
+            f"There are {batches.samples:,} samples and a batch holds {recipe.batch:,}: with drop_last=True no batch "
+            f"is left. Nothing was trained: set drop_last=False, or a batch of at most {batches.samples:,}."
         )
     if recipe.warmup >= parts.total_steps:
         raise BadRecipe(
-            f"warmup={recipe.warmup:,} is as long as the run: {parts.total_steps:,} steps, {batches.steps_per_epoch:,} per "
-            "epoch. Nothing was trained: set a smaller warmup, a share of the run such as warmup=0.05, or more epochs."
+            f"warmup={recipe.warmup:,} is as long as the run: {parts.total_steps:,} steps, {batches.steps_per_epoch:,} "
+            "per epoch. Nothing was trained: set a smaller warmup, a share of the run such as warmup=0.05, or more "
+            "epochs."
         )
 
 
@@ -108,7 +110,7 @@ def _refuse_what_watches_nothing(parts: Parts) -> None:
     watching = " and ".join(name for name, is_asked in asked.items() if is_asked)
     if valid is None and watching:
         raise BadRecipe(
-            f"{watching} follow the validation data, and there are none. Nothing was trained: let `data` return Splits(valid=...)."
+            f"No validation data, but the recipe sets {watching}. Nothing was trained: return Splits(valid=...) in `data`."
         )
 
 
@@ -116,19 +118,18 @@ def _refuse_what_data_cannot_give(parts: Parts) -> None:
     recipe, train = parts.recipe, parts.splits.train
     if recipe.balanced and train.labels() is None:
         raise BadRecipe(
-            "balanced=True draws every class equally often, and the classes of these data are not known before they are read. Nothing was "
-            "trained: give Dataset(..., labels=...), or balanced=False."
+            "balanced=True draws every class equally often, and this dataset does not list its classes. "
+            "Nothing was trained: give Dataset(..., labels=...), or balanced=False."
         )
     if recipe.where == "resident" and parts.batches.resident is None:
         raise BadRecipe(
-            f"where=resident needs samples that can be held as tensors, and {type(train).__name__} reads them as needed. Nothing was "
-            "trained: give where=auto."
+            f"where=resident needs samples in memory, and {type(train).__name__} reads them as needed. "
+            "Nothing was trained: set where=auto."
         )
 
 
 def _refuse_targets_anywhere(parts: Parts, output: Any) -> None:
-    """Beyond the first batches: all targets that are in memory, and a batch of what is only evaluated after the first
-    epoch."""
+    """Check all targets in memory, and the first batch of the validation and test data."""
     splits = parts.splits
     others = (("validation", splits.valid), ("test", splits.test))
     for name, source in (("training", splits.train), *others):
@@ -146,7 +147,7 @@ def _first_of(parts: Parts, source: Source) -> Batch:
 
 
 def _answer(parts: Parts, batch: Batch, at: str) -> Any:
-    """What the model says to a batch, checked against its targets."""
+    """The output of the model for a batch, checked against its targets."""
     entered: list[tuple[str, nn.Module, Any]] = []
     with _watched(parts.model, entered), parts.precision.autocast():
         try:
@@ -168,8 +169,8 @@ def _cannot_take(
         f" in its layer {inside[-1][0]} ({inside[-1][1]}), which was given {_shape(inside[-1][2])}" if inside else ""
     )
     return (
-        f"{at} has inputs {_shape(batch.inputs)}, and {type(model).__name__} fails on them{where}: {type(error).__name__}: {said}. "
-        "Nothing was trained."
+        f"{at} has inputs {_shape(batch.inputs)}, and {type(model).__name__} fails on them{where}: "
+        f"{type(error).__name__}: {said}. Nothing was trained."
     )
 
 
@@ -195,14 +196,15 @@ def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
         return
     if batches.samples >= recipe.batch and 1 in _sizes(parts, recipe.batch):
         raise BadRecipe(
-            f"A batch of {recipe.batch} over {parts.strategy.sharers.world} process(es) and accumulate={recipe.accumulate} leaves micro-"
-            f"batches of one sample, and BatchNorm ({alone[0]}) needs two. Nothing was trained: give a smaller accumulate, or a larger "
-            "batch."
+            f"A batch of {recipe.batch} over {parts.strategy.sharers.world} process(es) and "
+            f"accumulate={recipe.accumulate} leaves micro-batches of one sample, and BatchNorm ({alone[0]}) needs two. "
+            "Nothing was trained: set a smaller accumulate, or a larger batch."
         )
     if last and 1 in _sizes(parts, last):
         raise BadRecipe(
-            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, and with it one sample for BatchNorm "
-            f"({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or another batch."
+            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, and with it one "
+            f"sample for BatchNorm ({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or "
+            "another batch."
         )
 
 

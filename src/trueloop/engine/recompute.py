@@ -43,8 +43,9 @@ def recompute_blocks(model: nn.Module) -> None:
     blocks = blocks_of(model)
     if not blocks:
         raise BadRecipe(
-            "activation_checkpointing computes repeated blocks again (members of a ModuleList or a Sequential that are made of layers), "
-            f"and {type(model).__name__} has none. Nothing was run: build the model from blocks, or leave activation_checkpointing out."
+            "activation_checkpointing recomputes repeated blocks (modules with layers in a ModuleList or a "
+            f"Sequential), and {type(model).__name__} has none. Nothing was run: build the model from blocks, or leave "
+            "activation_checkpointing out."
         )
     for block in blocks:
         block.forward = _Recomputed(block)

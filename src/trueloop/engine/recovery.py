@@ -54,7 +54,7 @@ class Recovery:
         parts.peers.wait()  # rank 0 writes, and all ranks read what it has written
         if len(set(parts.peers.gather(tuple(parts.saver.store.names())))) > 1:
             raise BadCheckpoint(
-                "The processes do not see the same checkpoints: they need one folder that all can read. Nothing was run."
+                "The ranks do not see the same checkpoints: they need one folder that all can read. Nothing was run."
             )
         name, reading, problems = newest_valid(parts.saver.store, parts.layout.read)
         for problem in problems:

@@ -52,11 +52,11 @@ def catch_signals(stop: Stop) -> Iterator[None]:
 
 
 def ignore_signals(worker: int = 0) -> None:
-    """For a DataLoader worker: Ctrl-C and a SIGTERM to the process group are meant for the training process, which still
-    needs its batches.
+    """For a DataLoader worker: Ctrl-C and a SIGTERM to the process group are meant for the training process, which
+    still needs its batches.
 
-    That process ends its workers itself. A worker that gets a second SIGTERM exits at once. After a single SIGTERM (from
-    a process that fails and waits for its workers) it exits after a while, so nothing waits forever.
+    That process ends its workers itself. A worker that gets a second SIGTERM exits at once. After a single SIGTERM
+    (from a process that fails and waits for its workers) it exits after a while, so nothing waits forever.
     """
     received = 0
 

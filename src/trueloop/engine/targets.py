@@ -24,8 +24,8 @@ __all__ = [
 def require_tensors(output: Any, targets: Any, at: str, task: str) -> None:
     if not isinstance(output, Tensor):
         raise BadData(
-            f"{at}: the model answers {type_name(output)}, and task={task} needs one tensor. Nothing was trained: return the scores alone, "
-            "or give the recipe a loss of your own."
+            f"{at}: the model returns {type_name(output)}, and task={task} needs one tensor. Nothing was trained: "
+            "return only the scores, or give the recipe a loss of your own."
         )
     if not isinstance(targets, Tensor):
         raise BadData(
@@ -47,8 +47,8 @@ def require_finite(targets: Tensor, at: str) -> None:
     bad = (~torch.isfinite(targets)).nonzero()
     first = tuple(bad[0].tolist())
     raise BadData(
-        f"{at}: target {_place(first)} is {targets[first].item()}, and {len(bad):,} of {targets.numel():,} are NaN or Inf. "
-        "Nothing was trained: remove or fill those rows."
+        f"{at}: target {_place(first)} is {targets[first].item()}, and {len(bad):,} of {targets.numel():,} are NaN or "
+        "Inf. Nothing was trained: remove or fill those rows."
     )
 
 
@@ -61,7 +61,8 @@ def require_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -
     one_hot = task == "multiclass" and targets.shape == output.shape and bool(((targets == 0) | (targets == 1)).all())
     if one_hot and bool((targets.sum(1) == 1).all()):
         raise BadData(
-            f"{at}: the targets are one-hot ({describe_tensor(targets)}), but {task} needs class numbers. Nothing was trained: targets.argmax(1)."
+            f"{at}: the targets are one-hot ({describe_tensor(targets)}), but {task} needs class numbers. "
+            "Nothing was trained: use targets.argmax(1)."
         )
     if targets.dtype == torch.int64:
         return
@@ -71,7 +72,8 @@ def require_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -
     elif targets.dtype == torch.bool:
         instead = ", or task='binary' for yes and no"
     raise BadData(
-        f"{at}: {task} needs class numbers (int64), and these are {describe_tensor(targets)}. Nothing was trained: use targets.long(){instead}."
+        f"{at}: {task} needs class numbers (int64), and these are {describe_tensor(targets)}. "
+        f"Nothing was trained: use targets.long(){instead}."
     )
 
 
@@ -87,14 +89,16 @@ def require_known_classes(targets: Tensor, classes: int, ignore: int, at: str) -
     if low == 1 and high == classes:
         cure = "the classes seem to be numbered from 1: use targets - 1"
     elif low == -1:
-        cure = "if -1 marks what does not count, say so: Facts(ignore=-1); if the classes are -1 and 1, use (targets + 1) // 2"
+        cure = (
+            "if -1 marks targets to ignore, set Facts(ignore=-1); if the classes are -1 and 1, use (targets + 1) // 2"
+        )
     elif low < 0:
-        cure = f"number the classes from 0; if {low} marks what does not count, say so: Facts(ignore={low})"
+        cure = f"number the classes from 0; if {low} marks targets to ignore, set Facts(ignore={low})"
     else:
         cure = f"give the model {high + 1} outputs, or number the classes from 0"
     raise BadData(
-        f"{at}: target {_place(where)} is {wrong}, but the model has {classes} outputs, so classes go from 0 to {classes - 1}. "
-        f"Nothing was trained: {cure}."
+        f"{at}: target {_place(where)} is {wrong}, but the model has {classes} outputs, so classes go from 0 to "
+        f"{classes - 1}. Nothing was trained: {cure}."
     )
 
 
@@ -120,6 +124,6 @@ def require_zero_or_one(targets: Tensor, at: str, task: str) -> None:
 def require_same_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:
     if output.shape != targets.shape:
         raise BadData(
-            f"{at}: {task} compares outputs {list(output.shape)} with targets {list(targets.shape)} one by one, and these shapes would be "
-            "stretched to fit each other without a word, or not fit at all. Nothing was trained: bring both to one shape."
+            f"{at}: {task} compares outputs {list(output.shape)} with targets {list(targets.shape)} elementwise, and "
+            "these shapes would be broadcast silently, or not fit at all. Nothing was trained: bring both to one shape."
         )

@@ -67,13 +67,12 @@ class Task(ABC):
         """Sums over the targets that count, for metrics besides the loss."""
 
     def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """From sums over all samples (`loss`, `count`, those of `measures`) to what is shown: means, unless a task
-        knows better."""
+        """Metrics from sums over all samples (`loss`, `count`, those of `measures`): means unless overridden."""
         return {name: total / totals["count"] for name, total in totals.items() if name != "count"}
 
     @abstractmethod
     def check(self, output: Any, targets: Any, at: str) -> None:
-        """Raises BadData with a sentence that teaches, if these targets do not fit this task or this output."""
+        """Raises BadData with a fix if the targets do not fit the task or the output."""
 
     def check_all(self, targets: Tensor, output: Any, at: str) -> None:
         """The same for the targets of a whole data set, of which `output` answers a few."""
@@ -111,8 +110,8 @@ class Multiclass(Task):
     def _refuse_smoothing(self, at: str) -> None:
         if self.label_smoothing:
             raise BadRecipe(
-                f"{at}: label_smoothing={self.label_smoothing} needs the scores of all classes, and the model answers Unprojected. No step "
-                "was taken: let it return the scores, or leave label_smoothing out."
+                f"{at}: label_smoothing={self.label_smoothing} needs the scores of all classes, and the model returns "
+                "Unprojected. No step was taken: return the scores, or leave label_smoothing out."
             )
 
     def check(self, output: Any, targets: Any, at: str) -> None:
@@ -123,14 +122,16 @@ class Multiclass(Task):
         require_class_numbers(output, targets, at, "multiclass")
         if output.dim() < 2 or output.shape[1] < 2:
             raise BadData(
-                f"{at}: multiclass needs a score for each class, [N, classes], but the model answers {list(output.shape)}. "
-                "Nothing was trained: give the model one output per class, or use task='binary' for a single one."
+                f"{at}: multiclass needs a score for each class, [N, classes], but the model returns "
+                f"{list(output.shape)}. Nothing was trained: give the model one output per class, or use task='binary' "
+                "for a single one."
             )
         fitting = [output.shape[0], *output.shape[2:]]
         if fitting != list(targets.shape):
             cure = ": use targets.squeeze(1)" if [*fitting, 1] == list(targets.shape) else ""
             raise BadData(
-                f"{at}: scores {list(output.shape)} need targets {fitting}, but they are {list(targets.shape)}. Nothing was trained{cure}."
+                f"{at}: scores {list(output.shape)} need targets {fitting}, but they are {list(targets.shape)}. "
+                f"Nothing was trained{cure}."
             )
         self.check_all(targets, output, at)
 
@@ -138,8 +139,8 @@ class Multiclass(Task):
         require_known_classes(targets, output.shape[1], -100 if not self.some_ignored else self.ignore, at)
         if not self.some_ignored and bool((targets == self.ignore).any()):
             raise BadData(
-                f"{at}: some targets are {self.ignore}, which torch leaves out of the loss. Nothing was trained: if they do not "
-                f"count, say so, Facts(ignore={self.ignore}), and the mean is over the others."
+                f"{at}: some targets are {self.ignore}, which torch leaves out of the loss. Nothing was trained: to "
+                f"ignore them, set Facts(ignore={self.ignore}); the mean is then over the others."
             )
 
 
@@ -169,10 +170,10 @@ class Language(Task):
         require_tensors(output, targets, at, "language")
         require_class_numbers(output, targets, at, "language")
         if output.dim() != 3 or output.shape[:2] != targets.shape:
-            cure = ": scores of the last token alone learn nothing from the others" if output.dim() == 2 else ""
+            cure = ": return scores for every token, not only the last" if output.dim() == 2 else ""
             raise BadData(
-                f"{at}: language needs scores [batch, time, vocabulary] for targets [batch, time], but they are {list(output.shape)} "
-                f"and {list(targets.shape)}. Nothing was trained{cure}."
+                f"{at}: language needs scores [batch, time, vocabulary] for targets [batch, time], but they are "
+                f"{list(output.shape)} and {list(targets.shape)}. Nothing was trained{cure}."
             )
         self.check_all(targets, output, at)
 
@@ -218,8 +219,9 @@ class Binary(Task):
         require_tensors(output, targets, at, "binary")
         if output.numel() != targets.numel() or len(output) != len(targets):
             raise BadData(
-                f"{at}: binary needs one score per target, but the model answers {list(output.shape)} for targets {list(targets.shape)}. "
-                "Nothing was trained: give the model one output, or use task='multiclass' for two."
+                f"{at}: binary needs one score per target, but the model returns {list(output.shape)} for targets "
+                f"{list(targets.shape)}. Nothing was trained: give the model one output, or use task='multiclass' for "
+                "two."
             )
         self.check_all(targets, output, at)
 
@@ -252,8 +254,9 @@ class Multilabel(Task):
         require_tensors(output, targets, at, "multilabel")
         if targets.dim() == output.dim() - 1 and not targets.is_floating_point():
             raise BadData(
-                f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are {describe_tensor(targets)}. "
-                "Nothing was trained: class numbers, one per sample, are task='multiclass'."
+                f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are "
+                f"{describe_tensor(targets)}. Nothing was trained: for one class number per sample use "
+                "task='multiclass'."
             )
         require_same_shape(output, targets, at, "multilabel")
         self.check_all(targets, output, at)
@@ -296,12 +299,11 @@ class Regression(Task):
     def check(self, output: Any, targets: Any, at: str) -> None:
         require_tensors(output, targets, at, "regression")
         if targets.dtype == torch.bool:
-            raise BadData(
-                f"{at}: the targets are {describe_tensor(targets)}: yes and no is task='binary'. Nothing was trained."
-            )
+            raise BadData(f"{at}: the targets are {describe_tensor(targets)}. Nothing was trained: use task='binary'.")
         if not output.is_floating_point():
             raise BadData(
-                f"{at}: regression needs outputs in floating point, but the model answers {describe_tensor(output)}. Nothing was trained."
+                f"{at}: regression needs floating-point outputs, but the model returns {describe_tensor(output)}. "
+                "Nothing was trained."
             )
         require_same_shape(_aligned(output, targets), targets, at, "regression")
         self.check_all(targets, output, at)
@@ -345,13 +347,13 @@ class OwnLoss(Task):
         if not isinstance(value, Tensor) or not value.is_floating_point():
             got = describe_tensor(value) if isinstance(value, Tensor) else type_name(value)
             raise BadData(
-                f"{at}: the recipe's loss gives {got}; it must be a tensor in floating point, computed from the model's output. "
-                "Nothing was trained: return one loss per sample, or their mean."
+                f"{at}: the recipe's loss returns {got}; it must be a floating-point tensor, computed from the model's "
+                "output. Nothing was trained: return one loss per sample, or their mean."
             )
         if value.dim() and len(value) != self.count(targets):
             raise BadData(
-                f"{at}: the recipe's loss gives {describe_tensor(value)} for {self.count(targets)} samples. Nothing was trained: "
-                "return one loss per sample, or their mean."
+                f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.count(targets)} samples. "
+                "Nothing was trained: return one loss per sample, or their mean."
             )
         if (
             value.dim() == 0
@@ -362,15 +364,16 @@ class OwnLoss(Task):
             self._refuse_a_sum(output, targets, value, at)
 
     def _refuse_a_sum(self, output: Tensor, targets: Tensor, value: Tensor, at: str) -> None:
-        """A sum grows with the batch: it would be counted once more for each sample, and change with accumulate."""
+        """A sum grows with the batch size: it would be multiplied by the batch size, and change with accumulate."""
         half = len(output) // 2
         parts = [self.loss(output[:half], targets[:half]), self.loss(output[half:], targets[half:])]
         if all(float(part.abs()) > 0 for part in parts) and torch.isclose(
             value, parts[0] + parts[1], rtol=1e-3, atol=0.0
         ):
             raise BadData(
-                f"{at}: the recipe's loss seems to add up over the batch (its halves give {float(parts[0]):.4g} and {float(parts[1]):.4g}, "
-                f"the whole {float(value):.4g}). Nothing was trained: return one loss per sample (reduction='none'), or their mean."
+                f"{at}: the recipe's loss seems to be a sum over the batch (its halves give {float(parts[0]):.4g} and "
+                f"{float(parts[1]):.4g}, the batch {float(value):.4g}). Nothing was trained: return one loss per "
+                "sample (reduction='none'), or their mean."
             )
 
 
@@ -389,5 +392,6 @@ def build_task(recipe: Recipe, facts: Facts) -> Task:
         case "regression":
             return Regression()
     raise BadRecipe(
-        f"There is no task {recipe.task!r}.{did_you_mean(recipe.task, TASKS)} Nothing was run. There are: {', '.join(TASKS)}."
+        f"There is no task {recipe.task!r}.{did_you_mean(recipe.task, TASKS)} "
+        f"Nothing was run. There are: {', '.join(TASKS)}."
     )

@@ -45,16 +45,15 @@ also for 50,257."""
 KERNEL: Final = "stream"
 """Of `softmax_gradient_triton.CONFIGURATIONS`."""
 _SCHEMA: Final = (
-    "(Tensor hidden, Tensor weight, Tensor targets, int ignore, ScalarType precision, bool for_hidden, bool for_weight, int rows, "
-    "str kernel) -> (Tensor, Tensor, Tensor)"
+    "(Tensor hidden, Tensor weight, Tensor targets, int ignore, ScalarType precision, bool for_hidden, bool "
+    "for_weight, int rows, str kernel) -> (Tensor, Tensor, Tensor)"
 )
 
 
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, ignore: int = -100, *, rows: int = 0, kernel: str = KERNEL
 ) -> Tensor:
-    """The sum of the losses of the targets that are not `ignore`: a scalar of float32. `rows`: of a chunk; 0: chosen by
-    memory."""
+    """The sum of the losses of all targets except `ignore`, in float32. `rows`: rows per chunk; 0: chosen by memory."""
     _refuse_shapes(hidden, weight, targets)
     graph = torch.is_grad_enabled()
     needed = graph and hidden.requires_grad, graph and weight.requires_grad
@@ -63,12 +62,12 @@ def linear_cross_entropy(
 
 
 def reference(hidden: Tensor, weight: Tensor, targets: Tensor, ignore: int = -100) -> Tensor:
-    """What `linear_cross_entropy` must agree with."""
+    """The same loss from torch alone; tests compare `linear_cross_entropy` with it."""
     return F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum", ignore_index=ignore)
 
 
 def chunk_rows(rows: int, classes: int, precision: torch.dtype, device: torch.device) -> int:
-    """Rows of a chunk: as many as the memory allows, in chunks of nearly one size."""
+    """Rows per chunk: as many as the memory budget allows, in chunks of nearly equal size."""
     budget = LARGEST_CUDA if device.type == "cuda" else LARGEST_ELSEWHERE
     most = max(TILE, budget // (_width(classes) * precision.itemsize))
     chunks = max(1, -(-rows // most))
@@ -76,7 +75,7 @@ def chunk_rows(rows: int, classes: int, precision: torch.dtype, device: torch.de
     return max(1, min(rows, -(-even // TILE) * TILE))
 
 
-# -- what is refused --
+# -- input checks --
 
 
 def _refuse_shapes(hidden: Tensor, weight: Tensor, targets: Tensor) -> None:
@@ -88,29 +87,30 @@ def _refuse_shapes(hidden: Tensor, weight: Tensor, targets: Tensor) -> None:
         )
     if targets.dtype != torch.int64:
         raise TypeError(
-            f"linear_cross_entropy needs class numbers (int64), but the targets are {targets.dtype}: use targets.long()."
+            f"linear_cross_entropy needs class numbers (int64), not targets of {targets.dtype}: use targets.long()."
         )
 
 
 def _precision(hidden: Tensor, weight: Tensor) -> torch.dtype:
-    """What the products are computed in."""
+    """The dtype of the matrix products."""
     device = hidden.device.type
     if torch.is_autocast_enabled(device) and torch.float64 not in (hidden.dtype, weight.dtype):
         return torch.get_autocast_dtype(device)
     if hidden.dtype != weight.dtype:
         raise TypeError(
-            f"linear_cross_entropy: hidden is {hidden.dtype} and weight {weight.dtype}. Nothing was computed: bring both to one type, or "
-            "call it under torch.autocast."
+            f"linear_cross_entropy: hidden is {hidden.dtype} and weight {weight.dtype}. Nothing was computed: "
+            "convert both to one dtype, or call it under torch.autocast."
         )
     return hidden.dtype
 
 
 def _refuse_unknown_classes(targets: Tensor, classes: int, ignore: int) -> None:
-    """Asked only where it costs nothing."""
+    """Called only where it needs no device synchronization."""
     wrong = targets[((targets < 0) | (targets >= classes)) & (targets != ignore)]
     if len(wrong):
         raise IndexError(
-            f"linear_cross_entropy: target {int(wrong[0])} is not a class: they go from 0 to {classes - 1}, and {ignore} does not count."
+            f"linear_cross_entropy: target {int(wrong[0])} is out of range: classes go from 0 to {classes - 1}, and "
+            f"{ignore} is ignored."
         )
 
 
@@ -182,9 +182,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
     ctx.computed = inputs[5:7]
     ctx.given = False
     ctx.mark_non_differentiable(of_hidden, of_weight)
-    ctx.set_materialize_grads(
-        False
-    )  # else zeros as large as the weight are made for outputs that nobody differentiates
+    # True would allocate zeros of the weight's size for outputs without a gradient.
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(of_hidden, of_weight)
 
 
@@ -194,17 +193,18 @@ def _backward(ctx: Any, arrived: Tensor | None, *_: Any) -> tuple[Tensor | None,
         return (None, None, *nothing)
     if torch.is_grad_enabled():
         raise RuntimeError(
-            "linear_cross_entropy can be differentiated once: its gradients are computed in the forward, and create_graph=True asks for "
-            "theirs. Compute the loss from the scores instead: F.cross_entropy(F.linear(hidden, weight), targets)."
+            "linear_cross_entropy can be differentiated once: it computes its gradients in the forward, so "
+            "create_graph=True is not supported. Use F.cross_entropy(F.linear(hidden, weight), targets) instead."
         )
     if ctx.given:
         raise RuntimeError(
-            "linear_cross_entropy: its gradients were given away in the first backward, and a second one (retain_graph=True) has none. "
-            "Add the losses up and call backward once."
+            "linear_cross_entropy frees its gradients in the first backward, so a second one (retain_graph=True) is "
+            "not possible. Add the losses up and call backward once."
         )
     if any(needed and not computed for needed, computed in zip(ctx.needs_input_grad, ctx.computed, strict=False)):
         raise RuntimeError(
-            "trueloop::linear_cross_entropy was told that this gradient is not needed: call linear_cross_entropy instead."
+            "trueloop::linear_cross_entropy was called without for_hidden or for_weight, so this gradient is missing: "
+            "call linear_cross_entropy instead."
         )
     ctx.given = True
     scaled = (
@@ -266,14 +266,14 @@ def _has_triton() -> bool:
     if importlib.util.find_spec("triton") is not None:
         return True
     warnings.warn(
-        "linear_cross_entropy: Triton is not installed, so its kernel runs as several operations of torch, which is slower.",
+        "linear_cross_entropy: Triton is not installed. Several torch operations replace its kernel, which is slower.",
         stacklevel=2,
     )
     return False
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor, *, add: bool) -> None:
-    """`out` = or += `left @ right`; sums that are rounded once, to `out`'s type, where torch can do that."""
+    """`out` = or += `left @ right`, rounded once to the dtype of `out` where torch supports it."""
     if out.dtype == left.dtype:
         if add:
             out.addmm_(left, right)
@@ -295,8 +295,7 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor, *, add: bool) -> None:
 
 @lru_cache(maxsize=8)
 def _adds_widely(narrow: torch.dtype, wide: torch.dtype, device: torch.device) -> bool:
-    """Can this torch add a product of narrow numbers to a wide matrix in place? Some want the matrix to be narrow
-    too."""
+    """Whether this torch can add a product in a narrow dtype to a matrix in a wide dtype in place."""
     square, out = torch.zeros(16, 16, dtype=narrow, device=device), torch.zeros(16, 16, dtype=wide, device=device)
     try:
         torch.addmm(out, square, square, out_dtype=wide, out=out)
@@ -304,8 +303,8 @@ def _adds_widely(narrow: torch.dtype, wide: torch.dtype, device: torch.device) -
         if "dtype" not in str(error):
             raise
         warnings.warn(
-            f"linear_cross_entropy: torch {torch.__version__} cannot add a {narrow} product to a {wide} matrix in place, so it is made "
-            "apart and added, which takes more memory.",
+            f"linear_cross_entropy: torch {torch.__version__} cannot add a {narrow} product to a {wide} matrix in "
+            "place. It is computed separately and added, which takes more memory.",
             stacklevel=2,
         )
         return False

@@ -55,7 +55,9 @@ def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: in
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _streamed(scores, targets, losses, classes, width, ignore, WRITE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+def _streamed(  # type: ignore[no-untyped-def]
+    scores, targets, losses, classes, width, ignore, WRITE: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     target = tl.load(targets + row)
     counts = target != ignore

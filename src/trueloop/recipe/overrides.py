@@ -78,7 +78,8 @@ def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
     if mistakes:
         problems = bullet_list([*mistakes, *find_problems(changed)])
         raise BadRecipe(
-            f"These settings do not fit the recipe {recipe.name!r}:{problems}\nNothing was run: `--show` lists the fields."
+            f"These settings do not fit the recipe {recipe.name!r}:{problems}\n"
+            "Nothing was run: `--show` lists the fields."
         )
     return changed
 

@@ -56,7 +56,7 @@ class Recipe:
     loss: Callable[[Any, Any], Any] | None = None
     """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
     metric: str = ""
-    """Selects the best checkpoint: loss, accuracy, f1, mae, r2; empty: accuracy, or loss for regression and language."""
+    """Selects the best checkpoint: loss, accuracy, f1, mae, r2; empty: accuracy (regression, language: loss)."""
     label_smoothing: float = 0.0
     """For multiclass: 0.1 spreads a tenth of the target over all classes."""
 
@@ -130,8 +130,7 @@ class Recipe:
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """fp32 | tf32 | bf16 | fp16: fp16 uses a gradient scaler; tf32 is for matrix products on CUDA devices."""
     program: Literal["eager", "cuda_graphs", "compiled_step"] = "eager"
-    """eager | cuda_graphs (CUDA: several recorded steps replayed at once) | compiled_step (CPU: loss and gradients as one
-    compiled function)."""
+    """eager | cuda_graphs (CUDA: replays several recorded steps) | compiled_step (CPU: one compiled function)."""
     steps_per_replay: int = 25
     """cuda_graphs: most optimizer steps that are replayed at once."""
     parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
@@ -139,7 +138,7 @@ class Recipe:
     tensor_ranks: int = 2
     """fsdp+tp: processes that split a layer."""
     tensor_plan: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """tp: linear layers to split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs in each nn.Sequential."""
+    """tp: linear layers to split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs in nn.Sequential."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None
@@ -175,7 +174,7 @@ class Recipe:
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ("tensorboard",)
     """Where metrics also go: tensorboard | wandb | mlflow. The run folder always holds them."""
     hooks: tuple[Hook, ...] = ()
-    """Your own."""
+    """Your own hooks."""
     start_from: str = ""
     """Initial weights (not a resume): a run (its best checkpoint), a checkpoint, a .safetensors or .pt file."""
     start_map: Mapping[str, str | None] = field(default_factory=lambda: _NOTHING)

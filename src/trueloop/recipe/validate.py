@@ -231,16 +231,17 @@ def _builders(recipe: Recipe) -> Iterator[str]:
     """A recipe holds functions that build model and loss: the seed is set before they run."""
     if callable(getattr(recipe.model, "state_dict", None)) and not isinstance(recipe.model, type):
         kind = type(recipe.model).__name__
-        yield f"model is a {kind} that is built already, before the seed is set: give the function that builds it, as in model={kind}"
+        yield f"model is a {kind} built before the seed is set: give the function that builds it, as in model={kind}"
     if isinstance(recipe.loss, type):
         yield f"loss is the class {recipe.loss.__name__}: create one, as in loss={recipe.loss.__name__}()"
 
 
 def _names(recipe: Recipe) -> Iterator[str]:
     if not recipe.name or recipe.name.startswith(".") or re.search(r"[/\\\0]", recipe.name):
-        yield f"name is {recipe.name!r}: it becomes the name of a folder, so it is not empty, has no slash and does not begin with a dot"
+        yield f"name is {recipe.name!r}: a folder gets this name, so it needs a character, no slash and no leading dot"
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", recipe.device):
-        yield f"device cannot be {recipe.device!r}.{suggestion('device', recipe.device, ('auto', 'cuda', 'cuda:N', 'mps', 'cpu'))}"
+        devices = ("auto", "cuda", "cuda:N", "mps", "cpu")
+        yield f"device cannot be {recipe.device!r}.{suggestion('device', recipe.device, devices)}"
     measured = ("loss",) if recipe.loss is not None else METRICS[recipe.task]
     if recipe.metric and recipe.metric not in measured:
         whose = "a loss of your own" if recipe.loss is not None else f"task={recipe.task}"
@@ -257,29 +258,30 @@ def _length(recipe: Recipe) -> Iterator[str]:
         yield "the recipe has no length: set epochs, as in epochs=10, or steps"
     if recipe.accumulate > recipe.batch:
         yield (
-            f"a batch of {recipe.batch} cannot be split into accumulate={recipe.accumulate} micro-batches: accumulate splits the batch, "
-            f"it does not multiply it; set batch={recipe.batch * recipe.accumulate} if that is what one step shall see"
+            f"a batch of {recipe.batch} cannot be split into accumulate={recipe.accumulate} micro-batches: accumulate "
+            f"splits the batch; for {recipe.accumulate} times as many samples per step set "
+            f"batch={recipe.batch * recipe.accumulate}"
         )
     if recipe.steps is not None and recipe.warmup >= recipe.steps:
-        yield f"warmup={recipe.warmup} is as long as the run (steps={recipe.steps}): set a smaller warmup, or a share, as in 0.05"
+        yield f"warmup={recipe.warmup} is as long as the run (steps={recipe.steps}): set fewer, or a share as in 0.05"
     if recipe.on_nonfinite == "rollback" and recipe.steps is not None and (recipe.save_every or 0) >= recipe.steps:
         yield (
-            f"on_nonfinite=rollback goes back to a checkpoint, but save_every={recipe.save_every} writes none before steps={recipe.steps}: "
-            "set a smaller save_every, or on_nonfinite=skip"
+            f"on_nonfinite=rollback needs a checkpoint, but save_every={recipe.save_every} writes none before "
+            f"steps={recipe.steps}: set a smaller save_every, or on_nonfinite=skip"
         )
 
 
 def _learning(recipe: Recipe) -> Iterator[str]:
     """Task, loss and schedule."""
     if recipe.label_smoothing and recipe.loss is not None:
-        yield f"label_smoothing={recipe.label_smoothing:g} belongs to the task's loss, and the recipe has its own: smooth there, or set 0"
+        yield f"label_smoothing={recipe.label_smoothing:g} has no effect on a loss of your own: smooth there, or set 0"
     elif recipe.label_smoothing and recipe.task != "multiclass":
         yield f"label_smoothing={recipe.label_smoothing:g} is for task=multiclass, not {recipe.task}: set 0"
     if recipe.balanced and recipe.loss is None and recipe.task not in ("multiclass", "binary"):
         yield f"balanced draws every class equally often, and task={recipe.task} has no classes: set balanced=False"
     if recipe.schedule == "plateau" and recipe.patience is not None and recipe.patience <= recipe.plateau:
         yield (
-            f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the rate: "
+            f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the learning rate: "
             f"set a patience of more than {recipe.plateau}"
         )
 
@@ -289,43 +291,46 @@ def _machine(recipe: Recipe) -> Iterator[str]:
     if recipe.device == "cpu" and recipe.precision == "fp16":
         yield "precision=fp16 on the CPU is slow and overflows: set precision=bf16, or fp32"
     if recipe.device in ("cpu", "mps") and recipe.precision == "tf32":
-        yield f"precision=tf32 is for matrix products of CUDA devices, not of device={recipe.device}: set precision=fp32"
+        yield f"precision=tf32 needs a CUDA device, not device={recipe.device}: set precision=fp32"
     if recipe.compile == "off" and recipe.compile_fullgraph:
         yield "compile_fullgraph=True does nothing while compile is off: set compile=default too"
     if recipe.compile == "off" and recipe.compile_dynamic is not None:
         yield f"compile_dynamic={recipe.compile_dynamic} does nothing while compile is off: set compile=default too"
     if recipe.program == "cuda_graphs" and recipe.device in ("cpu", "mps"):
-        yield f"program=cuda_graphs plays CUDA graphs, and device={recipe.device} has none: set program=eager"
+        yield f"program=cuda_graphs needs a CUDA device, not device={recipe.device}: set program=eager"
     if recipe.program == "compiled_step" and (
         recipe.precision != "fp32" or recipe.compile != "off" or recipe.device not in ("auto", "cpu")
     ):
-        yield "program=compiled_step compiles by itself, in fp32, for a CPU: set precision=fp32, compile=off and device=cpu, or program=eager"
+        yield (
+            "program=compiled_step compiles by itself, in fp32, for a CPU: set precision=fp32, compile=off and "
+            "device=cpu, or program=eager"
+        )
     if recipe.program == "cuda_graphs" and recipe.where == "loader":
-        yield "program=cuda_graphs takes its batches on the device, not from a loader: set where=resident, or program=eager"
+        yield "program=cuda_graphs needs the data on the device, not in a loader: set where=resident, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.precision == "fp16":
-        yield "program=cuda_graphs cannot ask the scaler of precision=fp16 in each step: set precision=bf16, or program=eager"
+        yield "program=cuda_graphs has no gradient scaler for precision=fp16: set precision=bf16, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.compile in ("reduce-overhead", "max-autotune"):
-        yield f"compile={recipe.compile} makes CUDA graphs of its own, inside those of program=cuda_graphs: set compile=default"
+        yield f"compile={recipe.compile} records CUDA graphs inside those of program=cuda_graphs: set compile=default"
     if recipe.where == "resident" and recipe.workers:
-        yield f"workers={recipe.workers} has nothing to do with where=resident: set workers=0, or where=loader"
+        yield f"workers={recipe.workers} has no effect with where=resident: set workers=0, or where=loader"
 
 
 def _parallel(recipe: Recipe) -> Iterator[str]:
     """Several processes."""
     way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
     if recipe.program == "cuda_graphs" and way not in ("auto", "none"):
-        yield f"program=cuda_graphs trains in one process, and parallel={way} is for several: set program=eager, or parallel=none"
+        yield f"program=cuda_graphs trains in one process, not with parallel={way}: set program=eager, or parallel=none"
     if recipe.program == "compiled_step" and spread:
-        yield f"program=compiled_step compiles a whole model, and with parallel={way} each process has a part of it: set program=eager"
+        yield f"program=compiled_step cannot compile a model that parallel={way} splits: set program=eager"
     if recipe.precision == "fp16" and spread:
-        yield f"precision=fp16 needs a scaler, which does not see gradients in parts (parallel={way}): set precision=bf16"
+        yield f"precision=fp16 needs a gradient scaler, which parallel={way} does not support: set precision=bf16"
     if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
-        yield f"compile={recipe.compile} cannot compile layers that processes share (parallel={way}): set compile=off, or parallel=fsdp"
+        yield f"compile={recipe.compile} does not support parallel={way}: set compile=off, or parallel=fsdp"
     for pattern, style in recipe.tensor_plan.items():
         if style not in ("column", "row"):
             yield f"tensor_plan splits {pattern} by {style!r}: set 'column' (its outputs) or 'row' (its inputs)"
     if recipe.lr_scaling != "none" and recipe.reference_batch is None:
-        yield f"lr_scaling={recipe.lr_scaling} needs the batch that lr={recipe.lr:g} was found for: set reference_batch"
+        yield f"lr_scaling={recipe.lr_scaling} needs the batch size that lr={recipe.lr:g} is for: set reference_batch"
 
 
 # -- notes --
@@ -347,10 +352,10 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 
 
 def unused_fields(recipe: Recipe) -> list[str]:
-    """Values that have no effect. A variant of a recipe (`--set optimizer=adam`) may leave some behind, so they are not
-    refused."""
+    """Values that have no effect. They are not errors: `--set optimizer=adam` may leave some behind."""
     return [
-        f"{name}={getattr(recipe, name)!r} does nothing with {decider}={getattr(recipe, decider)}: it is for {' and '.join(users)}."
+        f"{name}={getattr(recipe, name)!r} does nothing with {decider}={getattr(recipe, decider)}: "
+        f"it is for {' and '.join(users)}."
         for name, decider, users in _ONLY_FOR
         if getattr(recipe, name) != defaults()[name]
         and isinstance(getattr(recipe, decider), str)

@@ -1,1 +1,1 @@
-"""A RUN OF OURS, WHOLE: the folder, the judges and the trackers around the engine's loop."""
+"""A `trueloop train` run: its folder, live checks and trackers around the engine's loop."""

@@ -1,11 +1,10 @@
-"""`trueloop train --baseline RUN`: the numbers of a good run, read from its folder, and how far apart equally good runs
-lie. No torch.
+"""`trueloop train --baseline RUN`: the metrics of a good run, read from its folder, and the noise between equally good
+runs. Imports no torch.
 
 run.json of the new run then holds
-    baseline    {"run", "metric", "value", "noise", "noise_from", "higher_is_better", "rows"}: a resume is held against
-    the same numbers
+    baseline    {"run", "metric", "value", "noise", "noise_from", "higher_is_better", "rows"}; a resume uses it again
     collapse    {"kind", "step", "first_step", "metric", "value", "expected", "noise", "sentence", "recovered_at"}, if
-    it fell below
+                the run fell below its baseline
 """
 
 from __future__ import annotations
@@ -29,14 +28,13 @@ from trueloop.track.metrics import current_rows, read_rows
 __all__ = ["Found", "Marks", "kept_baseline", "read_baseline"]
 
 SPREAD: Final = 3.0
-"""Standard deviations that count as noise: one healthy run in some hundreds lies further off."""
+"""Standard deviations that count as noise: about one healthy run in several hundred is further away."""
 ENOUGH_RUNS: Final = 3
-"""From which the spread over seeds is taken at its word: two values are close by luck too often."""
+"""Runs needed to trust the spread over seeds: two values are often close by chance."""
 LAST: Final = 5
-"""Evaluations at the end of a baseline whose spread stands for its noise where nothing better is known."""
+"""Last evaluations of a baseline whose spread estimates its noise, where no other estimate exists."""
 UNKNOWN: Final = 0.1
-"""Share of its value that a baseline's noise is taken for, when it has been evaluated too rarely to say: wide, so that
-nothing is stopped for no reason."""
+"""Noise as a share of the value for a baseline with too few evaluations: wide, so that no run is stopped needlessly."""
 IMMATERIAL: Final = frozenset(
     {
         "seed",
@@ -52,12 +50,12 @@ IMMATERIAL: Final = frozenset(
         "on_collapse",
     }
 )
-"""Fields in which runs of one recipe with other seeds may differ."""
+"""Recipe fields that may differ between runs that are compared over seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A baseline as its folder has it; the noise waits for the number of validation samples."""
+    """A baseline read from its folder. The noise needs the number of validation samples."""
 
     path: Path
     metric: str
@@ -65,7 +63,7 @@ class Found:
     value: float
     rows: tuple[tuple[int, float], ...]
     others: tuple[float, ...]
-    """The best values of runs of the same recipe with other seeds."""
+    """Best values of runs with the same recipe and a different seed."""
 
     def with_noise(self, samples: int) -> Baseline:
         noise, words = self._noise(samples)
@@ -80,24 +78,19 @@ class Found:
             among = SPREAD * statistics.stdev(runs)
             least = counted[0] if len(runs) < ENOUGH_RUNS else counted[0] / SPREAD
             if among >= least:
-                return (
-                    among,
-                    f"{SPREAD:g} standard deviations of the best {self.metric} of {len(runs)} runs with different seeds",
-                )
+                words = f"best {self.metric} of {len(runs)} runs with different seeds"
+                return among, f"{SPREAD:g} standard deviations of the {words}"
             return least, f"{counted[1]}; {len(runs)} runs with different seeds lie closer together than that"
         return counted
 
     def _counted(self, samples: int) -> tuple[float, str]:
-        """Without other seeds: what the number of samples, or the baseline's own unrest, says."""
+        """Noise from the number of samples (accuracy) or from the last evaluations."""
         if self.metric == "accuracy":
-            # Two more right and two more wrong ones (Agresti and Coull): without them an accuracy of 1 would have no
-            # error at all.
+            # Agresti-Coull: two more correct and two more wrong samples, so that an accuracy of 1 has an error above 0.
             share = (self.value * samples + 2) / (samples + 4)
             error = SPREAD * math.sqrt(share * (1 - share) / (samples + 4))
-            return (
-                error,
-                f"{SPREAD:g} standard errors of an accuracy of {self.value:.4g} on {samples:,} validation samples",
-            )
+            words = f"{SPREAD:g} standard errors of an accuracy of {self.value:.4g} on {samples:,} validation samples"
+            return error, words
         last = [value for _, value in self.rows[-LAST:] if math.isfinite(value)]
         if len(last) < ENOUGH_RUNS:
             return UNKNOWN * abs(self.value), f"a tenth of its value: it has been evaluated {len(self.rows)} times only"
@@ -124,12 +117,12 @@ def _refuse(path: Path, summary: RunSummary, metric: str) -> None:
         )
     if summary.metric != metric:
         raise NotARun(
-            f"The baseline {path} was chosen by {summary.metric or 'nothing'}, and this recipe is by {metric}: they cannot be compared. "
-            "Nothing was trained: give a baseline with the same metric, or --set metric=..."
+            f"The baseline {path} uses metric={summary.metric or 'nothing'} and this recipe metric={metric}: they "
+            "cannot be compared. Nothing was trained: give a baseline with the same metric, or --set metric=..."
         )
     if summary.best is None or not math.isfinite(summary.best):
         raise NotARun(
-            f"The baseline {path} has no validation: nothing can fall below it. Nothing was trained: choose a run that has."
+            f"The baseline {path} has no validation results. Nothing was trained: choose a run with validation data."
         )
 
 
@@ -139,35 +132,26 @@ def _validation(path: Path, metric: str) -> tuple[tuple[int, float], ...]:
 
 
 def _others(path: Path, about: Mapping[str, Any], metric: str) -> tuple[float, ...]:
-    """Of finished runs in the same folder that differ in their seed; one for each seed."""
+    """Best values of finished runs in the same folder that differ in their seed; one per seed."""
     mine = about.get("recipe") or {}
-    found: dict[Any, float] = {}
+    best: dict[Any, float] = {}
     for other in sorted(path.absolute().parent.iterdir()):
         if other.name == path.name or not (other / "run.json").is_file():
             continue
         try:
             summary, theirs = summary_of(other), read_about(other)
         except NotARun:
-            continue  # a damaged neighbour says nothing about noise; `trueloop runs` tells of it
+            continue  # a damaged run gives no value; `trueloop runs` lists it
         recipe = theirs.get("recipe") or {}
         same = (
             _material(recipe) == _material(mine)
             and theirs.get("data") == about.get("data")
             and recipe.get("seed") != mine.get("seed")
         )
-        if (
-            same
-            and summary.status == "finished"
-            and summary.metric == metric
-            and not summary.collapse
-            and _sound(summary.best)
-        ):
-            found.setdefault(recipe.get("seed"), float(summary.best or 0.0))
-    return tuple(found.values())
-
-
-def _sound(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+        finished = summary.status == "finished" and summary.metric == metric and not summary.collapse
+        if same and finished and summary.best is not None and math.isfinite(summary.best):
+            best.setdefault(recipe.get("seed"), float(summary.best))
+    return tuple(best.values())
 
 
 def _material(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,12 +159,12 @@ def _material(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kept_baseline(folder: RunFolder) -> Baseline | None:
-    """What a run that goes on was held against."""
-    told = folder.about.get("baseline")
-    if told is None:
+    """The baseline of a resumed run, from its run.json."""
+    record = folder.about.get("baseline")
+    if record is None:
         return None
     try:
-        return Baseline.from_dict(told)
+        return Baseline.from_dict(record)
     except (KeyError, TypeError, ValueError) as error:
         folder.close()
         raise NotARun(
@@ -190,13 +174,13 @@ def kept_baseline(folder: RunFolder) -> Baseline | None:
 
 @final
 class Marks(Hook):
-    """Writes into run.json that a run has collapsed, and when it was good again."""
+    """Writes the collapse of a run, and its recovery, into run.json."""
 
-    def __init__(self, folder: RunFolder, say: Callable[[str], None], *, goes_on: bool) -> None:
-        self.folder, self.say, self.goes_on = folder, say, goes_on
+    def __init__(self, folder: RunFolder, say: Callable[[str], None], *, continues: bool) -> None:
+        self.folder, self.say, self.continues = folder, say, continues
 
     def started(self, start: Start) -> None:
-        """A run that went back behind its collapse has not collapsed yet."""
+        """Delete the mark of a collapse that is later than the checkpoint that the run resumes from."""
         before = self.folder.about.get("collapse")
         if before is not None and int(before.get("first_step", 0)) > start.from_step:
             del self.folder.about["collapse"]
@@ -205,13 +189,13 @@ class Marks(Hook):
         before = self.folder.about.get("collapse")
         lasting = before is not None and before.get("recovered_at") is None
         first = before["first_step"] if before is not None and lasting else collapse.step
-        told = {
+        record = {
             name: str(value) if value != value or value in (math.inf, -math.inf) else value
             for name, value in asdict(collapse).items()
         }
-        self.folder.write(collapse={**told, "first_step": first, "recovered_at": None})
-        if self.goes_on and not lasting:
-            self.say(f"{collapse.sentence} The run is marked and goes on (on_collapse=mark); this is not its best.")
+        self.folder.write(collapse={**record, "first_step": first, "recovered_at": None})
+        if self.continues and not lasting:
+            self.say(f"{collapse.sentence} The run is marked and continues (on_collapse=mark); this is not its best.")
 
     def logged(self, row: Row) -> None:
         before = self.folder.about.get("collapse")

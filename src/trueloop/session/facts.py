@@ -1,13 +1,12 @@
-"""What a run is made of and fed with, in `facts.json`, before its first step: the evidence that `trueloop ready` reads.
+"""`facts.json`: model, loss, optimizer, device and data of a run, written before its first step for `trueloop ready`.
 
     {"format": 1, "model": {...}, "loss": {...}, "optimizer": {...}, "device": {...}, "data": {...}, "inputs": {...},
-    "classes": {...},
-     "leakage": {...}, "baseline": {...}, "validation": {...}, "missing": {"leakage": "why it could not be told"},
-     "seconds": 0.04}
+     "classes": {...}, "leakage": {...}, "baseline": {...}, "validation": {...},
+     "missing": {"leakage": "the error"}, "seconds": 0.04}
 
-Nothing here may change the run: random states are fenced off, only copies are read, and what cannot be told is
-`missing`, with the reason. Of each split it reads at most `IN_MEMORY` samples if they are in memory, `ELSEWHERE` if
-they are read as needed, `BYTES` altogether, and for at most `SECONDS`; what is told of samples says of how many.
+Collecting the facts does not change the run: random states are restored and only copies are read. A fact that raises is
+listed in `missing` with its error. Each split is read up to `IN_MEMORY` samples if it is in memory, `ELSEWHERE` samples
+otherwise, `BYTES` bytes and `SECONDS` seconds. Facts about samples state the number of samples.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 
 from trueloop.data.source import tensors_in
 from trueloop.data.tensors import Tensors
@@ -40,59 +38,56 @@ __all__ = ["FILE", "write_facts"]
 FILE: Final = "facts.json"
 FORMAT: Final = 1
 IN_MEMORY: Final = 60_000
-"""Samples of a split in memory: all of the usual small sets. Hashing one of 784 bytes takes about two microseconds."""
+"""Samples read of a split in memory: all of MNIST. Hashing a sample of 784 bytes takes about two microseconds."""
 ELSEWHERE: Final = 1_000
-"""Samples of a split that is read as needed, a file each perhaps."""
+"""Samples read of a split that is not in memory: each may be a file."""
 BYTES: Final = 1 << 26
-"""Of a split: all 60,000 images of 28 x 28 points, or sixteen thousand blocks of 256 tokens."""
+"""Bytes read of a split: all 60,000 images of 28 x 28 pixels, or 16,000 blocks of 256 tokens."""
 SECONDS: Final = 0.5
-"""For each split, whatever it is: a run must not wait for its own description."""
+"""Time limit for each split, so that the run starts promptly."""
 VALUES: Final = 1 << 22
-"""Numbers of the first batch that are looked at: a mean needs no more, and copies of large pictures would be seen in a
-run's memory."""
+"""Values of the first batch that are read: enough for a mean, and the copy stays small."""
 MOST_CLASSES: Final = 1_000
-"""Whose counts are written out; a vocabulary's are not."""
+"""Class counts are written up to this number of classes, so not for a vocabulary."""
 
 
 def write_facts(folder: Path, parts: Parts) -> str:
-    """Into the run's folder; a sentence if that failed. The time it takes is no time of the training."""
-    begun = time.perf_counter()
+    """Write `facts.json` into the run's folder. Returns an error message, or an empty string."""
+    start = time.perf_counter()
     with fence(), torch.no_grad():
-        told = gather_facts(parts)
-    told["seconds"] = round(time.perf_counter() - begun, 3)
+        facts = gather_facts(parts)
+    facts["seconds"] = round(time.perf_counter() - start, 3)
     path = folder / FILE
-    aside = path.with_name(f"{FILE}.writing")
+    partial = path.with_name(f"{FILE}.writing")
+    text = json.dumps(as_plain(facts), indent=2, allow_nan=False) + "\n"
     try:
-        aside.write_text(
-            json.dumps(as_plain(told), indent=2, allow_nan=False) + "\n", encoding="utf-8", errors="backslashreplace"
-        )
-        os.replace(aside, path)
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+        os.replace(partial, path)
     except OSError as error:
         with suppress(OSError):
-            aside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
         return f"{path} could not be written ({error.strerror or error}): `trueloop ready` will miss it."
     return ""
 
 
 def gather_facts(parts: Parts) -> dict[str, Any]:
-    """Each fact on its own: one that cannot be told does not take the others with it."""
-    told: dict[str, Any] = {"format": FORMAT}
+    """All facts; one that raises goes to `missing` and the others are still collected."""
+    facts: dict[str, Any] = {"format": FORMAT}
     missing: dict[str, str] = {}
 
-    def tell(topic: str, fact: Callable[[], Any]) -> Any:
+    def add(topic: str, fact: Callable[..., Any], *arguments: Any) -> None:
         try:
-            told[topic] = fact()
-        except Exception as error:  # noqa: BLE001 - the user's data and model are asked; whatever they raise here, the run goes on
+            facts[topic] = fact(*arguments)
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the run continues
             missing[topic] = f"{type(error).__name__}: {error}"[:300]
-        return told.get(topic)
 
-    tell("model", lambda: _model(parts))
-    tell("loss", lambda: _loss(parts))
-    tell("optimizer", lambda: _optimizer(parts))
-    tell("device", lambda: _device(parts))
-    tell("validation", lambda: _validation(parts))
-    tell("inputs", lambda: _inputs(parts))
-    tell("data", lambda: _data(parts))
+    add("model", _model, parts)
+    add("loss", _loss, parts)
+    add("optimizer", _optimizer, parts)
+    add("device", _device, parts)
+    add("validation", _validation, parts)
+    add("inputs", _inputs, parts)
+    add("data", _data, parts)
     read: dict[str, Samples] = {}
     for name, source in (("train", parts.splits.train), ("valid", parts.splits.valid), ("test", parts.splits.test)):
         if source is not None:
@@ -102,14 +97,14 @@ def gather_facts(parts: Parts) -> dict[str, Any]:
                 )
             except Exception as error:  # noqa: BLE001 - as above
                 missing[f"samples of {name}"] = f"{type(error).__name__}: {error}"[:300]
-    tell("leakage", lambda: dict(_leakage(read)))
-    tell("samples", lambda: {name: {"read": each.count, "digest": each.digest} for name, each in read.items()})
-    tell("classes", lambda: _classes(parts, read))
-    tell("baseline", lambda: _baseline(parts, read))
-    return {**told, "missing": missing}
+    add("leakage", lambda: dict(_leakage(read)))
+    add("samples", lambda: {name: {"read": each.count, "digest": each.digest} for name, each in read.items()})
+    add("classes", _classes, parts, read)
+    add("baseline", _baseline, parts, read)
+    return {**facts, "missing": missing}
 
 
-# -- the model and what trains it --
+# -- model, loss, optimizer, device --
 
 
 def _model(parts: Parts) -> dict[str, Any]:
@@ -133,12 +128,9 @@ def _loss(parts: Parts) -> dict[str, Any]:
         "multilabel": "binary cross entropy per label",
         "regression": "mean square error",
     }
-    name = (
-        getattr(parts.recipe.loss, "__qualname__", type(parts.recipe.loss).__name__)
-        if own
-        else names[parts.recipe.task]
-    )
-    return {"name": name, "own": own, "task": parts.recipe.task}
+    loss, task = parts.recipe.loss, parts.recipe.task
+    name = getattr(loss, "__qualname__", type(loss).__name__) if own else names[task]
+    return {"name": name, "own": own, "task": task}
 
 
 def _optimizer(parts: Parts) -> dict[str, Any]:
@@ -168,7 +160,7 @@ def _device(parts: Parts) -> dict[str, Any]:
 
 
 def _validation(parts: Parts) -> dict[str, Any] | None:
-    """Looked at inside the very context that every evaluation runs in."""
+    """Module modes inside the context that evaluation uses."""
     if parts.splits.valid is None:
         return None
     model = parts.ema.model if parts.ema else parts.model
@@ -182,7 +174,7 @@ def _validation(parts: Parts) -> dict[str, Any] | None:
         }
 
 
-# -- the data --
+# -- data --
 
 
 def _data(parts: Parts) -> dict[str, Any]:
@@ -200,30 +192,28 @@ def _data(parts: Parts) -> dict[str, Any]:
 
 
 def _inputs(parts: Parts) -> dict[str, Any]:
-    """Of the first samples of the first batch, as the model gets them: prepared, and augmented."""
+    """Statistics of the first batch as the model gets it: transformed and augmented."""
     batch = parts.batches.batch_at(0, 0)
     if batch is None:
         raise ValueError("this process has no part in the first batch")
     tensors = [each for each in tensors_in(batch.inputs) if each.numel()]
     count = max(1, min(len(each) * VALUES // each.numel() for each in tensors))
     tensors = [each[:count] for each in tensors]
-    kinds = {
-        "numbers": [each for each in tensors if each.is_floating_point()],
-        "tokens": [each for each in tensors if _is_whole(each)],
-    }
-    kind = "numbers" if kinds["numbers"] else "tokens"
-    flat = torch.cat([each.detach().cpu().flatten().double() for each in kinds[kind]])
+    floats = [each for each in tensors if each.is_floating_point()]
+    integers = [each for each in tensors if not each.is_floating_point() and not each.is_complex()]
+    kind = "numbers" if floats else "tokens"
+    flat = torch.cat([each.detach().cpu().flatten().double() for each in floats or integers])
     finite = flat[flat.isfinite()]
-    told = {
+    facts = {
         "kind": kind,
         "samples": len(tensors[0]),
         "values": flat.numel(),
         "not_finite": flat.numel() - finite.numel(),
     }
     if not finite.numel():
-        return told
+        return facts
     return {
-        **told,
+        **facts,
         "mean": finite.mean().item(),
         "std": finite.std(correction=0).item(),
         "min": finite.min().item(),
@@ -231,12 +221,8 @@ def _inputs(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _is_whole(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() and not tensor.is_complex()
-
-
 def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
-    """How many samples of one split are in another, byte for byte."""
+    """Number of byte-identical samples in each pair of splits."""
     for first, second in (("train", "valid"), ("train", "test"), ("valid", "test")):
         if first in read and second in read:
             known = set(read[first].hashes)
@@ -248,13 +234,9 @@ def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
 
 
 def _classes(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
-    """How often each class is there, where targets are class numbers."""
+    """Samples per class, where targets are class numbers."""
     task = parts.task
-    if (
-        isinstance(task, Language)
-        or not (isinstance(task, Multiclass) or parts.recipe.task == "binary")
-        or isinstance(task, OwnLoss)
-    ):
+    if isinstance(task, Language | OwnLoss) or not (isinstance(task, Multiclass) or parts.recipe.task == "binary"):
         return None
     counts = {name: Counter(each.targets.flatten().long().tolist()) for name, each in read.items()}
     for count in counts.values():
@@ -262,23 +244,22 @@ def _classes(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
             count.pop(task.ignore, None)
     known = sorted(set().union(*counts.values()))
     if len(known) > MOST_CLASSES:
-        raise ValueError(f"{len(known)} classes are more than the {MOST_CLASSES} whose counts are written out")
+        raise ValueError(f"{len(known)} classes; class counts are written for at most {MOST_CLASSES}")
     return {name: {str(label): count[label] for label in known} for name, count in counts.items()}
 
 
 def _baseline(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
-    """What an answer that is always the same reaches on the validation data, learned from the training targets: those
-    that were read."""
+    """The metric of a constant prediction on the validation samples, fitted to the training targets that were read."""
     if "train" not in read or "valid" not in read:
         return None
     train, valid = (Tensors(each.targets, each.targets) for each in (read["train"], read["valid"]))
-    found = constant_answer(replace(parts, splits=replace(parts.splits, train=train, valid=valid)), may_read=False)
-    if found is None:
+    constant = constant_answer(replace(parts, splits=replace(parts.splits, train=train, valid=valid)), may_read=False)
+    if constant is None:
         raise ValueError(f"no constant answer is known for {parts.metric} of {type(parts.task).__name__}")
     return {
         "metric": parts.metric,
-        "answer": found.answer,
-        "value": found.value,
+        "answer": constant.answer,
+        "value": constant.value,
         "train": read["train"].count,
         "valid": read["valid"].count,
     }

@@ -1,8 +1,8 @@
 """The folder of a run of `trueloop train`, and its lock.
 
-runs/NAME/run.json         what runs or ran: recipe, machine, status, where it stands
-          metrics.jsonl    one row of metrics a line
-          events.jsonl     facts that rules judge; `trueloop recheck runs/NAME` checks them again
+runs/NAME/run.json         recipe, machine, status and current step
+          metrics.jsonl    one row of metrics per line
+          events.jsonl     the events that rules check; `trueloop recheck runs/NAME` checks them again
           checkpoints/     see checkpoint/store.py
           lock             held by the process that trains
 """
@@ -47,7 +47,7 @@ class RunFolder:
                 break
             if named:
                 raise Misuse(
-                    f"{path} holds a run already. Nothing was run: choose another --name, or type `trueloop resume {path}`."
+                    f"{path} already holds a run. Nothing was run: choose another --name, or `trueloop resume {path}`."
                 )
             path, number = runs / f"{name}-{number}", number + 1
         folder = cls(path, {"format": FORMAT, "kind": "train", "name": path.name, "started": time.time(), **about})
@@ -188,5 +188,6 @@ def find_run(word: str, folder: Path, undone: str = "compared") -> Path:
         raise NotARun(f"{word} holds no run (no run.json). Nothing was {undone}: `trueloop runs` lists the runs.")
     known = [path.name for path in folder.iterdir() if (path / "run.json").is_file()] if folder.is_dir() else []
     raise NotARun(
-        f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} Nothing was {undone}: `trueloop runs` lists the runs."
+        f"There is no run {word!r}.{did_you_mean(Path(word).name, known)} "
+        f"Nothing was {undone}: `trueloop runs` lists the runs."
     )

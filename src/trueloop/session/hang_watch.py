@@ -1,5 +1,5 @@
-"""What a run of ours on several ranks does when they can never meet again: it says why, writes that into run.json, and
-ends. No torch."""
+"""Hang detection for `trueloop train` on several ranks: prints the cause, writes it into run.json and ends the run.
+Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "parse_seconds", "record_hang_in", "watch_for_hangs"]
 
 HANG_AFTER: Final = 300.0
-"""Seconds. The same as in `trueloop.doctor.hang`, whose import would load torch; a test keeps them together."""
+"""Seconds. Equal to the value in `trueloop.doctor.hang`, whose import would load torch; a test compares them."""
 VARIABLE: Final = "TRUELOOP_HANG_AFTER"
-"""Another number of seconds, for `trueloop.train()` in a script of the user's, and where --hang-after is not said."""
+"""Environment variable with the seconds for `trueloop.train()`, and for commands without --hang-after."""
 STOPPED_ITSELF: Final = 5
-"""docs/exit-codes.md"""
+"""Exit code; see docs/exit-codes.md."""
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 def parse_seconds(text: str, said_by: str) -> float:
-    """'60', '60s', '5min' in seconds."""
+    """Seconds from '60', '60s' or '5min'."""
     found = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.strip())
     try:
         seconds = float(found[1]) * _UNITS[found[2]] if found else math.nan
@@ -44,14 +44,13 @@ def parse_seconds(text: str, said_by: str) -> float:
 
 
 def hang_after(environment: Mapping[str, str] = os.environ) -> float:
-    """Unless somebody says otherwise."""
+    """Seconds from the environment, or the default."""
     return parse_seconds(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else HANG_AFTER
 
 
 @contextmanager
 def watch_for_hangs(seconds: float | None = None) -> Iterator[None]:
-    """Around a run of ours: ranks that can never meet again end it, with a paragraph that says why. One process needs
-    none, and inside another watch this is nothing."""
+    """Ends a run whose ranks hang and prints why. Does nothing with one process or inside another watch."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
         return
@@ -62,13 +61,13 @@ def watch_for_hangs(seconds: float | None = None) -> Iterator[None]:
 
 
 def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
-    """If the run is ended so, run.json says it."""
+    """Write status `hung` into run.json if the hang watch ends the run."""
     if "RANK" not in os.environ:
         return
     from trueloop.doctor.hang_watch import set_hang_recorder
 
     def record(sentence: str) -> None:
-        folder.guest = True  # if the training thread wakes up, it fails for this reason, and has nothing to add
+        folder.guest = True  # if the training thread wakes up, it must not write run.json again
         try:
             folder.leave_word(
                 status="hung",
@@ -76,7 +75,7 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
                 message=f"{sentence} Continue with: trueloop resume {folder.path}",
                 ended=time.time(),
             )
-        except (OSError, NotARun) as error:  # the folder may lie on the machine that cannot be reached
+        except (OSError, NotARun) as error:  # the folder may be on an unreachable machine
             sys.stderr.write(
                 f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n"
             )
@@ -90,6 +89,6 @@ def _show(finding: Finding) -> None:
 
     Live(sys.stderr, color=True).show(finding_card(finding))
     sys.stderr.write(
-        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` continues it.\n"
+        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` resumes it.\n"
     )
     sys.stderr.flush()

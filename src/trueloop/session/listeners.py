@@ -24,27 +24,26 @@ __all__ = ["Listeners", "open_listeners"]
 
 @dataclass(frozen=True)
 class Listeners:
-    """All hooks of ours as one."""
+    """All hooks of a run as one."""
 
     hooks: Hook
     notes: tuple[str, ...] = ()
-    """What to say at the start: a tracker that is not installed."""
-    judging: LiveChecks | None = None
+    """Notes to print at the start, such as a tracker that is not installed."""
+    checks: LiveChecks | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.judging.findings if self.judging else ()
+        return self.checks.findings if self.checks else ()
 
 
 def open_listeners(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | None) -> Listeners:
-    """`hooks`: who shows the run; None: a bar in a terminal, else a plain log. Guests tell nobody: the first process
-    speaks."""
+    """`hooks`: what shows the run; None: a progress bar in a terminal, else a plain log. Only rank 0 has listeners."""
     if folder.guest:
         return Listeners(Hooks())
     shown = list(hooks) if hooks is not None else [choose_display()]
-    said = Hooks(*shown)
-    trackers, notes = open_trackers(recipe.trackers, folder.path, describe(recipe), said.noted)
-    judging = LiveChecks(folder.path, said.noted, load_settings(Path.cwd()))
-    marks = Marks(folder, said.noted, goes_on=recipe.on_collapse == "mark")
-    everybody = Hooks(MetricsFile(folder.path), Curves(folder.path, said.noted), *trackers, judging, marks, *shown)
-    return Listeners(everybody, tuple(notes), judging)
+    note = Hooks(*shown).noted
+    trackers, notes = open_trackers(recipe.trackers, folder.path, describe(recipe), note)
+    checks = LiveChecks(folder.path, note, load_settings(Path.cwd()))
+    marks = Marks(folder, note, continues=recipe.on_collapse == "mark")
+    every = Hooks(MetricsFile(folder.path), Curves(folder.path, note), *trackers, checks, marks, *shown)
+    return Listeners(every, tuple(notes), checks)

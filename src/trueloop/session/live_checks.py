@@ -1,8 +1,7 @@
-"""The rules of `check`, always on: hears the facts that the loop tells, records them, judges them, says at once what is
-new.
+"""The always-on rules of `check`: records the events of a run, checks them and prints each new finding at once.
 
-runs/NAME/events.jsonl   the facts, one a line: `trueloop recheck runs/NAME` checks them again, by the rules of the day
-          report.json    what was found, as of the run's end
+runs/NAME/events.jsonl   one event per line; `trueloop recheck runs/NAME` checks them again with the current rules
+          report.json    the findings at the end of the run
 """
 
 from __future__ import annotations
@@ -39,18 +38,17 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "failed": "exception",
     "hung": "interrupted",
 }
-"""How the ending of a run of ours is called in its events."""
+"""Reason of the `RunEnded` event for each ending of a run."""
 
 
 def rules_for_runs(settings: Settings) -> tuple[type[Rule], ...]:
-    """The rules that judge a run of ours, as the user's settings want them. Raises UnknownRule for a word that is no
-    rule's."""
+    """The rules that check a `trueloop train` run, with the user's settings. Raises UnknownRule for an unknown name."""
     return tuple(rule for rule in select(settings.select, settings.ignore) if rule.name in ALWAYS_ON)
 
 
 @dataclass
 class _Record:
-    """events.jsonl, line by line, so that a crash loses nothing. A full disk ends the recording, not the training."""
+    """events.jsonl, flushed after every line: a crash loses nothing. A full disk ends the recording, not the run."""
 
     path: Path
     say: Callable[[str], None]
@@ -58,15 +56,15 @@ class _Record:
     _file: TextIO | None = field(default=None, init=False)
 
     def begin(self, kept: Iterable[Event]) -> None:
-        """Anew, with the events that a resumed run has behind it."""
-        aside = self.path.with_name(f"{self.path.name}.writing")
+        """Start a new file with the events that a resumed run keeps."""
+        partial = self.path.with_name(f"{self.path.name}.writing")
 
-        def written() -> None:
-            aside.write_text("".join(map(_line, kept)), encoding="utf-8", errors="backslashreplace")
-            aside.replace(self.path)
+        def rewrite() -> None:
+            partial.write_text("".join(map(_line, kept)), encoding="utf-8", errors="backslashreplace")
+            partial.replace(self.path)
             self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
 
-        self._try(written)
+        self._try(rewrite)
 
     def write(self, event: Event) -> None:
         file = self._file
@@ -83,7 +81,10 @@ class _Record:
             act()
         except OSError as error:
             if not self.failure:
-                self.failure = f"The record of events in {self.path} ended early ({error.strerror or error}): the rules still judge this run."
+                reason = error.strerror or error
+                self.failure = (
+                    f"Events are no longer written to {self.path} ({reason}). The rules still check this run."
+                )
                 self.say(self.failure)
 
 
@@ -93,7 +94,7 @@ def _line(event: Event) -> str:
 
 @final
 class LiveChecks(Hook):
-    """A hook that judges."""
+    """A hook that checks the events of a run."""
 
     def __init__(self, folder: Path, say: Callable[[str], None], settings: Settings | None = None) -> None:
         self.folder, self.say = folder, say
@@ -106,10 +107,10 @@ class LiveChecks(Hook):
         self._said: set[str] = set()
         self._began = monotonic()
 
-    # -- what the loop says --
+    # -- called by the loop --
 
     def started(self, start: Start) -> None:
-        kept = self._behind(start.from_step)
+        kept = self._events_before(start.from_step)
         for event in kept:
             self._tally.hear(event)
             self._said |= {finding.code for finding in self.checker.check(event) if not _may_be_a_symptom(finding)}
@@ -123,7 +124,7 @@ class LiveChecks(Hook):
                 self._say(finding)
 
     def ended(self, ending: Ending) -> None:
-        """The last facts, what is left to say, and the report in the run's folder."""
+        """Check the last events, print the remaining findings and write report.json."""
         if self.verdict is not None:
             return
         passes = self._tally.counts[EpochStarted]
@@ -142,22 +143,20 @@ class LiveChecks(Hook):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What has been found so far and is not meant, most severe first."""
+        """The findings so far that the user's settings do not allow, most severe first."""
         return filter_findings(locate_at_model(self.checker.findings(), self._tally.home), self.settings)[0]
 
-    # -- how --
+    # -- internals --
 
-    def _behind(self, step: int) -> list[Event]:
-        """What an earlier process told of the steps that the checkpoint has behind it; the later ones are taken again,
-        and told again."""
+    def _events_before(self, step: int) -> list[Event]:
+        """The recorded events of the steps before `step`; a resumed run repeats the later ones."""
         if not step or not self._record.path.is_file():
             return []
         try:
-            return [
-                event for event in read_events(self.folder) if event.step < step and not isinstance(event, RunEnded)
-            ]
+            events = read_events(self.folder)
+            return [event for event in events if event.step < step and not isinstance(event, RunEnded)]
         except NotARun as error:
-            self.say(f"{error} The rules judge this run from step {step:,} on.")
+            self.say(f"{error} The rules check this run from step {step:,} on.")
             return []
 
     def _say(self, finding: Finding) -> None:
@@ -167,11 +166,11 @@ class LiveChecks(Hook):
 
     def _conclude(self, ending: Ending) -> Verdict:
         findings, allowed = filter_findings(locate_at_model(self.checker.findings(), self._tally.home), self.settings)
-        unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
+        unchecked = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
         return Verdict(
             findings=findings,
-            watched=self._tally.watched(len(self.checker.rules) - len(unjudged), monotonic() - self._began),
-            not_applicable=unjudged,
+            watched=self._tally.watched(len(self.checker.rules) - len(unchecked), monotonic() - self._began),
+            not_applicable=unchecked,
             outcome=Outcome(REASON[ending.reason], 0, ending.message),
             allowed=allowed,
             failures=tuple(self.checker.failures),
@@ -180,5 +179,5 @@ class LiveChecks(Hook):
 
 
 def _may_be_a_symptom(finding: Finding) -> bool:
-    """Where another rule may yet name the cause, the finding waits for the run's end."""
+    """True if another rule may still name the cause: the finding then waits for the end of the run."""
     return bool(find_rule(finding.code).explained_by)

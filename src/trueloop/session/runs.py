@@ -1,5 +1,4 @@
-"""Runs of ours, read from their folders: what `runs` lists and `compare` sets side by side. No torch: an answer takes a
-moment."""
+"""Summaries of runs, read from their folders, for `trueloop runs` and `trueloop compare`. Imports no torch."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ class _Fetched(Dataset[_Read]):
         self.source, self.seed = source, seed
 
     def __getitem__(self, numbers: list[int]) -> _Read:
-        """A failure is handed over in words: a loader would bury it in a trace."""
+        """A failure is returned as text: a DataLoader would wrap it in a long traceback."""
         try:
             return _read([self._one(number) for number in numbers])
-        except Exception as error:  # noqa: BLE001 - the user's dataset is asked; whatever it raises is raised again over there
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the reader raises it again
             return _Read([], [], 0, f"{type(error).__name__}: {error}")
 
     def _one(self, number: int) -> Batch:

@@ -138,7 +138,8 @@ def _reopen(path: Path, recipe: Recipe) -> RunFolder:
     if changed:
         folder.close()
         raise BadRecipe(
-            f"{folder.path} was trained with a different recipe ({'; '.join(changed)}). Nothing was run: start a new run."
+            f"{folder.path} was trained with a different recipe ({'; '.join(changed)}). "
+            "Nothing was run: start a new run."
         )
     return folder
 
@@ -308,12 +309,13 @@ def _finish(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
     where = store.where(best) if best else ""
     ending = replace(ending, best=state.best, best_step=state.best_step, metric=parts.metric, best_checkpoint=where)
     if ending.reason == "signal":
-        message = f"Stopped by signal {ending.signal} at step {state.step:,}, saved. Continue with: trueloop resume {folder.path}"
-        return replace(ending, message=message)
+        message = f"Stopped by signal {ending.signal} at step {state.step:,}, saved."
+        return replace(ending, message=f"{message} Continue with: trueloop resume {folder.path}")
     check = loop.validation.collapse_check
     if ending.reason == "collapsed" and check is not None:
-        compare = f"`trueloop compare {check.baseline.run} {folder.path}` shows what differs; on_collapse=mark would continue."
-        return replace(ending, message=f"{ending.message} It does not count as the best. {compare}")
+        compare = f"`trueloop compare {check.baseline.run} {folder.path}` shows what differs"
+        message = f"{ending.message} It does not count as the best. {compare}; on_collapse=mark would continue."
+        return replace(ending, message=message)
     if ending.reason != "finished":
         return ending
     _note_constant_answer(loop)

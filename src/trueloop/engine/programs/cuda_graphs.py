@@ -216,9 +216,9 @@ class CudaGraphs(Program):
         replayed, plain = found
         if any(abs(a - b) > ROUNDING * max(abs(a), abs(b)) for a, b in zip(replayed, plain, strict=True)):
             raise BadRecipe(
-                f"program=cuda_graphs: replayed as a CUDA graph, the first batch has loss {replayed[0]:.6g} and gradient norm "
-                f"{replayed[1]:.6g}; computed, {plain[0]:.6g} and {plain[1]:.6g}. The model does something that a CUDA graph "
-                f"cannot record (its own random numbers, a counter in Python). {_FIX}"
+                f"program=cuda_graphs: replayed as a CUDA graph, the first batch has loss {replayed[0]:.6g} and "
+                f"gradient norm {replayed[1]:.6g}; computed, {plain[0]:.6g} and {plain[1]:.6g}. The model does "
+                f"something that a CUDA graph cannot record (its own random numbers, a counter in Python). {_FIX}"
             )
 
     # -- replaying --
@@ -308,9 +308,9 @@ def _refusal(error: BaseException) -> str:
         first = first.__context__  # what broke the recording, not the error from ending it
     reason = next((line.strip() for line in str(first).splitlines() if line.strip()), type(first).__name__)
     return (
-        f"program=cuda_graphs: these steps cannot be recorded as a CUDA graph: {reason.rstrip('.')}. A CUDA graph holds work "
-        "of the device only: no .item(), no `if` on a tensor, no copy to or from the host in the model, the loss or the data. "
-        f"{_FIX}"
+        f"program=cuda_graphs: these steps cannot be recorded as a CUDA graph: {reason.rstrip('.')}. A CUDA graph "
+        "holds device work only: no .item(), no `if` on a tensor, no copy to or from the host in the model, the loss "
+        f"or the data. {_FIX}"
     )
 
 

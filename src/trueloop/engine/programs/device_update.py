@@ -1,7 +1,7 @@
-"""An optimizer step whose learning rate, and whether it is skipped, are numbers on the device: CUDA graphs can record it.
+"""An optimizer step that reads its learning rate and its skip flag on the device, so that CUDA graphs can record it.
 
-It uses torch's fused kernels. For Adam and AdamW there is also a formula for the compiler, which makes one small kernel
-of it: the fused one is built for many large tensors and slow with few small ones.
+It uses torch's fused kernels. For Adam and AdamW there is also a formula that the compiler turns into one small kernel:
+the fused kernel is made for many large tensors and is slow with few small ones.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class DeviceUpdate:
             momenta = [state[each]["momentum_buffer"] for each in parameters] if group["momentum"] else []
             options = {name: group[name] for name in ("weight_decay", "momentum", "nesterov")}
             fused_sgd_(
-                parameters, [parameter.grad for parameter in parameters], momenta, lr=scaled_rate(rate, group), **options,
+                parameters, [each.grad for each in parameters], momenta, lr=scaled_rate(rate, group), **options,
                 dampening=0.0, maximize=False, is_first_step=False, grad_scale=None, found_inf=skipped,
             )  # fmt: skip
 
@@ -96,7 +96,8 @@ def require_supported(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
     if kind not in _KNOWN:
         raise BadRecipe(
-            f"program=cuda_graphs supports SGD, Adam and AdamW, not {kind.__name__}. Nothing was trained: set program=eager."
+            f"program=cuda_graphs supports SGD, Adam and AdamW, not {kind.__name__}. "
+            "Nothing was trained: set program=eager."
         )
     for group in optimizer.param_groups:
         wrong = [name for name in _UNSUPPORTED if group.get(name)] + ([] if group.get("fused") else ["fused=False"])
