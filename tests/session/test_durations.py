@@ -80,7 +80,7 @@ def test_the_environment_is_asked_last() -> None:
 
 
 class Watched:
-    """In place of a vigil: what it was asked for."""
+    """Replaces the hang watch and records its arguments."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[float, Any, int]] = []
@@ -92,41 +92,41 @@ class Watched:
 
 
 @pytest.fixture
-def vigil(monkeypatch: pytest.MonkeyPatch) -> Watched:
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watched:
     made = Watched()
-    monkeypatch.setattr("trueloop.doctor.hang_watch.vigil", made)
+    monkeypatch.setattr("trueloop.doctor.hang_watch.watch_for_hangs", made)
     monkeypatch.delenv(VARIABLE, raising=False)
     return made
 
 
 @pytest.mark.parametrize(("world", "asked"), [(None, False), ("1", False), ("2", True), ("16", True)])
 def test_only_several_processes_are_watched(
-    monkeypatch: pytest.MonkeyPatch, vigil: Watched, world: str | None, asked: bool
+    monkeypatch: pytest.MonkeyPatch, watch: Watched, world: str | None, asked: bool
 ) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if world is not None:
         monkeypatch.setenv("WORLD_SIZE", world)
     with watch_for_hangs(7.0):
         pass
-    assert [(seconds, code) for seconds, _, code in vigil.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
+    assert [(seconds, code) for seconds, _, code in watch.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
 
 
 @pytest.mark.parametrize(
     ("said", "seconds", "expected"), [(None, None, HANG_AFTER), ("90", None, 90.0), ("90", 5.0, 5.0)]
 )
 def test_what_is_said_on_the_command_line_wins_over_the_variable(
-    monkeypatch: pytest.MonkeyPatch, vigil: Watched, said: str | None, seconds: float | None, expected: float
+    monkeypatch: pytest.MonkeyPatch, watch: Watched, said: str | None, seconds: float | None, expected: float
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     if said is not None:
         monkeypatch.setenv(VARIABLE, said)
     with watch_for_hangs(seconds):
         pass
-    assert vigil.asked[0][0] == expected
+    assert watch.asked[0][0] == expected
 
 
 def test_rubbish_in_the_variable_stops_the_run_before_it_begins(
-    monkeypatch: pytest.MonkeyPatch, vigil: Watched
+    monkeypatch: pytest.MonkeyPatch, watch: Watched
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv(VARIABLE, "soon")

@@ -192,7 +192,7 @@ def test_experts_that_wait_for_their_turn_are_left_alone(run: Run) -> None:
 def test_a_layer_that_the_forward_never_uses_is_named_at_its_line(run: Run) -> None:
     done = run(UNUSED)
     found = only(done, "unused-parameters")
-    assert "extra.weight, extra.bias of Net (272 numbers)" in found.message
+    assert "extra.weight, extra.bias of Net (272 values)" in found.message
     assert "the forward never used the layer" in found.message
     assert source_line(done, found) == "self.extra = nn.Linear(16, 16)"
     assert found.severity is Severity.WARNING
@@ -485,7 +485,11 @@ def test_a_full_disk_ends_the_record_with_a_word_and_the_judging_goes_on(tmp_pat
     judging.heard(backward(0))
     judging.heard(nan(1))
     judging.ended(Ending("nonfinite", 1))
-    assert [sentence for sentence in said if "ended early (No space left on device)" in sentence] == said[:1]
+    assert [
+        sentence
+        for sentence in said
+        if "Events are no longer written" in sentence and "(No space left on device)" in sentence
+    ] == said[:1]
     assert [finding.name for finding in judging.findings] == ["nan-or-inf"]
     assert judging.verdict is not None
     assert judging.verdict.notes == tuple(said[:1])
@@ -497,7 +501,8 @@ def test_a_folder_that_cannot_be_written_is_a_word_not_an_end(tmp_path: Path) ->
     judging.started(start())
     judging.heard(nan(0))
     judging.ended(Ending("finished", 1))
-    assert "events.jsonl ended early" in said[0]
+    assert said[0].startswith("Events are no longer written to")
+    assert "events.jsonl" in said[0]
     assert "report.json could not be written" in said[-1]
 
 
