@@ -15,7 +15,8 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 
 from tests.parallel.one import world_of_one
 from trueloop.checkpoint.contents import Contents
-from trueloop.checkpoint.layout import CheckpointReader, FullLayout, FullReader, Layout, layout_for
+from trueloop.checkpoint.layout import CheckpointReader, FullLayout, FullReader, Layout
+from trueloop.checkpoint.layout_choice import layout_for
 from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.sharded import is_sharded, read_piece_table

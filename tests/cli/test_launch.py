@@ -20,8 +20,8 @@ from tests.parallel.launching import Ended, about, begun, losses, recipe_in, tru
 from tests.several_ranks import free_port
 from trueloop.cli import rank
 from trueloop.cli.failure import report_user_errors
-from trueloop.cli.launch import batch_rule
 from trueloop.cli.main import main
+from trueloop.cli.processes import batch_rule
 from trueloop.cli.rank import agree_exit_code, find_launched_run, is_speaker, leave_exit_code, rank_peers
 from trueloop.cli.train import without_nproc
 from trueloop.errors import BadData, CannotSave

@@ -22,7 +22,6 @@ from trueloop.errors import BadArtifact, CannotExport, MissingExtra, Misuse
 from trueloop.export.aoti import Aoti
 from trueloop.export.catalogue import find_exporter, runner_of
 from trueloop.export.device import (
-    TorchRunner,
     device_index,
     device_type,
     gpu_facts,
@@ -34,6 +33,7 @@ from trueloop.export.device import (
 from trueloop.export.export_model import _notes, export_model
 from trueloop.export.exporter import installed_version
 from trueloop.export.folder import read_artifact
+from trueloop.export.torch_runner import TorchRunner
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import verify
 from trueloop.results.artifact import Artifact

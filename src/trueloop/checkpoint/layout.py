@@ -14,10 +14,10 @@ from torch.optim import Optimizer
 from trueloop.checkpoint.contents import Contents, read_contents, take_snapshot
 from trueloop.checkpoint.saver import Savable
 from trueloop.checkpoint.sharded import OPTIMIZER
-from trueloop.checkpoint.store import Folder, Store
+from trueloop.checkpoint.store import Store
 from trueloop.parallel.strategy import Single, Strategy
 
-__all__ = ["CheckpointReader", "Layout", "Models", "Values", "layout_for"]
+__all__ = ["CheckpointReader", "FullLayout", "Layout", "Models", "Values"]
 
 Values = Mapping[str, Any]
 Models = Mapping[str, nn.Module]
@@ -93,12 +93,3 @@ class FullReader(CheckpointReader):
 
     def fill_optimizer(self, optimizer: Optimizer) -> None:
         self.strategy.load_optimizer(optimizer, self.training[OPTIMIZER])
-
-
-def layout_for(strategy: Strategy, store: Store) -> Layout:
-    """Sharded if processes hold shards and can all write to one folder. All processes must call this together."""
-    if not strategy.in_parts or not isinstance(store, Folder):
-        return FullLayout(strategy)
-    from trueloop.checkpoint.sharded_contents import ShardedLayout  # slow import
-
-    return ShardedLayout(strategy.peers)

@@ -1,25 +1,24 @@
-"""`trueloop launch -- train RECIPE`: several processes, by torchrun. Also `--nproc` of train and resume."""
+"""`trueloop launch -- train RECIPE`: several processes, by torchrun."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import write_file
 from trueloop.cli.options import Parser
+from trueloop.cli.processes import refuse_inside, start, this_machine
 from trueloop.errors import Misuse, NoSuchScript, did_you_mean
-from trueloop.parallel.launch import WAIT, Machine, Plan, planned
+from trueloop.parallel.launch import WAIT, planned
 from trueloop.parallel.submit import TARGETS, Job, written_for
 
 if TYPE_CHECKING:
     from trueloop.recipe.recipe import Recipe
 
-__all__ = ["batch_rule", "launch", "launch_here", "parser"]
+__all__ = ["launch", "parser"]
 
 VERBS: Final = ("train", "resume", "check")
 """Verbs that can be one process of several."""
@@ -68,10 +67,10 @@ def launch(arguments: list[str]) -> int:
         raise Misuse(
             "--output needs --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out."
         )
-    _refuse_inside()
+    refuse_inside()
     plan = planned(
         command,
-        _machine(),
+        this_machine(),
         nproc=options.nproc,
         nnodes=options.nnodes,
         node_rank=options.node_rank,
@@ -81,14 +80,7 @@ def launch(arguments: list[str]) -> int:
         every_rank=options.every_rank,
         environment=os.environ,
     )
-    return _start(plan, words, dry=options.dry_run)
-
-
-def launch_here(verb: str, nproc: str, words: list[str]) -> int:
-    """`trueloop train RECIPE --nproc 2`."""
-    _refuse_inside()
-    command = ("-m", "trueloop", verb, *words)
-    return _start(planned(command, _machine(), nproc=nproc, environment=os.environ), [verb, *words])
+    return start(plan, _recipe(words), dry=options.dry_run)
 
 
 def _command(words: list[str]) -> tuple[str, ...]:
@@ -115,45 +107,8 @@ def _command(words: list[str]) -> tuple[str, ...]:
     raise AssertionError(words)
 
 
-def _machine() -> Machine:
-    with _silent_torch():
-        import torch
-
-    affinity = getattr(os, "sched_getaffinity", None)
-    return Machine(len(affinity(0)) if affinity else os.cpu_count() or 1, torch.cuda.device_count())
-
-
-@contextmanager
-def _silent_torch() -> Iterator[None]:
-    """Torch's C++ part reads its log level on import; about a missing node it prints two pages, the launcher one
-    sentence. The processes that are launched keep their level."""
-    if "TORCH_CPP_LOG_LEVEL" in os.environ or "torch" in sys.modules:
-        yield
-        return
-    os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"
-    try:
-        yield
-    finally:
-        del os.environ["TORCH_CPP_LOG_LEVEL"]
-
-
-def _start(plan: Plan, words: list[str], *, dry: bool = False) -> int:
-    """Mistakes are reported here, once, and not by every process."""
-    recipe = _recipe(words)
-    if dry:
-        print(plan.described())
-    else:
-        print(plan.line(), file=sys.stderr)
-    if recipe is not None and plan.world > 1:
-        print(f"note: {batch_rule(recipe, plan.world)}", file=sys.stderr, flush=True)
-    if dry:
-        return 0
-    from trueloop.parallel.elastic import execute
-
-    return execute(plan, lambda sentence: print(f"trueloop: {sentence}", file=sys.stderr, flush=True))
-
-
 def _recipe(words: list[str]) -> Recipe | None:
+    """Checked here, so that a mistake is reported once and not by every process."""
     from trueloop.cli import resume, train
 
     match words:
@@ -163,34 +118,6 @@ def _recipe(words: list[str]) -> Recipe | None:
             return resume.recipe_for(rest)
         case _:
             return None
-
-
-def batch_rule(recipe: Recipe, world: int) -> str:
-    """What more processes change: nothing; and how to use larger batches."""
-    sharers = {"tp": 1, "fsdp+tp": max(1, world // recipe.tensor_ranks)}.get(recipe.parallel, world)
-    each, left = divmod(recipe.batch, sharers)
-    share = f"{each}" if not left else f"{each} or {each + 1}"
-    split = f"batch={recipe.batch} is split over all {world} processes, {share} samples each"
-    if recipe.lr_scaling != "none":
-        scaled = f"lr scales with batch (lr_scaling={recipe.lr_scaling}), not with processes"
-        return f"{split}: steps and losses are those of one process; {scaled}."
-    adaptive = not (isinstance(recipe.optimizer, str) and recipe.optimizer.lower() in ("sgd", "nesterov"))
-    rule = (
-        "lr times the square root of k (adaptive optimizers)"
-        if adaptive
-        else "lr times k, with warmup (linear rule, SGD)"
-    )
-    flags = f"--set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch}"
-    return (
-        f"{split}: learning rate, steps and losses are those of one process; nothing is scaled. For a batch k times "
-        f"as large the usual rule is {rule}: {flags} applies it."
-    )
-
-
-def _refuse_inside() -> None:
-    if "RANK" in os.environ:
-        advice = "leave --nproc out under torchrun or `trueloop launch`"
-        raise Misuse(f"This is already one process of several (RANK is set). Nothing was run: {advice}.")
 
 
 def _print(options: argparse.Namespace, command: tuple[str, ...]) -> int:

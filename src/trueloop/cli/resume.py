@@ -44,9 +44,9 @@ def resume(arguments: list[str]) -> int:
     settings = settings_of(options.set)
     origin = _origin(options.run)
     if options.nproc is not None:
-        from trueloop.cli.launch import launch_here
+        from trueloop.cli.processes import launch_here
 
-        return launch_here("resume", options.nproc, without_nproc(arguments))
+        return launch_here("resume", options.nproc, without_nproc(arguments), recipe_for)
     before = recipe_of(origin)
     recipe = apply_overrides(before, settings)
     print_notes([*override_notes(before, settings), *_length_notes(before, recipe)])

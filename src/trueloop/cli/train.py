@@ -60,9 +60,9 @@ def train(arguments: list[str]) -> int:
         return 0
     settings = settings_of(options.set)
     if options.nproc is not None and not options.show:
-        from trueloop.cli.launch import launch_here
+        from trueloop.cli.processes import launch_here
 
-        return launch_here("train", options.nproc, without_nproc(arguments))
+        return launch_here("train", options.nproc, without_nproc(arguments), recipe_for)
     given = recipe_arguments(options.table, options.target)
     before = find_recipe(options.recipe, given)
     recipe = apply_overrides(before, settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trueloop.checkpoint.layout import layout_for
+from trueloop.checkpoint.layout_choice import layout_for
 from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.weight_transfer import apply_transfer, plan_transfer, shapes_of

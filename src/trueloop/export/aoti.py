@@ -41,7 +41,8 @@ class Aoti(Exporter):
         return ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
-        from trueloop.export.device import TorchRunner, device_index, torch_device
+        from trueloop.export.device import device_index, torch_device
+        from trueloop.export.torch_runner import TorchRunner
         from trueloop.torch_private.inductor import aoti_load_package
 
         place = torch_device(device)

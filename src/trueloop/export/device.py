@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final
 
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.export.exporter import Array, Runner
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "TorchRunner",
     "device_index",
     "device_type",
     "gpu_facts",
@@ -88,18 +85,3 @@ def no_tf32(device: torch.device) -> AbstractContextManager[None]:
     from trueloop.engine.precision import Precision
 
     return nullcontext() if device.type == "cpu" else Precision("fp32", device).matmul_precision()
-
-
-@final
-class TorchRunner(Runner):
-    """Copies arrays to the device, calls, and copies the outputs back."""
-
-    def __init__(self, called: Callable[..., Sequence[Any]], device: torch.device) -> None:
-        self.called, self.device = called, device
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        import torch
-
-        with torch.no_grad(), no_tf32(self.device):
-            outputs = self.called(*(torch.from_numpy(array).to(self.device) for array in inputs))
-            return [tensor.cpu().numpy() for tensor in outputs]

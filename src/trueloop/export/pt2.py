@@ -39,8 +39,9 @@ class Pt2(Exporter):
         import torch
         from torch.export.passes import move_to_device_pass
 
-        from trueloop.export.device import TorchRunner, torch_device
+        from trueloop.export.device import torch_device
         from trueloop.export.safety import refuse_unsafe_graph
+        from trueloop.export.torch_runner import TorchRunner
 
         refuse_unsafe_graph(artifact.file)
         graph, place = torch.export.load(artifact.file), torch_device(device)

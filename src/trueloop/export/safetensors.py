@@ -47,8 +47,9 @@ class Safetensors(Exporter):
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
-        from trueloop.export.device import TorchRunner, torch_device
+        from trueloop.export.device import torch_device
         from trueloop.export.program import scores_of
+        from trueloop.export.torch_runner import TorchRunner
 
         (model, layouts), place = _rebuild(artifact), torch_device(device)
         state = read_weights_file(artifact.file.read_bytes(), str(artifact.file))

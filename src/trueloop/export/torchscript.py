@@ -50,8 +50,9 @@ class Torchscript(Exporter):
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         import torch
 
-        from trueloop.export.device import TorchRunner, torch_device
+        from trueloop.export.device import torch_device
         from trueloop.export.safety import refuse_unsafe_script
+        from trueloop.export.torch_runner import TorchRunner
 
         refuse_unsafe_script(artifact.file)
         place = torch_device(device)
