@@ -103,25 +103,25 @@ docs: .venv/ready  ## write the pages of the rules
 	$(BIN)/trueloop explain --all --output docs/rules
 
 gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
-	PYTHONPATH=src:. $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider -p no:benchmark
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider -p no:benchmark
 
 # In parts, each some minutes, for those who are lent a device by the minute.
 gpu-bench: gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune  ## every speed of docs/performance.md on a CUDA device, with whatever torch is installed there: PYTHON=python3 DATA=folder
 
 gpu-bench-fashion:
-	PYTHONPATH=src:. $(PYTHON) benchmarks/fashion.py --data $(DATA)
-	PYTHONPATH=src:. $(PYTHON) benchmarks/fashion.py --data $(DATA) --accuracy
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/fashion.py --data $(DATA)
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/fashion.py --data $(DATA) --accuracy
 
 gpu-bench-gpt2:
-	PYTHONPATH=src:. $(PYTHON) benchmarks/linear_cross_entropy.py
-	PYTHONPATH=src:. $(PYTHON) benchmarks/gpt2.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/linear_cross_entropy.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/gpt2.py
 
 gpu-bench-verdicts:
-	PYTHONPATH=src:. $(PYTHON) benchmarks/verdicts.py --only copy_pageable,launch_kernels,compute_device
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/verdicts.py --only copy_pageable,launch_kernels,compute_device
 
 gpu-bench-tune:
 	mkdir -p build
-	PYTHONPATH=src:. $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
-	PYTHONPATH=src:. $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
 .PHONY: mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence

@@ -109,9 +109,9 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("{nonsense\n", ":2 is damaged"),
-        ('{"event": "Teleported", "step": 1}\n', ":2 holds an event that this trueloop does not know .'Teleported'."),
-        ('{"event": "RunEnded", "step": 1}\n', ":2 holds an event that this trueloop does not know"),
-        (GOOD.replace('"step"', '"shade"'), ":2 holds an event that this trueloop does not know"),
+        ('{"event": "Teleported", "step": 1}\n', ":2 holds an unknown event .'Teleported'."),
+        ('{"event": "RunEnded", "step": 1}\n', ":2 holds an unknown event"),
+        (GOOD.replace('"step"', '"shade"'), ":2 holds an unknown event"),
         ("[1]\n", ":2 "),
     ],
 )

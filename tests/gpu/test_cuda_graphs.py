@@ -154,7 +154,7 @@ class AsksTheHost(nn.Module):
 def test_a_model_that_asks_the_host_is_refused_with_the_reason_and_eager_goes_on() -> None:
     loop = Loop.of(replace(RECIPE, model=AsksTheHost))
     with pytest.raises(
-        BadRecipe, match=r"cannot be recorded as a CUDA graph: .*captur.* Nothing was trained: give program=eager"
+        BadRecipe, match=r"cannot be recorded as a CUDA graph: .*captur.* Nothing was trained: set program=eager"
     ):
         train(loop)
     assert loop.state.step == 0

@@ -151,7 +151,7 @@ def test_tf32_is_off_whatever_the_process_is_set_to(tmp_path: Path) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(Misuse, match="--device cuda:99 is not there: this machine has"):
+    with pytest.raises(Misuse, match="--device cuda:99 does not exist: this machine has"):
         find_exporter("pt2").require("cuda:99")
 
 

@@ -82,4 +82,5 @@ def test_pytree_flattens_and_maps() -> None:
     assert len(leaves) == len(pytree.tree_leaves(nested)) == 3
     assert pytree.tree_unflatten(leaves, tree)[1]["a"][1] == 3
     assert pytree.tree_map_only(Tensor, lambda t: t + 1, nested)[1]["a"][0].item() == 2
-    assert pytree.log is logging.getLogger(PYTREE_LOGGER)
+    if hasattr(pytree, "log"):  # torch 2.11 has no logger there, and reports nothing
+        assert pytree.log is logging.getLogger(PYTREE_LOGGER)
