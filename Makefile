@@ -38,7 +38,7 @@ torture: .venv/ready  ## kill -9 at 200 random moments, in saves too: every resu
 	$(BIN)/python -m tests.torture.run --kills 200
 
 ranks: .venv/ready  ## several processes and nodes, killed, stopped, restarted, hung: also the slow ones
-	$(BIN)/python -m pytest tests/parallel tests/checkpoint tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_hang_watch.py tests/doctor/test_remote_ranks.py tests/session/test_hangs.py tests/session/test_shared_folder.py -m 'long or not long'
+	$(BIN)/python -m pytest tests/parallel tests/checkpoint tests/cli/test_launch.py tests/doctor/test_hang.py tests/doctor/test_hang_watch.py tests/doctor/test_remote_ranks.py tests/session/test_hang_watch.py tests/session/test_shared_folder.py -m 'long or not long'
 
 ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves too, under fsdp, ddp and tp: every run must end with the same bits
 	$(BIN)/python -m tests.torture.ranks --kills 30

@@ -89,7 +89,7 @@ class Timed(trueloop.Hook):
 def ours(program: Literal["eager", "compiled_step"]) -> Round:
     timed = Timed()
     recipe = trueloop.Recipe(
-        name="cost", model=network, data=data, device="cpu", optimizer="adamw", lr=2e-3, weight_decay=0.02, steps=10**6, batch=BATCH,
+        name="cost", model=network, data=data, device="cpu", optimizer="adamw", lr=2e-3, weight_decay=0.02, steps=10**6, batch=BATCH,  # noqa: E501
         log_every=LOG_EVERY, trackers=(), hooks=(timed,), program=program,
     )  # fmt: skip
     loop = Loop.of(recipe)
@@ -134,16 +134,21 @@ def measured(threads: int, rounds: int, steps: int) -> None:
     machine = f"{os.cpu_count()} cores ({platform.machine()})"
     print(f"\n{threads} threads of {machine}, torch {torch.__version__}, {rounds} rounds of {steps} steps\n")
     print(
-        "| loop | ms per step, least | median | CPU ms, least | gain over the plain loop: least | median |\n|---|---|---|---|---|---|"
+        "| loop | ms per step, least | median | CPU ms, least | gain over the plain loop: least | median "
+        "|\n|---|---|---|---|---|---|"
     )
     plain = [clock for clock, _ in costs[PLAIN]]
     for name, each in costs.items():
         clocks = [clock for clock, _ in each]
-        gains = f"{min(plain) / min(clocks):.2f} | {median(one / other for one, other in zip(plain, clocks, strict=True)):.2f}"
+        gains = (
+            f"{min(plain) / min(clocks):.2f} | "
+            f"{median(one / other for one, other in zip(plain, clocks, strict=True)):.2f}"
+        )
         print(f"| {name} | {min(clocks):.2f} | {median(clocks):.2f} | {min(cpu for _, cpu in each):.2f} | {gains} |")
     gain = min(plain) / min(clock for clock, _ in costs[WHOLE])
     print(
-        f"\nUntil the compiled function has taken its first 100 steps: {building:.1f} s, once a run; less where a cache has it."
+        f"\nUntil the compiled function has taken its first 100 steps: {building:.1f} s, once a run; less where a "
+        "cache has it."
     )
     if threads == 2:
         print(f"Bar on two threads: {LEAST_GAIN:.2f}; {'met' if gain >= LEAST_GAIN else 'NOT met'} with {gain:.2f}.")

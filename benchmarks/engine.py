@@ -180,7 +180,7 @@ def lightning(steps: int) -> float:
     cpu = Cpu()
     with tempfile.TemporaryDirectory() as folder:
         logger = L.pytorch.loggers.CSVLogger(folder)
-        trainer = L.Trainer(max_steps=steps, accelerator="cpu", logger=logger, log_every_n_steps=LOG_EVERY, callbacks=[Timing()],
+        trainer = L.Trainer(max_steps=steps, accelerator="cpu", logger=logger, log_every_n_steps=LOG_EVERY, callbacks=[Timing()],  # noqa: E501
                             enable_checkpointing=False, enable_model_summary=False)  # fmt: skip
         trainer.fit(Module(), Resident(steps))
     return cpu.seconds
@@ -241,8 +241,8 @@ def hf_trainer(steps: int) -> float:
 
     cpu, model = Cpu(), Net()
     with tempfile.TemporaryDirectory() as folder:
-        arguments = transformers.TrainingArguments(folder, use_cpu=True, max_steps=steps, logging_steps=LOG_EVERY, report_to="none",
-                                                   save_strategy="no", max_grad_norm=0.0, lr_scheduler_type="constant")  # fmt: skip
+        arguments = transformers.TrainingArguments(folder, use_cpu=True, max_steps=steps, logging_steps=LOG_EVERY, report_to="none",  # noqa: E501
+                                                   save_strategy="no", max_grad_norm=0.0, lr_scheduler_type="constant")  # fmt: skip  # noqa: E501
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
         Trainer(model, arguments, train_dataset=Named(), callbacks=[Timing()], optimizers=(optimizer, None)).train()
     return cpu.seconds
@@ -270,7 +270,7 @@ def contenders() -> dict[str, Contender]:
         "by hand, fused Adam": by_hand(True),
         "trueloop": ours,
     }
-    peers = {"Ignite": ("ignite", ignite), "Accelerate": ("accelerate", accelerate), "HF Trainer": ("transformers", hf_trainer),
+    peers = {"Ignite": ("ignite", ignite), "Accelerate": ("accelerate", accelerate), "HF Trainer": ("transformers", hf_trainer),  # noqa: E501
              "Lightning": ("lightning", lightning)}  # fmt: skip
     return found | {name: run for name, (module, run) in peers.items() if importlib.util.find_spec(module)}
 
@@ -312,7 +312,10 @@ def measured(rounds: int, steps: int) -> dict[str, list[float]]:
 def shown(values: list[float], digits: int) -> str:
     """Median, and the quartiles."""
     ordered = sorted(values)
-    return f"{median(ordered):.{digits}f} ({ordered[len(ordered) // 4]:.{digits}f} .. {ordered[3 * len(ordered) // 4]:.{digits}f})"
+    return (
+        f"{median(ordered):.{digits}f} ({ordered[len(ordered) // 4]:.{digits}f} .. "
+        f"{ordered[3 * len(ordered) // 4]:.{digits}f})"
+    )
 
 
 def main() -> int:
@@ -325,7 +328,8 @@ def main() -> int:
     costs = measured(options.rounds, options.steps)
     plain, mine = costs["by hand, default Adam"], costs["trueloop"]
     print(
-        f"\nMLP 784-256-256-10, batch {BATCH}, one thread, torch {torch.__version__}, {options.rounds} rounds of {options.steps} steps\n"
+        f"\nMLP 784-256-256-10, batch {BATCH}, one thread, torch {torch.__version__}, {options.rounds} rounds of "
+        f"{options.steps} steps\n"
     )
     print("| loop | CPU µs per step | over the plain loop | ours over it | bar |\n|---|---|---|---|---|")
     met = True
@@ -337,7 +341,8 @@ def main() -> int:
         beside = "| |" if name == "trueloop" else f"{shown(ratios, 3)} | <= {bar:.2f} |"
         print(f"| {name} | {shown(each, 0)} | {over} | {beside}")
     print(
-        f"\nAfter our last step (checkpoint, curve, ending): {shown([1e3 * seconds for seconds in ENDINGS[1:]], 0)} ms of CPU, once a run."
+        f"\nAfter our last step (checkpoint, curve, ending): {shown([1e3 * seconds for seconds in ENDINGS[1:]], 0)} ms "
+        "of CPU, once a run."
     )
     print("Every bar is met." if met else "NOT every bar is met.")
     return 0 if met else 1

@@ -179,8 +179,8 @@ def lightning(job: Job) -> list[float]:
 
     seconds: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        trainer = pl.Trainer(max_epochs=job.epochs, accelerator="gpu", devices=1, callbacks=[Timing()], enable_checkpointing=False,
-                             enable_model_summary=False, logger=pl.loggers.CSVLogger(folder), enable_progress_bar=False)  # fmt: skip
+        trainer = pl.Trainer(max_epochs=job.epochs, accelerator="gpu", devices=1, callbacks=[Timing()], enable_checkpointing=False,  # noqa: E501
+                             enable_model_summary=False, logger=pl.loggers.CSVLogger(folder), enable_progress_bar=False)  # fmt: skip  # noqa: E501
         trainer.fit(Module(), in_memory(job))
     return seconds
 
@@ -346,7 +346,8 @@ def accuracy(options: argparse.Namespace) -> int:
                 trueloop.train(recipe, data=str(options.data), runs=folder)
     words = " ".join(f"{key}={value}" for key, value in FAST[options.device].items())
     print(
-        f"\nfashion-mlp, {options.train_epochs} epochs, {options.seeds} seeds, {options.device}, torch {torch.__version__}; fast: {words}\n"
+        f"\nfashion-mlp, {options.train_epochs} epochs, {options.seeds} seeds, {options.device}, torch "
+        f"{torch.__version__}; fast: {words}\n"
     )
     for (name, kind), values in found.items():
         each = list(values.values())
@@ -396,7 +397,8 @@ def main() -> int:
 
 def shown(epochs: dict[str, float]) -> int:
     print(
-        f"\nFashion-MNIST, 60,000 images an epoch, batch {BATCH}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
+        f"\nFashion-MNIST, 60,000 images an epoch, batch {BATCH}, {torch.cuda.get_device_name()}, torch "
+        f"{torch.__version__}, "
     )
     print(f"{os.cpu_count()} cores\n\n| way | s per epoch | times as long as our fastest |\n|---|---|---|")
     best = min((each for name, each in epochs.items() if name.startswith("ours")), default=0.0)

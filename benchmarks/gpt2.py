@@ -271,7 +271,8 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
             continue
         ratio = f"{values['tokens_per_second'] / base:12.3f}" if base else f"{'':12}"
         print(
-            f"{name:16} {values['tokens_per_second']:10,.0f} {ratio} {values['gigabytes']:7.2f} {values['seconds']:9.0f}"
+            f"{name:16} {values['tokens_per_second']:10,.0f} {ratio} {values['gigabytes']:7.2f} "
+            f"{values['seconds']:9.0f}"
         )
 
 

@@ -24,6 +24,6 @@ def read(request: DataRequest) -> Splits:
 
 
 recipe = Recipe(
-    name="gpt2-124m", model=network, data=read, task="language", optimizer="adamw", lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1,
+    name="gpt2-124m", model=network, data=read, task="language", optimizer="adamw", lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1,  # noqa: E501
     schedule="cosine", warmup=4, steps=1000, batch=16, clip=1.0, log_every=20,
 )  # fmt: skip

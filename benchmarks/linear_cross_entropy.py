@@ -35,7 +35,8 @@ def main() -> None:
     weight = (torch.randn(given.classes, given.width, device="cuda") * 0.02).requires_grad_()
     targets = torch.randint(0, given.classes, (given.rows,), device="cuda")
     print(
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {given.rows} rows of {given.width}, {given.classes} classes, bf16\n"
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {given.rows} rows of {given.width}, "
+        f"{given.classes} classes, bf16\n"
     )
     _show_kernels(given.classes, given.repeats)
     chosen = chunk_rows(given.rows, given.classes, torch.bfloat16, hidden.device)

@@ -163,7 +163,8 @@ def main() -> int:
         by_step, by_run = in_turns(workload, workload.steps, options.blocks)
         met &= median(by_step) <= workload.bar and memory <= 1.05
         print(
-            f"| {workload.name}, {workload.steps} steps | {shown(by_step)} | {shown(by_run)} | {workload.bar} | {memory:.3f} |",
+            f"| {workload.name}, {workload.steps} steps | {shown(by_step)} | {shown(by_run)} | {workload.bar} | "
+            f"{memory:.3f} |",
             flush=True,
         )
     _, asked = in_turns(WORKLOADS[0], BUDGET_STEPS, options.budget_rounds, BUDGET)

@@ -79,11 +79,13 @@ def main() -> int:
         ratios["the clock"].append(took[watched] / took[block])
         ratios["afterwards"].append(took[released] / took[block])
     print(
-        f"a plain step: {median(step) * 1e3:.3f} ms, {options.rounds} rounds of {options.steps} steps, torch {torch.__version__}"
+        f"a plain step: {median(step) * 1e3:.3f} ms, {options.rounds} rounds of {options.steps} steps, torch "
+        f"{torch.__version__}"
     )
     for name, found in ratios.items():
         print(
-            f"{name:<12} {median(found):.4f}x  (quartiles {sorted(found)[len(found) // 4]:.4f} to {sorted(found)[3 * len(found) // 4]:.4f})"
+            f"{name:<12} {median(found):.4f}x  (quartiles {sorted(found)[len(found) // 4]:.4f} to "
+            f"{sorted(found)[3 * len(found) // 4]:.4f})"
         )
     return 0 if median(ratios["afterwards"]) < BAR else 1
 

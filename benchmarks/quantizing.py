@@ -138,7 +138,8 @@ def cells(row: Row) -> str:
     kept = [layer.name for layer in told.kept] + list(told.others)
     return (
         f"{told.scheme:<13}{told.target:<13}{told.smaller:>7.2f}x{row.file:>7.2f}x{one:>9}{many:>10}"
-        f"{told.before:>11.5g}{told.after:>11.5g}{told.drop * 100:>+8.2f}{f'{row.others}/{row.verified}':>15}  {', '.join(kept) or '-'}"
+        f"{told.before:>11.5g}{told.after:>11.5g}{told.drop * 100:>+8.2f}{f'{row.others}/{row.verified}':>15}  "
+        f"{', '.join(kept) or '-'}"
     )
 
 
@@ -180,7 +181,8 @@ def run(options: argparse.Namespace, scratch: Path) -> int:
     subject = subject_in(place, options.data, options.split)
     bench = Bench(subject, scratch, options.samples)
     print(
-        f"{subject.recipe.name}, step {subject.run['step']}, {subject.source[0]} samples: {options.samples or len(subject.source[1]):,}"
+        f"{subject.recipe.name}, step {subject.run['step']}, {subject.source[0]} samples: "
+        f"{options.samples or len(subject.source[1]):,}"
     )
     print(HEADING, flush=True)
     for name in options.schemes.split(","):

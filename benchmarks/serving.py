@@ -63,7 +63,7 @@ def scaled(images):
 
 
 recipe = Recipe(name="NAME", model=NAME, data=read, epochs=1, batch=50, trackers=(), lr=1e-4)
-"""
+"""  # noqa: E501
 
 
 def measured(artifacts: list[Path], requests: int, rounds: int) -> int:

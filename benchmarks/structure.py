@@ -2,7 +2,7 @@
 
 Rooms are the folders and loose modules of `src/trueloop`. A verb passes through a room if `cli/VERB.py` imports a file of
 it, directly or through other files, at import time or inside functions.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def _row(workload: Workload, rounds: int) -> Row:
         (key, changed),
     ):
         print(
-            f"    {told}: {', '.join(f'{each * 1e3:.4g}' for each in seconds)} ms a {'step' if told == 'profiled' else 'sample'}",
+            f"    {told}: {', '.join(f'{each * 1e3:.4g}' for each in seconds)} ms a "
+            f"{'step' if told == 'profiled' else 'sample'}",
             file=sys.stderr,
         )
     return Row(workload, kinds.most_common(1)[0][0], key, median(gains or [1.0]), median(plain) / median(changed))

@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-frameworks" / "bin" / "python"
 RESULTS = Path(__file__).parent / "wrappers-results.md"
-JOBS = ("tokens", "partial", "whole", "killed", "again", "validation", "nan", "sigterm", "damage", "damaged", "schedule",
+JOBS = ("tokens", "partial", "whole", "killed", "again", "validation", "nan", "sigterm", "damage", "damaged", "schedule",  # noqa: E501
         "schedule_accumulated", "metric")  # fmt: skip
 SUFFIXES = (".ckpt", ".pt", ".safetensors", ".bin")
 SAVED_AT, EPOCH, TOTAL = 5, 10, 20
@@ -46,11 +46,11 @@ class Wrapper:
 
 WRAPPERS = (
     Wrapper("Lightning", "lightning", "lightning", ("schedule_per_step",), {"schedule": 'interval="step"'}),
-    Wrapper("Accelerate", "accelerate", "accelerate", ("tokens_by_hand", "whole_seedable", "killed_seedable", "again_seedable"),
+    Wrapper("Accelerate", "accelerate", "accelerate", ("tokens_by_hand", "whole_seedable", "killed_seedable", "again_seedable"),  # noqa: E501
             {"tokens": "counted by hand", "resume": "use_seedable_sampler"}),
     Wrapper("HF Trainer", "hf_trainer", "transformers", ("tokens_asked", "sigterm_asked"),
             {"tokens": "compute_loss_func", "sigterm": "enable_jit_checkpoint"}),
-    Wrapper("Ignite", "ignite", "pytorch-ignite", ("nan_asked", "whole_deterministic", "killed_deterministic", "again_deterministic"),
+    Wrapper("Ignite", "ignite", "pytorch-ignite", ("nan_asked", "whole_deterministic", "killed_deterministic", "again_deterministic"),  # noqa: E501
             {"nan": "TerminateOnNan", "resume": "deterministic=True"}),
     Wrapper("trueloop", "trueloop_engine", "", ("sigterm_python",), {"sigterm": "trueloop.train from Python"}),
 )  # fmt: skip
@@ -212,7 +212,7 @@ ROWS: tuple[tuple[str, str, Callable[..., Said], str], ...] = (
 def ran(wrapper: Wrapper, folder: Path) -> Answers:
     """All jobs of a wrapper: one process that forks for each, and two processes for the job of the ranks."""
     folder.mkdir()
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",  # noqa: E501
                    "CUDA_VISIBLE_DEVICES": ""}  # fmt: skip
     module = f"benchmarks.wrapped.{wrapper.module}"
     with (folder / "printed.txt").open("w", encoding="utf-8") as printed:

@@ -49,10 +49,10 @@ ROOMS: dict[str, str] = {
         "claims readiness profile tune export quantize bench serve"
     ),
 }
-"""Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""
+"""Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501
 
 FAMILIES = {
-    "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "export": "Exporter", "quantize": "Scheme",
+    "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "export": "Exporter", "quantize": "Scheme",  # noqa: E501
     "tune": "Knob", "crash": "explain",
 }  # fmt: skip
 """Room -> the base class (or, for crash, the function) that makes a file a member of the family."""
@@ -205,7 +205,7 @@ def test_private_names_of_torch_are_used_in_one_room_only() -> None:
     "line",
     [
         "import torch._dynamo", "from torch.nn.modules.conv import _ConvNd", "from torch._C import _nn",
-        "from torch.utils import _pytree as pytree", "torch._foreach_norm(x)", "from torch import optim\noptim._functional",
+        "from torch.utils import _pytree as pytree", "torch._foreach_norm(x)", "from torch import optim\noptim._functional",  # noqa: E501
         "tensor._version", "self.model._modules", "getattr(module, '_parameters')", "getattr(node, f'_saved_{name}')",
         "sys.modules.get('torch._dynamo.utils')", "loader._get_shared_seed",
     ],
@@ -301,7 +301,10 @@ def test_the_quick_answers_load_no_torch(module: str) -> None:
 
 
 def test_all_rules_load_without_torch() -> None:
-    code = "import sys; from trueloop.rules.catalogue import all_rules; assert all_rules(); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from trueloop.rules.catalogue import all_rules; assert all_rules(); assert 'torch' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

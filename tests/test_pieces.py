@@ -494,7 +494,8 @@ def test_frames_from_train_and_from_the_command_line_to_the_model(
 
 def test_every_public_name_is_there_and_none_loads_torch_before_it_is_used() -> None:
     code = (
-        "import sys, trueloop; assert 'torch' not in sys.modules; trueloop.Recipe, trueloop.Hook; assert 'torch' not in sys.modules; "
+        "import sys, trueloop; assert 'torch' not in sys.modules; trueloop.Recipe, trueloop.Hook; assert 'torch' not "
+        "in sys.modules; "
         "[getattr(trueloop, name) for name in trueloop.__all__]; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

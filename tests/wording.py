@@ -37,11 +37,11 @@ FORBIDDEN: Final[dict[str, str]] = {
     r"\bcannot be set so\b": "unknown recipe field",
     r"\bwhat stands there\b|\bstands there\b": "say what it is",
     r"\breckon(ed|s|ing)?\b": "computed, estimated",
-    r"(?<![Tt]here )(?<![Tt]hat )\b(is|are) no (?!longer|more|less|larger|smaller|better|worse|different|match|need)[a-z]+\b": "is not a ...",
+    r"(?<![Tt]here )(?<![Tt]hat )\b(is|are) no (?!longer|more|less|larger|smaller|better|worse|different|match|need)[a-z]+\b": "is not a ...",  # noqa: E501
     r"\banew\b": "again",
     r"\bspelt\b": "written",
     r"\b(colour|behaviour|neighbour|favour)\w*": "American spelling",
-    r"\b(initialis|normalis|optimis|serialis|quantis|summaris|recognis|organis)(e|es|ed|ing|ation|er)\b": "American spelling",
+    r"\b(initialis|normalis|optimis|serialis|quantis|summaris|recognis|organis)(e|es|ed|ing|ation|er)\b": "American spelling",  # noqa: E501
     r"\bthose that\b": "name the noun",
     r"\bone of ours\b|\bof ours\b": "trueloop's",
     r"\bthe first one that differs\b": "the first difference",

@@ -144,7 +144,7 @@ peers it means any alarm that they raise on no healthy script: an upper bound of
 `adapters/`, where the script starts to train. The pages were written for trueloop's rules, so this table shows coverage of that
 catalogue, no more; the ten classic bugs of `RESULTS.md` are the fairer comparison. TrainCheck, and what each tool costs, are measured only
 there: these scripts are so tiny that their times are set-up.
-"""
+"""  # noqa: E501
 
 
 def main() -> int:

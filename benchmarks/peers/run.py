@@ -306,7 +306,7 @@ false alarm; for the peers only alarms on the healthy scripts do. Time is CPU ti
 TrainCheck's is that of tracing and checking ten steps against 240 of the plain run.
 
 {chr(10).join([*failures, *unsupported])}
-"""
+"""  # noqa: E501
 
 
 def main() -> int:

@@ -41,14 +41,14 @@ def rows(count: int = job.SAMPLES, **options: Any) -> Rows:
 
 
 def arguments(folder: Path, **options: Any) -> TrainingArguments:
-    usual = {"num_train_epochs": 1, "per_device_train_batch_size": job.BATCH, "save_strategy": "no", "lr_scheduler_type": "constant",
+    usual = {"num_train_epochs": 1, "per_device_train_batch_size": job.BATCH, "save_strategy": "no", "lr_scheduler_type": "constant",  # noqa: E501
              "max_grad_norm": 0.0}  # fmt: skip
     return TrainingArguments(
         str(folder), use_cpu=True, report_to="none", disable_tqdm=True, seed=0, **{**usual, **options}
     )
 
 
-def trainer(model: nn.Module, settings: TrainingArguments, data: Any, *, lr: float = 0.1, momentum: float = 0.0, then: Any = None,
+def trainer(model: nn.Module, settings: TrainingArguments, data: Any, *, lr: float = 0.1, momentum: float = 0.0, then: Any = None,  # noqa: E501
             scheduler: Any = None, **options: Any) -> Trainer:  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
     job.notes.watch(model, optimizer, then or (lambda _: None))

@@ -17,7 +17,7 @@ from trueloop.cli.main import main as command_line
 from trueloop.data.source import Facts
 
 
-def recipe(model: Any, inputs: Tensor, targets: Tensor, *, valid: bool = False, then: Any = None, facts: Facts | None = None,
+def recipe(model: Any, inputs: Tensor, targets: Tensor, *, valid: bool = False, then: Any = None, facts: Facts | None = None,  # noqa: E501
            momentum: float = 0.0, **options: Any) -> trueloop.Recipe:  # fmt: skip
     built: list[nn.Module] = []
 

@@ -60,7 +60,7 @@ def written(each: str, after: str = "pass", *, bound: int = 8, epochs: int = 5, 
 
 def tried(scratch: Path, text: str, *options: str, steps: int = 40) -> Proof | MemoryLog:
     """As the claim's child does it, but forked from this warm process: a tenth of the time. MemoryLog: the claim asks for
-    the lines, too."""
+    the lines, too."""  # noqa: E501
     (scratch / "train.py").write_text(text, encoding="utf-8")
     child = os.fork()
     if child == 0:

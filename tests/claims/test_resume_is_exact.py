@@ -61,7 +61,7 @@ recipe = Recipe(
     name="blobs", model=Net, data=lambda _: Splits(Dataset(Rows()), Dataset(Rows()), facts=Facts(classes=("a", "b", "c")), augment=augment),
     epochs=2, batch=16, lr=0.01, device="cpu", trackers=(),
 )
-"""
+"""  # noqa: E501
 HEALTHY = {
     "sample": "row + torch.rand(4)",
     "augmented": "inputs + torch.rand(inputs.shape, generator=draws)",

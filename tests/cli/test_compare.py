@@ -136,5 +136,8 @@ def test_a_damaged_run_is_named(capsys: Captured) -> None:
 def test_comparing_needs_no_torch() -> None:
     slow = {"torch", "numpy", "rich"}
     words = ["compare", "first", "second"]
-    code = f"import sys; from trueloop.cli.main import main; assert main({words}) == 0; assert not {slow} & set(sys.modules)"
+    code = (
+        f"import sys; from trueloop.cli.main import main; assert main({words}) == 0; assert not {slow} & "
+        "set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)

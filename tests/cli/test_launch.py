@@ -494,7 +494,8 @@ def test_any_script_is_launched_with_the_same_manners(tmp_path: Path) -> None:
     assert ended.code == 17
     assert ended.out == "rank 0 ['--nproc', '7']\n"
     assert ended.err.startswith(
-        "launch: python script.py --nproc 7 as 2 processes on this machine, on a free port; OMP_NUM_THREADS=1 as you set it\n"
+        "launch: python script.py --nproc 7 as 2 processes on this machine, on a free port; OMP_NUM_THREADS=1 as you "
+        "set it\n"
     )
     assert ended.err.count("\n") == 2
 

@@ -165,5 +165,8 @@ def test_misuse_is_a_sentence(words: list[str], said: str, capsys: Captured) -> 
 def test_the_table_needs_no_torch() -> None:
     made(Path("runs"), "digits", ROWS, **FINISHED)
     slow = {"torch", "numpy", "rich"}
-    code = f"import sys; from trueloop.cli.main import main; assert main(['runs']) == 0; assert not {slow} & set(sys.modules)"
+    code = (
+        f"import sys; from trueloop.cli.main import main; assert main(['runs']) == 0; assert not {slow} & "
+        "set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)

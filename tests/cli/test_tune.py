@@ -49,7 +49,7 @@ def read(request):
 
 
 recipe = Recipe(name="planted", model=Net, data=read, epochs=4, batch=32, lr=1e-2, device="cpu")
-'''
+'''  # noqa: E501
 STILL = ("--set", "compile=off", "--set", "threads=1", "--set", "batch=32")
 """Knobs that this is not about, or that would take long."""
 

@@ -65,7 +65,10 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "RUN").mkdir()
     (tmp_path / "RUN" / "events.jsonl").write_text("")
     slow = {"torch", "numpy", "rich"}
-    code = f"import sys; from trueloop.cli.main import main; assert main({words}) == 0; assert not {slow} & set(sys.modules)"
+    code = (
+        f"import sys; from trueloop.cli.main import main; assert main({words}) == 0; assert not {slow} & "
+        "set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path, stdout=subprocess.DEVNULL)
 
 

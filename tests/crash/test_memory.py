@@ -59,7 +59,7 @@ def test_tensors_that_stand_for_others_hold_nothing(crash: Callable[[str], Crash
         stands_for = [node.meta["val"] for node in program.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
         x = torch.zeros(1000, 100)
         torch.empty(10**15)
-        """)
+        """)  # noqa: E501
     assert "`x` float32 [1000, 100] 391 KiB" in told.details
     assert "Held on cpu: " in told.details
 
@@ -81,7 +81,7 @@ class Net(nn.Module):
     def forward(self, x):
         return space["op"](x)
 Net()(torch.zeros(128, 3))
-"""
+"""  # noqa: E501
 
 
 def test_the_words_of_a_gpu(crash: Callable[[str], Crash]) -> None:

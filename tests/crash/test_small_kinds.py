@@ -190,7 +190,7 @@ def test_an_assert_on_the_gpu(crash: Callable[[str], Crash]) -> None:
         emb = nn.Embedding(10, 4)
         labels = torch.tensor([0, 3, 12])
         space["op"](emb, labels)
-        """)
+        """)  # noqa: E501
     assert told.said.kind == "device-assert"
     assert "`labels`, int64 [3], holds values from 0 to 12" in told.details
     assert "embedding of 10 rows" in told.details

@@ -136,7 +136,8 @@ def test_words_that_look_like_missing_numbers_are_words_among_words(tmp_path: Pa
 def test_text_among_numbers(tmp_path: Path) -> None:
     said = refusal(tmp_path, GOOD.replace("\n27,", "\ntwenty,"))
     assert said == (
-        "t.csv, row 9: column 'age' holds 'twenty', but its other values are numbers. Nothing was trained: write a number there, or "
+        "t.csv, row 9: column 'age' holds 'twenty', but its other values are numbers. Nothing was trained: write a "
+        "number there, or "
         "remove the row."
     )
 

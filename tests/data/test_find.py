@@ -153,7 +153,8 @@ def test_what_is_missing_is_said_with_where_and_what_to_type(tmp_path: Path) -> 
     with pytest.raises(BadData) as raised:
         find_data(writings(), DataRequest(empty))
     assert str(raised.value) == (
-        f"Writings was not found: looked for plays.gz, poems (or unpacked) in {empty}/writings, {empty}/Writings/raw, {empty}. "
+        f"Writings was not found: looked for plays.gz, poems (or unpacked) in {empty}/writings, {empty}/Writings/raw, "
+        f"{empty}. "
         "Nothing was run: add `--data DIR` for its folder, or `--download` to download it (1 MB)."
     )
 

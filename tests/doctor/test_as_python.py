@@ -65,7 +65,7 @@ def test_the_world_a_script_wakes_up_in(tmp_path: Path) -> None:
         threading.Thread(target=lambda: (time.sleep(0.3), print("the thread came to its end"))).start()
         if __name__ == "__main__":
             sys.exit(3)
-        ''',
+        ''',  # noqa: E501
     )
     plain, checked = both(tmp_path, "scripts/../scripts/train.py", "--epochs", "1", "-m", "--steps")
     assert plain.code == checked.code == 3
@@ -88,7 +88,7 @@ def test_a_module_is_run_as_python_m_runs_it(tmp_path: Path) -> None:
         import sys
         from ..near import WORD
         print(WORD, sys.argv, sys.path[0], __name__, __package__, __spec__.name, __file__, __cached__, "pack.sub" in sys.modules)
-        """,
+        """,  # noqa: E501
     )
     plain, checked = both(tmp_path, "-m", "pack.sub.train", "one")
     assert plain.code == checked.code == 0, checked.stderr
@@ -193,7 +193,8 @@ def test_after_ctrl_c_there_is_a_report_and_the_process_dies_by_the_signal(tmp_p
 def test_sigterm_is_left_to_the_script(tmp_path: Path) -> None:
     write(
         tmp_path / "train.py",
-        "import os, signal\nprint(signal.getsignal(signal.SIGTERM), flush=True)\nos.kill(os.getpid(), signal.SIGTERM)\n",
+        "import os, signal\nprint(signal.getsignal(signal.SIGTERM), flush=True)\nos.kill(os.getpid(), "
+        "signal.SIGTERM)\n",
     )
     plain, checked = both(tmp_path, "train.py")
     assert plain.code == checked.code == -signal.SIGTERM
@@ -240,7 +241,7 @@ def test_children_of_every_kind_work_and_say_nothing_of_ours(tmp_path: Path) -> 
                 raise SystemExit(7)
             print("the forked child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             subprocess.run([sys.executable, "-c", "print('and a process', 1 + 1)"])
-        """,
+        """,  # noqa: E501
     )
     plain, checked = both(tmp_path, "train.py")
     assert plain.code == checked.code == 0, checked.stderr

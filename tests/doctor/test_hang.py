@@ -39,7 +39,8 @@ def _found(folder: Path, script: str) -> Finding:
 def test_a_branch_on_the_rank_is_named_with_the_line_of_its_if(tmp_path: Path) -> None:
     found = _found(tmp_path, "if rank == 0:\n    dist.barrier()\ndist.all_reduce(x)\n")
     assert found.message == (
-        "Collective 2 of the group differs between ranks: rank 0 waits in barrier #2 (train.py:10), because of the `if rank == 0:` at "
+        "Collective 2 of the group differs between ranks: rank 0 waits in barrier #2 (train.py:10), because of the `if "
+        "rank == 0:` at "
         "line 9; rank 1 waits in all_reduce #2 (train.py:11)."
     )
 

@@ -95,7 +95,7 @@ def test_a_long_answer_is_heard_to_its_end(monkeypatch: pytest.MonkeyPatch) -> N
         b'[{"no": "event"}]',
         b'[{"event": "RankStalled"}]',
         b'[{"event": "RankStalled", "unheard": 1}]',
-        b'[{"event": "CollectivesCalled", "step": 0, "place": null, "rank": 1, "calls": [3], "ended": "running", "exception": ""}]',
+        b'[{"event": "CollectivesCalled", "step": 0, "place": null, "rank": 1, "calls": [3], "ended": "running", "exception": ""}]',  # noqa: E501
     ],
 )
 def test_whatever_is_no_list_of_facts_is_silence(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:

@@ -190,7 +190,7 @@ CASES = {
                 say(F.cross_entropy(model(x), y))
         print(dict(counters["graph_break"]), counters["stats"]["unique_graphs"], dict(counters["frames"]), len(counters["recompiles"]))
         end(*models)
-    """,
+    """,  # noqa: E501
     "autocast in bfloat16, and a scaler": """
         model = mlp(nn.Dropout(0.1))
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
@@ -222,7 +222,7 @@ CASES = {
         train(traced, loss_of=lambda model, a, b: model(a, b))
         print(scripted.code.count("cross_entropy"), "trueloop" in scripted.code, "trueloop" in traced.code)
         end(scripted, traced)
-    """,
+    """,  # noqa: E501
     "activation checkpointing": """
         from torch.utils.checkpoint import checkpoint
         class Net(nn.Module):
@@ -234,7 +234,7 @@ CASES = {
         for model in (Net(False), Net(True)):
             train(model)
             end(model)
-    """,
+    """,  # noqa: E501
     "copies and pickles hold nothing of ours": """
         model = mlp(nn.Dropout(0.1))
         model.activation, model.loss = torch.sigmoid, F.cross_entropy

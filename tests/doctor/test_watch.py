@@ -140,7 +140,10 @@ def test_an_error_inside_the_block_is_passed_on_without_our_frames() -> None:
 
 
 def test_as_a_first_line_it_reports_at_the_end_even_after_a_crash(tmp_path: Path) -> None:
-    text = "import trueloop\ntrueloop.watch()\nimport torch\nfrom torch import nn\nfrom torch.nn import functional\nmodel = nn.Linear(4, 2)\n"
+    text = (
+        "import trueloop\ntrueloop.watch()\nimport torch\nfrom torch import nn\nfrom torch.nn import "
+        "functional\nmodel = nn.Linear(4, 2)\n"
+    )
     text += (
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + LOOP.format(steps=8) + "model(torch.ones(1, 5))\n"
     )

@@ -36,8 +36,8 @@ HOME = ROOT / ".venv-ecosystem"
 KEPT = ROOT / "build" / "ecosystem"
 """What each run printed, and its report."""
 PACKAGES: Final = (
-    "numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich", "tqdm", "scikit-learn",
-    "accelerate", "datasets", "evaluate", "lightning", "pytorch-ignite", "timm", "torch_geometric", "torchmetrics", "transformers",
+    "numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich", "tqdm", "scikit-learn",  # noqa: E501
+    "accelerate", "datasets", "evaluate", "lightning", "pytorch-ignite", "timm", "torch_geometric", "torchmetrics", "transformers",  # noqa: E501
 )  # fmt: skip
 TORCHVISION: Final = "torchvision==0.28.0"
 """The version that goes with the torch of constraints.txt."""
@@ -278,7 +278,8 @@ def judge(script: Script, plain: Ending, checked: Ending, report: Path) -> Answe
             unexpected += loud
             mark = "unexpected " if loud else "expected " if known else ""
             found.append(
-                f"{mark}{finding['severity']} {finding['code']} {finding['name']} {finding['path']}:{finding['line']}: {finding['message']}"
+                f"{mark}{finding['severity']} {finding['code']} {finding['name']} {finding['path']}:{finding['line']}: "
+                f"{finding['message']}"
             )
         seen = {(finding["name"], finding["line"]) for finding in told["findings"]}
         problems += [f"expected and not found: {sorted(one)}" for one in script.expectations() if not one & seen]
@@ -312,12 +313,15 @@ def page(answers: list[Answer]) -> str:
     ran = [answer for answer in answers if not answer.skipped]
     repositories = {answer.script.repository for answer in ran}
     return (
-        "# Public scripts under `trueloop check`\n\nWritten by `make ecosystem MIRROR=folder`: each script runs plain and checked, as it "
-        "stands in its repository, on small data.\nExit code and every printed number must be the same, and no finding may appear that "
+        "# Public scripts under `trueloop check`\n\nWritten by `make ecosystem MIRROR=folder`: each script runs plain "
+        "and checked, as it "
+        "stands in its repository, on small data.\nExit code and every printed number must be the same, and no finding "
+        "may appear that "
         "is not explained here. "
         "Advice is not listed.\n\n"
         f"{len(ran)} scripts of {len(repositories)} repositories, {sum(a.good for a in ran)} as they should, "
-        f"{sum(a.unexpected for a in ran)} unexpected findings. Time is CPU time of the whole process, checked to plain.\n\n"
+        f"{sum(a.unexpected for a in ran)} unexpected findings. Time is CPU time of the whole process, checked to "
+        "plain.\n\n"
         "| script | exit code and numbers | errors and warnings, and why they are right | time |\n|---|---|---|---|\n"
         + "\n".join(rows)
         + "\n"
@@ -364,7 +368,8 @@ def main() -> int:
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)
     print(
-        f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as they should, {unexpected} unexpected findings"
+        f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as they should, {unexpected} unexpected "
+        "findings"
     )
     return int(bool(bad) or not ran)
 

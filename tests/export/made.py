@@ -51,7 +51,7 @@ def scaled(images):
 
 
 recipe = Recipe(name="shades", model=Net, data=read, epochs=1, batch=20, trackers=(), log_every=1)
-"""
+"""  # noqa: E501
 """A recipe of the user's: three shades of small pictures."""
 
 
@@ -155,6 +155,6 @@ def verification(**fields: Any) -> Verification:
 
 def run_here(folder: Path, batches: Sequence[Sequence[Array]], device: str = "cpu") -> list[list[Array]]:
     """In place of `run_in_subprocess`, for tests that are about something else: the same runner, without a process of its
-    own."""
+    own."""  # noqa: E501
     runner = runner_of(read_artifact(folder), device)
     return [runner.run(batch) for batch in batches]

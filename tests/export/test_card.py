@@ -37,7 +37,8 @@ def _card(**fields: Any) -> str:
         "- best validation accuracy of the run: 0.9125 at step 100",
         "- test: accuracy 0.9, loss 0.25",
         "- readiness (`trueloop ready`): ready with risks",
-        "on 50 valid samples in batches of 1, 2, 7: largest difference 2e-06 (tolerance 0.0001), 0 different predictions, 0 ties",
+        "on 50 valid samples in batches of 1, 2, 7: largest difference 2e-06 (tolerance 0.0001), 0 different "
+        "predictions, 0 ties",
         "- accuracy on these samples: 0.5 (model), 0.5 (exported)",
         "| in | input | uint8 | any x 1 x 3 x 4 |",
         "| out | output | float32 | any x 3 |",

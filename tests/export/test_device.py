@@ -305,7 +305,10 @@ def test_machine_code_for_the_cpu_is_not_run_on_a_gpu() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_machine_code_for_another_gpu_is_refused() -> None:
-    other = r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\), and cuda:1 is GPU 1, capability 8\.1\. Nothing was run"
+    other = (
+        r"is machine code for CUDA \(NVIDIA H200, capability 9\.0\), and cuda:1 is GPU 1, capability 8\.1\. "
+        r"Nothing was run"
+    )
     with pytest.raises(BadArtifact, match=other):
         runner_of(artifact(target="aoti", runtime=H200), "cuda:1")
 

@@ -150,5 +150,8 @@ def test_a_damaged_model_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_what_runs_an_onnx_model_needs_no_torch() -> None:
-    code = "import sys; from trueloop.export import catalogue, subprocess_runner, folder, onnx; assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from trueloop.export import catalogue, subprocess_runner, folder, onnx; assert 'torch' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -35,7 +35,7 @@ torch.manual_seed(1)
 trainer = L.Trainer(max_epochs=3, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
                     enable_model_summary=False)
 trainer.fit(Lit(), DataLoader(train_data, batch_size=16, shuffle=True), DataLoader(valid_data, batch_size=32))
-"""
+"""  # noqa: E501
 LIGHTNING_PARTS = {
     "parts": "self.net = net()",
     "forward": "return self.net(x)",
@@ -166,7 +166,8 @@ BUGS = {
         {
             "parts": BODY_AND_HEAD,
             "forward": "return self.head(self.body(x).relu())",
-            "optimizer": "return torch.optim.AdamW(self.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]",
+            "optimizer": "return torch.optim.AdamW(self.head.parameters(), lr=1e-2)  # error: "
+            "[parameters-not-in-optimizer]",
         },
         {"parts": BODY_AND_HEAD, "forward": "return self.head(self.body(x).relu())"},
     ),
@@ -192,7 +193,7 @@ BUGS = {
                 optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
                 self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)  # error: [scheduler-never-stepped]
                 return optimizer
-            """,
+            """,  # noqa: E501
         },
         {
             "optimizer": """
@@ -249,7 +250,7 @@ BUGS = {
                 def create_optimizer(self, *args):
                     self.optimizer = torch.optim.AdamW(self.model.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]
                     return self.optimizer
-            """,
+            """,  # noqa: E501
         },
         {
             "parts": BODY_AND_HEAD,
@@ -287,7 +288,7 @@ BUGS = {
                 def create_scheduler(self, num_training_steps, optimizer=None):
                     self.lr_scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer or self.optimizer, num_training_steps)
                     return self.lr_scheduler
-            """,
+            """,  # noqa: E501
         },
     ),
     ("transformers", "train mode"): Bug(
@@ -316,7 +317,8 @@ BUGS = {
         {
             "parts": BODY_AND_HEAD,
             "forward": "return self.head(self.body(x).relu())",
-            "optimizer": "optimizer = torch.optim.SGD(model.head.parameters(), lr=1e-2)  # error: [parameters-not-in-optimizer]",
+            "optimizer": "optimizer = torch.optim.SGD(model.head.parameters(), lr=1e-2)  # error: "
+            "[parameters-not-in-optimizer]",
         },
         {"parts": BODY_AND_HEAD, "forward": "return self.head(self.body(x).relu())"},
     ),

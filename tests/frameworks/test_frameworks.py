@@ -39,7 +39,7 @@ SCRIPTS = {
                             enable_model_summary=False, gradient_clip_val=1.0, accumulate_grad_batches=2)
         trainer.fit(model, DataLoader(train_data, batch_size=16, shuffle=True), DataLoader(valid_data, batch_size=64))
         end(model)
-    """,
+    """,  # noqa: E501
     "transformers": """
         from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
@@ -58,7 +58,7 @@ SCRIPTS = {
                                     save_strategy="no", eval_strategy="epoch", logging_steps=4, disable_tqdm=True, learning_rate=1e-3)
         Trainer(model, options, train_dataset=Texts(), eval_dataset=Texts()).train()
         end(model)
-    """,
+    """,  # noqa: E501
     "accelerate": """
         from accelerate import Accelerator
 

@@ -84,7 +84,8 @@ def _line(op: Op) -> str:
         "eval": f"models[{who}].eval()",
         "backward": f"for _ in range({times}): mse(models[{who}](x())).backward()",
         "backward-divided": f"for _ in range({times}): (mse(models[{who}](x())) / {times}).backward()",
-        "validate": f"{'with torch.no_grad(): ' if op.no_grad else ''}[mse(models[{who}](x())) for _ in range({times})]",
+        "validate": f"{'with torch.no_grad(): ' if op.no_grad else ''}[mse(models[{who}](x())) for _ in "
+        f"range({times})]",
     }[op.kind]
 
 

@@ -56,7 +56,7 @@ def read(request: DataRequest) -> Splits:
 
 
 RECIPE = Recipe(
-    name="small", model=network, data=read, epochs=6, batch=16, lr=1e-2, weight_decay=0.1, clip=1.0, schedule="cosine", log_every=20,
+    name="small", model=network, data=read, epochs=6, batch=16, lr=1e-2, weight_decay=0.1, clip=1.0, schedule="cosine", log_every=20,  # noqa: E501
     device="cuda", statistics_every=0, program="cuda_graphs", steps_per_replay=8, trackers=(),
 )  # fmt: skip
 """32 steps an epoch, the last of 4 samples: 192 steps."""

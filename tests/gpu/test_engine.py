@@ -62,7 +62,7 @@ def read(request: DataRequest) -> Splits:
 
 
 RECIPE = Recipe(
-    name="small", model=network, data=read, epochs=6, batch=32, lr=1e-2, clip=1.0, ema=0.9, schedule="cosine", log_every=1,
+    name="small", model=network, data=read, epochs=6, batch=32, lr=1e-2, clip=1.0, ema=0.9, schedule="cosine", log_every=1,  # noqa: E501
     device="cuda", deterministic=True, statistics_every=0,
 )  # fmt: skip
 

@@ -245,7 +245,7 @@ def test_a_language_model_learns_the_same_with_and_without_its_scores(compiled: 
         hook = Losses()
         recipe = Recipe(
             name="small",
-            model=lambda unprojected=unprojected: GPT(997, block=64, depth=2, heads=2, width=64, dropout=0.0, unprojected=unprojected),
+            model=lambda unprojected=unprojected: GPT(997, block=64, depth=2, heads=2, width=64, dropout=0.0, unprojected=unprojected),  # noqa: E501
             data=lambda _: Splits(Tensors(drawn[:, :-1], drawn[:, 1:]), facts=Facts(vocabulary=997)),
             task="language", steps=20, batch=16, precision="bf16", device="cuda", log_every=1, hooks=(hook,),
         )  # fmt: skip

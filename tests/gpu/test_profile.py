@@ -107,7 +107,7 @@ def test_waiting_for_the_device_is_a_phase_of_its_own(tmp_path: Path) -> None:
 def test_the_numbers_of_the_script_do_not_change(tmp_path: Path) -> None:
     text = (
         MODEL
-        + "model, loss = train(256, 64, 100, False)\nprint(repr(loss.item()), repr(model[0].weight.double().sum().item()))\n"
+        + "model, loss = train(256, 64, 100, False)\nprint(repr(loss.item()), repr(model[0].weight.double().sum().item()))\n"  # noqa: E501
     )
     (tmp_path / "train.py").write_text(text, encoding="utf-8")
     plain = subprocess.run(

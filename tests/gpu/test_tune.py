@@ -139,7 +139,10 @@ def test_the_device_is_looked_at(file: Path) -> None:
 
 
 def test_a_device_that_is_full_is_a_result(file: Path) -> None:
-    large = "class Large(nn.Module):\n    def forward(self, x):\n        return x + torch.zeros(1 << 30, device=x.device)[0]\n\n\n"
+    large = (
+        "class Large(nn.Module):\n    def forward(self, x):\n        return x + torch.zeros(1 << 30, "
+        "device=x.device)[0]\n\n\n"
+    )
     text = (
         file.read_text()
         .replace("def network", f"{large}def network")

@@ -65,7 +65,7 @@ def _is_text(*operands: ast.expr) -> bool:
 
 
 def _without_effect(tree: ast.Module) -> Iterator[int]:
-    """Annotations, `__all__`, decorators' keywords, assertions, formats of numbers: a change there is no change of behaviour."""
+    """Annotations, `__all__`, decorators' keywords, assertions, formats of numbers: a change there is no change of behaviour."""  # noqa: E501
     for node in ast.walk(tree):
         hidden: list[ast.AST | None] = []
         match node:

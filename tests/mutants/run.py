@@ -4,7 +4,7 @@
 
 Each mutant lives in a copy of `src` of its own; the tests that touch its file run against that copy, nearest first, until
 one fails. Survivors are listed: each is a missing test, dead code, or a change that makes no difference.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

@@ -133,7 +133,8 @@ def summary(answers: list[Answer], originals: dict[str, tuple[str, ...]]) -> tup
     flagged = [script for script, found in originals.items() if found]
     share = caught / max(1, len(differing))
     text = (
-        f"{len(answers)} mutants of {len(originals)} scripts: {fates['caught']} caught, {fates['missed']} missed, {fates['same']} behave "
+        f"{len(answers)} mutants of {len(originals)} scripts: {fates['caught']} caught, {fates['missed']} missed, "
+        f"{fates['same']} behave "
         f"as the original, {fates['fails']} fail by themselves. "
         f"Of the {len(differing)} whose weights differ, {caught} are caught ({share:.1%}). "
         f"{len(flagged)} of the {len(originals)} originals are flagged."
@@ -148,8 +149,10 @@ def page(answers: list[Answer], originals: dict[str, tuple[str, ...]]) -> str:
     ]
     rules = "\n".join(f"| {m.name} | {', '.join(m.rules)} |" for m in MUTATIONS)
     return (
-        "# Mutation proof\n\nWritten by `make mutate`: mechanical bugs, put into healthy scripts by rewriting their syntax trees.\n\n"
-        f"{text}\n\n● caught · ○ missed · = same weights as the original and nothing found · × fails by itself. One sign for each place "
+        "# Mutation proof\n\nWritten by `make mutate`: mechanical bugs, put into healthy scripts by rewriting their "
+        "syntax trees.\n\n"
+        f"{text}\n\n● caught · ○ missed · = same weights as the original and nothing found · × fails by itself. One "
+        "sign for each place "
         f"where the mutation can be made.\n\n{matrix(answers, originals)}\n\n## Missed\n\n"
         + ("\n".join(missed) or "None.")
         + "\n\n"

@@ -56,7 +56,7 @@ class Data(Dataset):
         self.x[index] += 0.01
         x = self.cache.setdefault(index, self.x[index].clone()) + float(self.rng.normal()) + torch.rand(4, generator=self.own)
         return x * self.python.random() + random.random() + float(np.random.rand()) + torch.rand(4), x.sum()
-""",
+""",  # noqa: E501
     "a file that is read on and on": """
 with open("rows.bin", "wb") as file:
     file.write(bytes(range(256)) * 64)

@@ -171,7 +171,7 @@ for i in range(12):
     if i != 6:
         optimizer.step()
     print(f"{loss.item()!r} {model[0].weight.sum().item()!r} {model[1].running_var.sum().item()!r} {torch.rand(1).item()!r}")
-"""
+"""  # noqa: E501
 
 
 def test_the_checked_run_is_the_plain_run(check: Callable[..., Checked], capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_of_two_networks_the_one_whose_optimizer_was_left_out_is_named(check: Ch
             two.load_state_dict(kept["b"])
             of_one.load_state_dict(kept["oa"])
             train(one, of_one), train(two, of_two)
-            """
+            """  # noqa: E501
         ),
         select=["CKP"],
     )
@@ -155,7 +155,7 @@ def test_watching_changes_neither_weights_nor_random_numbers(check: Check) -> No
         model[0] if False else model.bias.requires_grad_(False)
         train(model, optimizer, 10)
         print(digest(model))
-        """
+        """  # noqa: E501
     )
     watched = check(text, select=["CKP", "GRD112", "OPT103", "OPT110"])
     plain = check(text, select=["DAT111"])

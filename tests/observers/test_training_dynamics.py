@@ -240,7 +240,7 @@ optimizer.param_groups[0]["weight_decay"] = 0.2
 train(model, optimizer, 2)
 train(model, torch.optim.AdamW(model.parameters()), 2)
 train(model, torch.optim.SGD(model.parameters(), lr=0.1), 2)
-"""
+"""  # noqa: E501
     adam, adamw = told(text, DecaySeen)
     assert (adam.folded, adam.decays, adam.learning_rates) == (True, (0.2, 0.1), (0.01, 0.01))
     assert (adamw.folded, adamw.decays) == (False, (0.01,))

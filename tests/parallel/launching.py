@@ -50,7 +50,7 @@ def fault(seen):
 recipe = Recipe(
     name="shared", model=Net, data=read, epochs=4, batch=16, lr=0.1, log_every=1, save_every=4, trackers=(), device="cpu"
 )
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,14 @@ def test_a_cable_that_is_pulled_is_named_within_the_time_and_the_run_goes_on_to_
 def cut_paragraph(ended: Ended, rank: int, other: Host) -> bool:
     """One paragraph, and no page of C++."""
     said = " ".join(ended.err.split())
-    waits = rf"Rank {rank} waits in [a-z_ A-Z]+ #\d+ \([^)]*\) for rank {1 - rank} on node {1 - rank} \({re.escape(other.address)}\), but that "
-    why = r"machine has been unreachable since \d\d:\d\d:\d\d \([A-Za-z ]+\): the network is cut, or the machine is down\."
+    waits = (
+        rf"Rank {rank} waits in [a-z_ A-Z]+ #\d+ \([^)]*\) for rank {1 - rank} on node {1 - rank} "
+        rf"\({re.escape(other.address)}\), but that "
+    )
+    why = (
+        r"machine has been unreachable since \d\d:\d\d:\d\d \([A-Za-z ]+\): the network is cut, or the machine is "
+        r"down\."
+    )
     return re.search(waits + why, said) is not None and said.count("error PAR106") == 1 and "frame #" not in said
 
 

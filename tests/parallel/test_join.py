@@ -63,7 +63,7 @@ def test_under_a_launcher_which_keeps_the_store_the_missing_one_is_named(rank: i
     where = f"127.0.0.1:{store.port}"
     assert (
         said
-        == f"Rank {missing} has not come to {where} within 1 s. Nothing was trained: {WAIT}=2 (or --wait 2) waits longer."
+        == f"Rank {missing} has not come to {where} within 1 s. Nothing was trained: {WAIT}=2 (or --wait 2) waits longer."  # noqa: E501
     )
 
 

@@ -283,7 +283,10 @@ def test_processes_are_started_again_as_often_as_asked(tmp_path: Path) -> None:
 
 
 def test_an_end_of_its_own_is_not_started_again(tmp_path: Path) -> None:
-    text = f"open('{tmp_path}/starts', 'a').write('x')\nopen(os.path.join(os.environ['{ANSWERS}'], str(rank)), 'w').write('5')"
+    text = (
+        f"open('{tmp_path}/starts', 'a').write('x')\nopen(os.path.join(os.environ['{ANSWERS}'], str(rank)), "
+        "'w').write('5')"
+    )
     assert run_script(tmp_path, text, restarts=3) == (5, [])
     assert (tmp_path / "starts").read_text(encoding="utf-8") == "xx"
 

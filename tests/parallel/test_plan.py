@@ -406,5 +406,8 @@ def test_the_assumptions_follow_what_was_given() -> None:
 
 
 def test_the_arithmetic_needs_no_torch() -> None:
-    code = "import sys, trueloop.results.plan, trueloop.parallel.plan; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    code = (
+        "import sys, trueloop.results.plan, trueloop.parallel.plan; assert 'torch' not in sys.modules and 'numpy' "
+        "not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -273,7 +273,7 @@ def test_a_disk_that_is_full_for_one_process_is_a_sentence_on_all(tmp_path: Path
     place = tmp_path / name_of(2)
     assert (
         words
-        == f"The checkpoint {place} could not be written (process 1: File too large); {tmp_path / name_of(1)} is untouched."
+        == f"The checkpoint {place} could not be written (process 1: File too large); {tmp_path / name_of(1)} is untouched."  # noqa: E501
     )
     assert [path.name for path in tmp_path.iterdir()] == [name_of(1)], "nothing is left aside"
     assert read_contents(Folder(tmp_path), name_of(1)).about["step"] == 1

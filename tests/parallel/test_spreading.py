@@ -270,7 +270,8 @@ def test_copies_that_differ_by_more_than_rounding_have_drifted_apart(by: float, 
 def test_a_drift_is_told_with_parameter_ranks_and_size() -> None:
     said = Drift("head.weight", ((0, 1, 3), (2,)), 0.012, others=4).sentence(1200)
     assert said.startswith(
-        "PAR103 parameters-differ-across-ranks: after 1,200 steps, head.weight differs by 0.012 of its norm between ranks 0, 1, 3"
+        "PAR103 parameters-differ-across-ranks: after 1,200 steps, head.weight differs by 0.012 of its norm between "
+        "ranks 0, 1, 3"
     )
     assert "and rank 2 (and 4 more do), though they exchange gradients" in said
 

@@ -210,7 +210,8 @@ def test_what_was_chosen_is_said() -> None:
         notes["fsdp"] == f"parallel: fsdp over 2 processes, weights, gradients and optimizer state in 2 parts; {unseen}"
     )
     assert notes["tp"] == (
-        f"parallel: tp over 2 processes, 4 of 5 linear layers split over 2 (0.0, 0.2, 1.1 and 1 more); replicated: 2; {unseen}"
+        "parallel: tp over 2 processes, 4 of 5 linear layers split over 2 (0.0, 0.2, 1.1 and 1 more); replicated: 2; "
+        f"{unseen}"
     )
 
 

@@ -46,11 +46,11 @@ for epoch in range(4):
     with torch.no_grad():
         right = sum((model(batch).argmax(1) == targets).sum().item() for batch, targets in DataLoader(valid, batch_size=50))
     print("right", right, *sys.argv[1:])
-"""
+"""  # noqa: E501
 SAVED = """
 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch, "random": torch.get_rng_state()}
 torch.save(state, "last.pt")
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("facts.json", {"leakage__train_valid__repeated": 1}, "1 of 200 validation samples", "risk"),
     ("facts.json", {"leakage__train_valid__repeated": 2}, "2 of 200 validation samples", "risk"),
     ("facts.json", {"leakage__train_valid__repeated": 3}, "3 of 200 validation samples", "bad"),
-    ("facts.json", {"data__train": 90_000}, "not all were compared: there are 200 validation and 90,000 training", "good"),
+    ("facts.json", {"data__train": 90_000}, "not all were compared: there are 200 validation and 90,000 training", "good"),  # noqa: E501
     ("facts.json", {"inputs__not_finite": 2}, "2 of 64 values in the first batch are NaN or Inf", "bad"),
     ("facts.json", {"inputs__mean": 127.0, "inputs__std": 60.0}, "mean 127, standard deviation 60", "risk"),
     ("facts.json", {"inputs__mean": -10.0}, "mean -10", "good"),
@@ -66,7 +66,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("run.json", {"best": 0.6}, "not better than a constant", "bad"),
     ("run.json", {"best": 0.65}, "at most 0.069, which may be chance", "risk"),
     ("run.json", {"best": 0.68}, "accuracy 0.68, and 0.6 of a constant prediction", "good"),
-    ("run.json", {"best": 0.6, "higher_is_better": False, "metric": "loss"}, "a constant prediction: not recorded", "missing"),
+    ("run.json", {"best": 0.6, "higher_is_better": False, "metric": "loss"}, "a constant prediction: not recorded", "missing"),  # noqa: E501
     ("run.json", {"collapse": {"sentence": "It fell.", "recovered_at": None}}, "it collapsed: It fell.", "bad"),
     # the end
     ("run.json", {"status": "early-stopped"}, "the run ended at step 20 of 20: early-stopped", "good"),

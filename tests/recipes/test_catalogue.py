@@ -63,7 +63,10 @@ def test_every_bundled_recipe_says_in_one_line_what_it_is(name: str) -> None:
 
 
 def test_the_summaries_load_no_torch() -> None:
-    code = "import sys; from trueloop.recipes.catalogue import summaries; assert summaries(); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from trueloop.recipes.catalogue import summaries; assert summaries(); assert 'torch' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""Every diff that a rule offers for its own broken scripts, applied by `patch`: it removes the finding and adds none."""
+"""Every diff that a rule offers for its own broken scripts, applied by `patch`: it removes the finding and adds none."""  # noqa: E501
 
 from __future__ import annotations
 

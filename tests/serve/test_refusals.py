@@ -282,7 +282,10 @@ def test_another_method_is_refused_with_those_that_there_are(pictures: Served, m
 
 
 def test_a_websocket_is_not_opened(pictures: Served) -> None:
-    asked = b"GET /predict HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: a\r\n\r\n"
+    asked = (
+        b"GET /predict HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: "
+        b"websocket\r\nSec-WebSocket-Key: a\r\n\r\n"
+    )
     assert status_of(pictures.raw(asked)) == 405
 
 

@@ -77,7 +77,7 @@ recipe = Recipe(
     name="torn", model=Net, data=read, epochs=8, batch=16, lr=0.02, log_every=2, save_every=3, evaluate_every=20, ema=0.95, clip=1.0,
     schedule="cosine", warmup=9, trackers=(), statistics_every=0, device="cpu",
 )
-"""
+"""  # noqa: E501
 
 
 @dataclass

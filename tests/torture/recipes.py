@@ -126,7 +126,7 @@ SCENARIOS: Final = (
         "2 workers, python+numpy+torch draws, accumulation, EMA, step schedule",
         drawing=True,
         augment=False,
-        settings={"workers": 2, "accumulate": 3, "ema": 0.98, "optimizer": "momentum", "schedule": "step", "save_every": 11, "epochs": 14},
+        settings={"workers": 2, "accumulate": 3, "ema": 0.98, "optimizer": "momentum", "schedule": "step", "save_every": 11, "epochs": 14},  # noqa: E501
     ),
     Scenario(
         "here",
@@ -141,7 +141,7 @@ SCENARIOS: Final = (
         drawing=False,
         augment=True,
         settings={
-            "balanced": True, "schedule": "plateau", "gamma": 0.5, "plateau": 1, "patience": 12, "ema": 0.9, "optimizer": "RAdam",
+            "balanced": True, "schedule": "plateau", "gamma": 0.5, "plateau": 1, "patience": 12, "ema": 0.9, "optimizer": "RAdam",  # noqa: E501
             "evaluate_every": 8, "save_every": 5,
         },
     ),
@@ -150,6 +150,6 @@ SCENARIOS: Final = (
         "a checkpoint each step, one kept, bf16, accumulation",
         drawing=False,
         augment=False,
-        settings={"save_every": 1, "keep": 1, "precision": "bf16", "accumulate": 2, "evaluate_every": 6, "epochs": 6, "schedule": "linear"},
+        settings={"save_every": 1, "keep": 1, "precision": "bf16", "accumulate": 2, "evaluate_every": 6, "epochs": 6, "schedule": "linear"},  # noqa: E501
     ),
 )  # fmt: skip

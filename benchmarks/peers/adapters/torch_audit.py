@@ -10,7 +10,10 @@ def watch(train, model, loss_function, optimizer, train_loader):
     auditor.unpatch()
     said = set()
     for finding in result.findings:
-        alarm = f"{finding.severity.value} {finding.rule_id} {finding.module_path or finding.entity or ''}: {finding.message}"
+        alarm = (
+            f"{finding.severity.value} {finding.rule_id} {finding.module_path or finding.entity or ''}: "
+            f"{finding.message}"
+        )
         about = (finding.rule_id, finding.module_path, finding.entity)
         if finding.severity.value != "INFO" and about not in said:
             said.add(about)

@@ -15,7 +15,8 @@ _DECIMAL: Final = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY: Final = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 _PREFIXES: Final[Mapping[str, float]] = {"": 1.0, **_DECIMAL, **_BINARY}
 _TIMES: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-_QUANTITY: Final = re.compile(r"\s*([0-9][0-9_]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+)\s*([a-zµ]*?)(/s|ps)?\s*", re.IGNORECASE)
+_NUMBER: Final = r"[0-9][0-9_]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+"
+_QUANTITY: Final = re.compile(rf"\s*({_NUMBER})\s*([a-zµ]*?)(/s|ps)?\s*", re.IGNORECASE)
 
 
 def size(text: str) -> float:

@@ -62,7 +62,7 @@ def show(error: BaseException) -> None:
         return
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception as broken:  # noqa: BLE001 - the hook is the script's; Python reports it in these words and continues
+    except Exception as broken:  # noqa: BLE001 - the script's own hook: reported as Python does
         strip(broken)
         sys.stderr.write("Error in sys.excepthook:\n")
         sys.__excepthook__(type(broken), broken, broken.__traceback__)

@@ -110,7 +110,8 @@ def _refuse_what_watches_nothing(parts: Parts) -> None:
     watching = " and ".join(name for name, is_asked in asked.items() if is_asked)
     if valid is None and watching:
         raise BadRecipe(
-            f"No validation data, but the recipe sets {watching}. Nothing was trained: return Splits(valid=...) in `data`."
+            f"No validation data, but the recipe sets {watching}. Nothing was trained: return Splits(valid=...) in "
+            "`data`."
         )
 
 

@@ -46,7 +46,8 @@ class Drift(NamedTuple):
         more = f" (and {self.others} more do)" if self.others else ""
         return (
             f"PAR103 parameters-differ-across-ranks: after {step:,} steps, {self.parameter} differs by "
-            f"{self.distance:.2g} of its norm between {groups}{more}, though they exchange gradients: each rank trains a "
+            f"{self.distance:.2g} of its norm between {groups}{more}, though they exchange gradients: each rank trains "
+            "a "
             "different model. Change no weight on one rank alone."
         )
 

@@ -99,7 +99,8 @@ def part_of(value: Any, like: Any) -> Any:
     for number in reversed(_split_over(like)):
         placement, mesh = like.placements[number], like.device_mesh
         assert isinstance(placement, Shard) or placement.is_shard()
-        parts, at = part.chunk(mesh.size(number), dim=placement.dim), mesh.get_local_rank(number)  # type: ignore[attr-defined]
+        parts = part.chunk(mesh.size(number), dim=placement.dim)  # type: ignore[attr-defined]
+        at = mesh.get_local_rank(number)
         part = parts[at] if at < len(parts) else part.narrow(placement.dim, 0, 0)  # type: ignore[attr-defined]
     made = torch.empty_like(like, dtype=value.dtype, requires_grad=False)
     own(made).copy_(part)
@@ -137,9 +138,8 @@ def _numbers(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     for group in groups:
         sizes[group[PART]] = sizes.get(group[PART], 0) + len(group["params"])
     firsts = {number: sum(size for other, size in sizes.items() if other < number) for number in sizes}
-    return {
-        each: firsts[group[PART]] + place for group in groups for each, place in zip(group["params"], group[PLACES], strict=True)
-    }  # fmt: skip
+    places = [(group[PART], *pair) for group in groups for pair in zip(group["params"], group[PLACES], strict=True)]
+    return {each: firsts[part] + place for part, each, place in places}
 
 
 def in_one_form(state: Mapping[str, Any]) -> dict[str, Any]:

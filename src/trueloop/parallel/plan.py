@@ -16,7 +16,8 @@ from typing import Final
 from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row, Scaled, Way
 
 __all__ = [
-    "BUCKET", "MOST_GPUS", "RESERVE", "Terms", "memory_of", "plan", "ring_all_gather", "ring_all_reduce", "ring_reduce_scatter", "row_of",
+    "BUCKET", "MOST_GPUS", "RESERVE", "Terms", "memory_of", "plan", "ring_all_gather", "ring_all_reduce",
+    "ring_reduce_scatter", "row_of",
     "why_not",
 ]  # fmt: skip
 
@@ -285,7 +286,8 @@ def plan(facts: ModelFacts, terms: Terms, subject: str = "", optimizer: str = ""
     chosen = next((number for number in fitting if rows[number].speedup.value >= fastest * (1.0 - NEAR)), None)
     reasons = _reasons(facts, terms, rows, chosen, refused)
     return Plan(
-        subject, facts, terms.gpus, terms.memory, terms.bandwidth, terms.batch, terms.accumulate, terms.precision, optimizer,
+        subject, facts, terms.gpus, terms.memory, terms.bandwidth, terms.batch, terms.accumulate,
+        terms.precision, optimizer,
         tuple(rows), tuple(refused), chosen, tuple(reasons), tuple(_assumptions(facts, terms)),
         tuple(_scaling(facts, rows[chosen], terms)) if chosen is not None else (),
     )  # fmt: skip

@@ -161,7 +161,7 @@ spec:
           args:
             - {command}
           env:
-            - name: TRUELOOP_LAUNCH  # names the launch: a pod that is started again goes on with its run
+            - name: TRUELOOP_LAUNCH  # names the launch: a restarted pod resumes its run
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']

@@ -1,9 +1,9 @@
 """tp: tensor-parallel linear layers, each process computing a part of the features.
 
-A pair of linear layers with only elementwise functions between them can be split: the first by its outputs (column), the
-second by its inputs (row); the outputs of the second are summed. Such pairs are found in an nn.Sequential. For other
-models the recipe names the layers (`tensor_plan`), and `engine/parallel_selfcheck.py` compares the outputs before the
-training.
+A pair of linear layers with only elementwise functions between them can be split: the first by its outputs (column),
+the second by its inputs (row); the outputs of the second are summed. Such pairs are found in an nn.Sequential. For
+other models the recipe names the layers (`tensor_plan`), and `engine/parallel_selfcheck.py` compares the outputs
+before the training.
 
 Where activations are replicated, dropout draws the same mask on all processes of a group; between the layers of a pair
 each process takes its part of one process's mask. Dropout inside torch's attention draws the same mask for each
@@ -31,8 +31,8 @@ __all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
 STYLES: Final = ("column", "row")
 """A layer split by its outputs, and by its inputs."""
 SINGLE_NUMBERS: Final = (
-    nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU,
-    nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
+    nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU,
+    nn.ReLU6, nn.SELU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
 )  # fmt: skip
 """Elementwise layers: they may stand between the two layers of a pair."""
 SHOWN: Final = 3

@@ -58,15 +58,17 @@ def read(request: DataRequest) -> Splits:
             (table.shape[1],), ("negative", "positive"), vocabulary=len(vocabulary), more={"text": vocabulary.plain()}
         ),
         notes=(
-            f"{len(train):,} training, {len(valid):,} validation, {len(test):,} test sentences; split by seed {request.seed}",
-            f"{len(vocabulary.numbers):,} words of the training sentences; their pairs and pieces in {BUCKETS:,} buckets",
+            f"{len(train):,} training, {len(valid):,} validation, {len(test):,} test sentences; split by seed "
+            f"{request.seed}",
+            f"{len(vocabulary.numbers):,} words of the training sentences; their pairs and pieces in {BUCKETS:,} "
+            "buckets",
         ),
     )
 
 
 @final
 class BagOfWords(nn.Module):
-    """The sum of the vectors of all words and pieces, over the square root of their number; half dropped in training."""
+    """The sum of the embeddings over the square root of their number; half are dropped in training."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()

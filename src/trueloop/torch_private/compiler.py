@@ -44,7 +44,7 @@ def set_known_module_call(wrapper: Any) -> Any:
     """Makes the compiler accept a wrapper as the usual `nn.Module.__call__`, so that it still inlines `forward`;
     returns the function that it accepted before. 2.11+"""
     known = getattr(module_variables, "unpatched_nn_module_call", None)
-    setattr(module_variables, "unpatched_nn_module_call", wrapper)  # noqa: B010 - private, so the type checker does not know it
+    setattr(module_variables, "unpatched_nn_module_call", wrapper)  # noqa: B010 - the type checker does not know it
     return known
 
 

@@ -56,7 +56,7 @@ def main(name: str, files: list[Path]) -> None:
     }
     wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
     config = transformers.BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, id2label=LABELS,
+        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, id2label=LABELS,  # noqa: E501
         label2id={label: number for number, label in LABELS.items()},
     )  # fmt: skip
     wrapped.save_pretrained(name)

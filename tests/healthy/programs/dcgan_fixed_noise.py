@@ -118,7 +118,8 @@ for epoch in range(num_epochs):
         optimizerG.step()
         if i % 5 == 0:
             print(
-                f"[{epoch}/{num_epochs}][{i}/{len(dataloader)}] {errD.item():.4f} {errG.item():.4f} {D_x:.3f} {D_G_z1:.3f}/{D_G_z2:.3f}"
+                f"[{epoch}/{num_epochs}][{i}/{len(dataloader)}] {errD.item():.4f} {errG.item():.4f} {D_x:.3f} "
+                f"{D_G_z1:.3f}/{D_G_z2:.3f}"
             )
         G_losses.append(errG.item())
         D_losses.append(errD.item())

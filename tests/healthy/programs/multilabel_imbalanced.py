@@ -58,7 +58,8 @@ for epoch in range(epochs):
             fp += (guess & (yb == 0)).sum().item()
             fn += (~guess & (yb > 0)).sum().item()
     print(
-        f"epoch {epoch}: loss {torch.stack(history[-steps_per_epoch:]).mean():.3f}, F1 {2 * tp / max(1, 2 * tp + fp + fn):.3f}"
+        f"epoch {epoch}: loss {torch.stack(history[-steps_per_epoch:]).mean():.3f}, F1 "
+        f"{2 * tp / max(1, 2 * tp + fp + fn):.3f}"
     )
 
 # the same labels once more, with probabilities out of the model and BCELoss

@@ -75,7 +75,8 @@ for epoch in range(3):
     with torch.no_grad():
         texts, labels = collate_padded(test_set)
         print(
-            f"cnn epoch {epoch}: {loss.item():.3f}, accuracy {(cnn(texts).argmax(1) == labels).float().mean().item():.2f}"
+            f"cnn epoch {epoch}: {loss.item():.3f}, accuracy "
+            f"{(cnn(texts).argmax(1) == labels).float().mean().item():.2f}"
         )
 
 bag = BagOfWords()
@@ -96,5 +97,6 @@ for epoch in range(4):
     with torch.no_grad():
         texts, offsets, labels = collate_offsets(test_set)
         print(
-            f"bag epoch {epoch}: {loss.item():.3f}, accuracy {(bag(texts, offsets).argmax(1) == labels).float().mean().item():.2f}"
+            f"bag epoch {epoch}: {loss.item():.3f}, accuracy "
+            f"{(bag(texts, offsets).argmax(1) == labels).float().mean().item():.2f}"
         )

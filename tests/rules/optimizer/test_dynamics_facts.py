@@ -39,13 +39,13 @@ LINE = Place("gone.py", 7)
 END = RunEnded(step=400, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
 MOVE = WeightMove(name="fc.weight", size=512, rms=0.1, update=0.5, distance=5.0, gradient_times_weight=1.0)
 LOSS = LossCurve(
-    step=400, place=LINE, count=400, share=1.0, seen=100, first=(2.0, 30.0, 40.0, 30.0, 20.0), peak=30.0, end=2.0, swing=1.0,
+    step=400, place=LINE, count=400, share=1.0, seen=100, first=(2.0, 30.0, 40.0, 30.0, 20.0), peak=30.0, end=2.0, swing=1.0,  # noqa: E501
     below_zero=False, closures=False, optimizers=1, bootstrapped=0,
 )  # fmt: skip
 COMPUTED = LossComputed(
-    step=0, place=LINE, function="cross_entropy", call=0, grad=True, reduction="mean", input_shape=(32, 4), target_shape=(32,),
-    input_dtype="float32", target_dtype="int64", input_range=None, target_range=None, rows="scores", preceding=(), preceding_place=None,
-    preceding_module="", target_integral=True, target_distinct=4, target_rows_sum_to_one=None, target_used_as_class=False, ignore_index=-100,
+    step=0, place=LINE, function="cross_entropy", call=0, grad=True, reduction="mean", input_shape=(32, 4), target_shape=(32,),  # noqa: E501
+    input_dtype="float32", target_dtype="int64", input_range=None, target_range=None, rows="scores", preceding=(), preceding_place=None,  # noqa: E501
+    preceding_module="", target_integral=True, target_distinct=4, target_rows_sum_to_one=None, target_used_as_class=False, ignore_index=-100,  # noqa: E501
 )  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def test_the_loss_must_depend_on_the_weights_and_not_have_fallen() -> None:
 # -- loss-at-chance --
 
 COMPARED = LossAgainstChance(
-    step=400, place=LINE, function="cross_entropy", calls=400, sampled_calls=chance.LOOKS, targets=chance.TARGETS * 4, classes=4, one_sided=0,
+    step=400, place=LINE, function="cross_entropy", calls=400, sampled_calls=chance.LOOKS, targets=chance.TARGETS * 4, classes=4, one_sided=0,  # noqa: E501
     first=1.5, third=1.39, last=1.39, third_chance=1.386, chance=1.386,
 )  # fmt: skip
 PASS = EpochStarted(0, LINE, 0, 100, 1)
@@ -216,11 +216,11 @@ def test_of_several_losses_one_may_stay_where_it_is() -> None:
 
 STEP = Stepped(
     step=0, place=Place("gone.py", 9), optimizer=0, name="SGD", index=0, gradients="new", cleared=True, backwards=4,
-    backward_places=(LINE,), most_at_one_place=4, averaged=True, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,
+    backward_places=(LINE,), most_at_one_place=4, averaged=True, clipped=False, closure=False, learning_rates=(0.1,), scale_free=False,  # noqa: E501
 )  # fmt: skip
 BACKWARD = Backward(
-    step=0, place=LINE, call=0, loss=1.0, root="MeanBackward0", mean=True, divided=True, scaled_by_amp=False, inside_step=False,
-    retained=False, nodes=None, spanned_steps=None, reached=None, optimized=2, broadcast=None, broadcast_place=None, loss_text="loss",
+    step=0, place=LINE, call=0, loss=1.0, root="MeanBackward0", mean=True, divided=True, scaled_by_amp=False, inside_step=False,  # noqa: E501
+    retained=False, nodes=None, spanned_steps=None, reached=None, optimized=2, broadcast=None, broadcast_place=None, loss_text="loss",  # noqa: E501
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ REBUILT = OptimizerRebuilt(
     weights_continue=True,
 )
 MOVED = FrozenMoved(
-    step=6, place=BUILT, optimizer=0, name="SGD", parameters=("0.weight",), moved=1, frozen=2, gradients="zero", change=0.1, decay=0.01,
+    step=6, place=BUILT, optimizer=0, name="SGD", parameters=("0.weight",), moved=1, frozen=2, gradients="zero", change=0.1, decay=0.01,  # noqa: E501
     momentum=True,
 )  # fmt: skip
 DRIFTED = FrozenStatisticsMoved(step=3, place=BUILT, model="Net", layers=("0.1",), count=1, steps=2, change=0.2)

@@ -22,7 +22,7 @@ EPOCH = EpochStarted(0, None, 0, 8, 1)
 
 def stepped(index: int, updates: int, **changes: object) -> ScheduleStepped:
     event = ScheduleStepped(
-        step=updates, place=LINE, schedule=0, name="StepLR", index=index, length=None, optimizer_steps=updates, skipped_by_scaler=False,
+        step=updates, place=LINE, schedule=0, name="StepLR", index=index, length=None, optimizer_steps=updates, skipped_by_scaler=False,  # noqa: E501
         seen_from_start=True, learning_rates=(0.1,), optimizer=0, explicit=False,
     )  # fmt: skip
     return replace(event, **changes)  # type: ignore[arg-type]
@@ -30,7 +30,7 @@ def stepped(index: int, updates: int, **changes: object) -> ScheduleStepped:
 
 def ended(steps: int, updates: int, **changes: object) -> ScheduleEnded:
     event = ScheduleEnded(
-        step=updates, place=BUILT, schedule=0, name="StepLR", length=None, steps=steps, optimizer=0, optimizer_steps=updates, passes=0,
+        step=updates, place=BUILT, schedule=0, name="StepLR", length=None, steps=steps, optimizer=0, optimizer_steps=updates, passes=0,  # noqa: E501
         inner=False, seen_from_start=True,
     )  # fmt: skip
     return replace(event, **changes)  # type: ignore[arg-type]

@@ -346,7 +346,8 @@ def test_a_machine_that_cannot_be_reached_is_named_to_who_waits_for_it(
     waiting = told(0, call(1), call(2, state="inside", seconds=seconds), ended="running")
     found = judged(CollectiveMismatch, [waiting, told(1, *made, ended="running"), lost(1)])
     assert [finding.message for finding in found] == [
-        "Rank 0 waits in all_reduce #2 (gone.py:7) for rank 1 on node 1 (10.0.0.2), but that machine has been unreachable "
+        "Rank 0 waits in all_reduce #2 (gone.py:7) for rank 1 on node 1 (10.0.0.2), but that machine has been "
+        "unreachable "
         "since 12:30:00 (No route to host): the network is cut, or the machine is down."
     ] * speaks
 
@@ -388,7 +389,8 @@ def test_a_rank_that_stands_in_its_data_is_missed_by_who_waits_for_it(seconds: f
         assert finding.place == THERE
         assert finding.message == (
             "Rank 0 waits in all_reduce #2 (gone.py:7), but rank 1 never calls it: it has waited since "
-            "12:30:00 for one batch, at gone.py:9 (data of Images, by worker process 4711 (asleep)), after all_reduce #1 (gone.py:7)."
+            "12:30:00 for one batch, at gone.py:9 (data of Images, by worker process 4711 (asleep)), after all_reduce "
+            "#1 (gone.py:7)."
         )
 
 
@@ -440,7 +442,7 @@ if ranks > 1:
 
 
 @pytest.mark.parametrize(("lines", "condition", "place"), [
-    ((2,), "if rank == 0:", 2), ((4, 6), "if is_main_process():", 6), ((10,), "if local_rank > 0:", 10), ((12,), "", 12),
+    ((2,), "if rank == 0:", 2), ((4, 6), "if is_main_process():", 6), ((10,), "if local_rank > 0:", 10), ((12,), "", 12),  # noqa: E501
 ])  # fmt: skip
 def test_the_condition_on_the_rank_is_found(tmp_path: Path, lines: tuple[int, ...], condition: str, place: int) -> None:
     script = tmp_path / "train.py"

@@ -221,7 +221,7 @@ def test_float32_products_worth_a_setting(event: Matmuls, findings: int) -> None
 
 def backward(step: int, loss: float | None) -> Backward:
     return Backward(
-        step, BACKWARD, step, loss, "NllLossBackward0", True, False, False, False, False, None, None, None, 4, None, None, "loss"
+        step, BACKWARD, step, loss, "NllLossBackward0", True, False, False, False, False, None, None, None, 4, None, None, "loss"  # noqa: E501
     )  # fmt: skip
 
 
@@ -251,7 +251,10 @@ GUARDS = {
 def test_a_guard_is_told_if_its_lines_say_nothing(name: str, tmp_path: Path) -> None:
     guard, findings = GUARDS[name]
     script = tmp_path / "train.py"
-    text = f"for step in range(9):\n    loss = criterion(model(x), y)\n    {guard}\n    loss.backward()\n    optimizer.step()\n"
+    text = (
+        f"for step in range(9):\n    loss = criterion(model(x), y)\n    {guard}\n    loss.backward()\n    "
+        "optimizer.step()\n"
+    )
     script.write_text(text, encoding="utf-8")
     asked = LossHidden(1, Place(str(script), 2), "loss", "left out")
     found = said(NanOrInfHidden, asked, replace(asked, step=4))
@@ -270,7 +273,8 @@ def test_a_guard_is_told_if_its_lines_say_nothing(name: str, tmp_path: Path) -> 
 def test_a_function_that_returns_none_may_tell_its_caller(left: str, end: str, findings: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        f"def update(x):\n    loss = net(x)\n    if torch.isnan(loss):\n        {left}\n    loss.backward()\n    {end}\n",
+        f"def update(x):\n    loss = net(x)\n    if torch.isnan(loss):\n        {left}\n    loss.backward()\n    "
+        f"{end}\n",
         encoding="utf-8",
     )
     asked = LossHidden(1, Place(str(script), 3), "loss", "left out")
@@ -283,7 +287,10 @@ def test_a_function_that_returns_none_may_tell_its_caller(left: str, end: str, f
 )
 def test_a_value_that_reaches_a_log_before_the_guard_is_not_hidden(ahead: str, findings: int, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    text = f"for x in data:\n    loss = net(x)\n    {ahead}\n    if torch.isnan(loss):\n        continue\n    loss.backward()\n"
+    text = (
+        f"for x in data:\n    loss = net(x)\n    {ahead}\n    if torch.isnan(loss):\n        continue\n    "
+        "loss.backward()\n"
+    )
     script.write_text(text, encoding="utf-8")
     asked = LossHidden(1, Place(str(script), 4), "loss", "left out")
     assert len(said(NanOrInfHidden, asked, replace(asked, step=4))) == findings

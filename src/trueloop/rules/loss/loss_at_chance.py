@@ -68,14 +68,16 @@ class LossAtChance(Rule):
     explained_by = (
         # no update reaches the weights
         "loss-detached-from-parameters", "unused-parameters", "parameters-not-in-optimizer",
-        "optimizer-holds-old-parameters", "grad-scaler-skips-steps", "step-without-gradient", "gradients-cleared-before-step",
-        "optimizer-never-stepped", "optimizer-recreated-every-step", "vanishing-gradients", "weights-in-half-precision",
-        "layers-in-a-plain-list",
+        "optimizer-holds-old-parameters", "grad-scaler-skips-steps", "step-without-gradient",
+        "gradients-cleared-before-step", "optimizer-never-stepped", "optimizer-recreated-every-step",
+        "vanishing-gradients", "weights-in-half-precision", "layers-in-a-plain-list",
         # wrong updates
         "learning-rate-too-low", "learning-rate-too-high", "gradients-never-cleared", "exploding-gradients",
-        "loss-diverges", "nan-or-inf", "scheduler-epoch-batch-mismatch", "plateau-wrong-mode-or-metric", "trained-in-eval-mode",
+        "loss-diverges", "nan-or-inf", "scheduler-epoch-batch-mismatch", "plateau-wrong-mode-or-metric",
+        "trained-in-eval-mode",
         # the model cannot distinguish samples
-        "symmetric-initialization", "dead-relu-units", "saturated-activations", "output-ignores-input", "samples-mixed-in-batch",
+        "symmetric-initialization", "dead-relu-units", "saturated-activations", "output-ignores-input",
+        "samples-mixed-in-batch",
         # a wrong loss
         "softmax-before-cross-entropy", "sigmoid-before-bce-with-logits", "logits-passed-as-probabilities",
         "wrong-target-format", "regression-loss-on-class-labels", "shapes-broadcast-in-loss",
