@@ -91,7 +91,7 @@ def test_a_recipe_that_cannot_be_trained_so_is_told_by_its_mistake(file: str, pr
     process = Process(TrialSpec(file, changes={"program": "cuda_graphs"}), PLENTY)
     processes.append(process)
     with pytest.raises(
-        TrialFailed, match="The recipe 'small' cannot be trained: - program=cuda_graphs plays CUDA graphs"
+        TrialFailed, match="The recipe 'small' cannot be trained: - program=cuda_graphs needs a CUDA device"
     ):
         process.listen(monotonic() + SOON)
 
