@@ -397,7 +397,7 @@ def _(tree: ast.Module) -> Iterator[ast.Module]:
     yield from copies(tree, wanted, lambda site: setattr(site.node, "value", ast.Constant(False)))
 
 
-@mutation("drop the normalisation", "inputs-not-normalized")
+@mutation("drop the normalization", "inputs-not-normalized")
 def _(tree: ast.Module) -> Iterator[ast.Module]:
     def wanted(node: ast.AST) -> bool:
         return isinstance(node, ast.Assign) and ast.unparse(node) == "pixels = (raw / 255 - 0.5) / 0.29"
