@@ -48,7 +48,8 @@ def test_a_finished_run_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "status"),
     [("finished", "finished"), ("early-stopped", "finished"), ("signal", "stopped"), ("nonfinite", "failed"),
-     ("failed", "failed"), ("collapsed", "collapsed"), ("hung", "hung"), ("running", "killed"), ("something newer", "failed")],  # noqa: E501
+     ("failed", "failed"), ("collapsed", "collapsed"), ("hung", "hung"), ("running", "killed"),
+     ("something newer", "failed")],
 )  # fmt: skip
 def test_every_ending_has_its_status(said: str, status: str, tmp_path: Path) -> None:
     assert summary_of(made(tmp_path, "digits", ROWS, status=said)).status == status
